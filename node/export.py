@@ -15,15 +15,25 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from node.model_folder import (
+    NOTE_NAME,
+    TOKENIZER_NAME,
+    check_tokenizer,
+    format_note,
+    format_tokenizer_config,
+)
 from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer, make_form
 from protocol.actions.merge.merge_records import ClaimBook
 from protocol.actions.merge.outer_step import find_oldest
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
+from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
+from protocol.actions.runtime.joining import refer_dataset
 from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
 from protocol.adapters.files import replace_file, write_aside
 from protocol.adapters.journal import Journal
+from protocol.adapters.leaf_serving import LeafSource
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.model_export import (
@@ -55,25 +65,50 @@ class Choice:
         return "the model before any training" if self.after < 0 else f"the model after round {self.after}"
 
 
-async def run(config: PartyConfig, task: bytes, out: Path) -> None:
+async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> None:
     """Write the newest global model of `task` that this account may have to `out`. Every byte is checked
-    against the roots on chain.
+    against the roots on chain. tokenizer: a tokenizer.json, or a folder that has it, to put beside it.
 
-    Raises InvalidInput (no model for this account yet) and EnvironmentFault (no chain, no node serves it)."""
+    Raises InvalidInput (no model for this account yet, another tokenizer than the task's) and
+    EnvironmentFault (no chain, no node serves it)."""
     async with open_reader(config) as reader:
-        game, spec = reader.state.games[task], read_spec(reader, task)
-        refuse_broken(find_training_malformations(spec))
-        block, is_member = reader.state.head_block, reader.state.is_staked(reader.account)
-        choice = choose(game, reader.account, is_member=is_member, block=block)
-        if choice is None:
-            raise explain_refusal(game, block)
-        weights = await load_weights(reader, config, task, spec, choice)
-        await asyncio.to_thread(write_model, out, weights, spec.training.model)
+        game, block = reader.state.games[task], reader.state.head_block
+        named = read_spec(reader, task).training.tokenizer_sha256
+        copy = None if tokenizer is None else check_tokenizer(tokenizer, named)
+        spec, choice, weights = await load_newest(reader, config, task)
+        await asyncio.to_thread(write_model, out, weights, spec.training.model, copy, named)
+        if any(named) and copy is None:
+            config.say(f"{out} lacks the tokenizer.json with SHA-256 {named.hex()}: name it with --tokenizer")
         newest = choose_newest(game)
         if newest.after > choice.after:
             config.say(f"{newest} is not for this account yet. {_advise(game, block)}")
         is_final = choice.after < 0 or choice == choose_settled(game, block)
         config.say(f"wrote {choice} to {out}" + ("" if is_final else "; a contest could still replace it"))
+
+
+async def load_newest(reader: Reader, config: PartyConfig, task: bytes) -> tuple[TaskSpec, Choice, Tensor]:
+    """The spec of a task, the newest model that this account may have, and its flat weights (float32). Raises
+    as `run` does."""
+    game, spec = reader.state.games[task], read_spec(reader, task)
+    refuse_broken(find_training_malformations(spec))
+    block, is_member = reader.state.head_block, reader.state.is_staked(reader.account)
+    choice = choose(game, reader.account, is_member=is_member, block=block)
+    if choice is None:
+        raise explain_refusal(game, block)
+    return spec, choice, await load_weights(reader, config, task, spec, choice)
+
+
+async def open_data(reader: Reader, task: bytes, spec: TaskSpec) -> PartedCorpus:
+    """The dataset of a task, fetched from its nodes as it is read; nothing of it is kept. Raises
+    EnvironmentFault where no node serves it."""
+    submitter, known = spec.terms.submitter.lower(), reader.state.network.peers.values()
+    peers = sorted(
+        known, key=lambda one: (one.account != submitter, not reader.state.is_member(one.account, task))
+    )
+    source, ref = LeafSource(reader.store), refer_dataset(spec.training)
+    outline = await open_outline(source, reader.client, ref, lambda: peers)
+    parts = DatasetParts(source, reader.client, outline, lambda: peers, lambda: reader.state.head_block, 0)
+    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), print)
 
 
 def read_spec(reader: Reader, task: bytes) -> TaskSpec:
@@ -215,13 +250,26 @@ async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list
     return await asyncio.to_thread(load_tensor, reader.store, ref)
 
 
-def write_model(folder: Path, weights: Tensor, model: ModelConfig) -> None:
-    """The folder: weights and configuration. Tokens are the bytes of a text, so there is no tokenizer. Raises
-    OSError where the disk refuses one of its files."""
+def write_model(
+    folder: Path,
+    weights: Tensor,
+    model: ModelConfig,
+    tokenizer: bytes | None = None,
+    tokenizer_sha256: bytes = bytes(32),
+) -> None:
+    """The folder: weights, configuration, and the tokenizer where there is one. tokenizer_sha256: of the
+    task's, zero where tokens are the bytes of a text. Raises OSError where the disk refuses one of its
+    files."""
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(folder / SAFETENSORS_NAME, export_tensors(weights, model), SAFETENSORS_METADATA)
-    for name, text in export_texts(model).items():
-        replace_file(folder / name, text.encode())
+    named = tokenizer_sha256.hex() if any(tokenizer_sha256) else ""
+    files = {name: text.encode() for name, text in export_texts(model).items()}
+    files[NOTE_NAME] = format_note(model, named)
+    if tokenizer is not None:
+        files[TOKENIZER_NAME] = tokenizer
+        files["tokenizer_config.json"] = format_tokenizer_config(model)
+    for name, data in files.items():
+        replace_file(folder / name, data)
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:

@@ -78,13 +78,14 @@ def run_watch(options: argparse.Namespace) -> None:
 
 def run_export(options: argparse.Namespace) -> None:
     """Write the trained model of a task."""
-    asyncio.run(_export(open_config(options, Console()), options.task, options.out))
+    tokenizer = getattr(options, "tokenizer", None)
+    asyncio.run(_export(open_config(options, Console()), options.task, options.out, tokenizer))
 
 
-async def _export(config: PartyConfig, name: str, out: Path) -> None:
+async def _export(config: PartyConfig, name: str, out: Path, tokenizer: Path | None) -> None:
     async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
         task, _ = find_game(await read_state(chain), name)
-    await export.run(config, task, out)
+    await export.run(config, task, out, tokenizer)
 
 
 def _run_role(role: SeatRole, options: argparse.Namespace) -> None:

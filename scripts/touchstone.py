@@ -10,7 +10,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
@@ -18,6 +17,8 @@ from typing import Any
 
 from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
 from protocol.spec.errors import TouchstoneError
+from scripts.command_form import HOME, PARTY, PASSWORD, TASK, YES, Command, Option
+from scripts.data_command_table import DATA_COMMANDS
 from scripts.failures import explain_disk, is_of_disk, render_bug, render_error
 from scripts.paths import read_path
 
@@ -29,33 +30,6 @@ EXIT_INTERRUPTED = 130
 Act = Callable[[argparse.Namespace], None]
 
 
-@dataclass(frozen=True)
-class Option:
-    """One argument of a subcommand, as argparse takes it."""
-
-    name: str
-    help: str
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Command:
-    """One subcommand; `act` is `module:function`, called with the parsed arguments."""
-
-    words: str
-    summary: str
-    example: str
-    act: str
-    options: tuple[Option, ...] = ()
-
-
-HOME = Option("--home", "folder of key, certificate, journal and blobs", {"type": read_path})
-PASSWORD = Option("--password-file", "file with the password of the keystore", {"type": read_path})
-TASK = Option(
-    "task", "id of a task, or the first digits of it, as `touchstone status` shows it", {"metavar": "TASK"}
-)
-YES = Option("--yes", "do it without asking", {"action": "store_true"})
-PARTY = (HOME, PASSWORD)
 STAKE = Option("--stake", "whole tokens to stake; left out: what the task asks for", {"metavar": "AMOUNT"})
 SEAT = (TASK, STAKE, YES, *PARTY)
 
@@ -154,31 +128,7 @@ COMMANDS = (
             *PARTY,
         ),
     ),
-    Command(
-        "data pack",
-        "turn text files, JSONL or Parquet into a folder with the tokens of a task",
-        "touchstone data pack texts.jsonl --tokenizer tokenizer.json --end-of-text '</s>' --out corpus",
-        "scripts.data_pack:run_data_pack",
-        (
-            Option(
-                "inputs",
-                "text files, *.jsonl, *.parquet, and folders of them",
-                {"type": read_path, "nargs": "+", "metavar": "INPUT"},
-            ),
-            Option("--out", "folder to make", {"type": read_path, "required": True}),
-            Option("--field", "field of a line of JSONL that is the text", {"default": "text"}),
-            Option("--column", "column of Parquet that is the text", {"default": "text"}),
-            Option(
-                "--tokenizer",
-                "tokenizer.json of Hugging Face; left out: bytes are tokens",
-                {"type": read_path},
-            ),
-            Option(
-                "--end-of-text", "token that is put behind each document; left out: none", {"default": ""}
-            ),
-            Option("--heldout", "share of the tokens that only measure", {"type": float, "default": 0.01}),
-        ),
-    ),
+    *DATA_COMMANDS,
     Command(
         "task create",
         "post a task with its escrow and serve its dataset until it is closed",
@@ -283,7 +233,12 @@ COMMANDS = (
         "write the trained model as a folder that transformers loads",
         "touchstone export 0x3fa9 --out build/model --home ~/alice",
         "scripts.role_commands:run_export",
-        (TASK, Option("--out", "folder to write", {"type": read_path, "required": True}), *PARTY),
+        (
+            TASK,
+            Option("--out", "folder to write", {"type": read_path, "required": True}),
+            Option("--tokenizer", "the task's tokenizer.json, or a folder with it", {"type": read_path}),
+            *PARTY,
+        ),
     ),
 )
 

@@ -16,8 +16,9 @@ import pytest
 
 from protocol.spec.errors import InvalidInput
 from scripts import touchstone
+from scripts.command_form import Command
 from scripts.example import CORPUS_BYTES
-from scripts.touchstone import COMMANDS, Command, find_home, main, make_parser
+from scripts.touchstone import COMMANDS, find_home, main, make_parser
 from tests.scripts.network import DEADLINE_S, ROOT
 
 WANTED = {
@@ -27,6 +28,11 @@ WANTED = {
     "leave",
     "withdraw",
     "task create",
+    "data pack",
+    "task init",
+    "task check",
+    "eval",
+    "sample",
     "task example",
     "task close",
     "task halt",

@@ -1,0 +1,35 @@
+"""What a subcommand of `touchstone` is made of, and the options that many of them share."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scripts.paths import read_path
+
+
+@dataclass(frozen=True)
+class Option:
+    """One argument of a subcommand, as argparse takes it."""
+
+    name: str
+    help: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One subcommand; `act` is `module:function`, called with the parsed arguments."""
+
+    words: str
+    summary: str
+    example: str
+    act: str
+    options: tuple[Option, ...] = ()
+
+
+HOME = Option("--home", "folder of key, certificate, journal and blobs", {"type": read_path})
+PASSWORD = Option("--password-file", "file with the password of the keystore", {"type": read_path})
+TASK = Option(
+    "task", "id of a task, or the first digits of it, as `touchstone status` shows it", {"metavar": "TASK"}
+)
+YES = Option("--yes", "do it without asking", {"action": "store_true"})
+PARTY = (HOME, PASSWORD)

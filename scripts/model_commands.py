@@ -1,0 +1,154 @@
+"""`touchstone eval` and `touchstone sample`: how good a model is, and what it writes."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from math import exp
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from node import export
+from node.model_folder import TOKENIZER_NAME, ModelNote, check_tokenizer, read_model
+from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.opening import open_reader
+from protocol.adapters.chain.chain_client import open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.compute.model.generation import Measure, Taste, generate, measure_rows
+from protocol.spec.containers import ModelConfig
+from protocol.spec.errors import InvalidInput
+from scripts.console import Console
+from scripts.packed_dataset import PackedDataset, open_dataset
+from scripts.role_commands import open_config
+from scripts.tasks import find_game, read_state
+from scripts.tokenizing import ByteTokens, FileTokens, Tokens
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+"""Tokens, flat."""
+MAX_TEXT_BYTES = 64 * 1024 * 1024
+SHOWN_LOSS = 100.0
+"""Above it a perplexity has no meaning, and no float."""
+
+
+def run_eval(options: argparse.Namespace) -> None:
+    """Measure a model and say what was found."""
+    folder, console = Path(options.model), Console()
+    if folder.is_dir():
+        note, weights = read_model(folder)
+        rows = _list_rows(options, note, folder)
+        measure = measure_rows(weights, note.model, islice(rows, *_limit(options, note.model)))
+    else:
+        if options.text or options.dataset:
+            raise _refuse("--text and --dataset are for an exported folder", "a folder", options.model)
+        measure = asyncio.run(_measure_task(open_config(options, console), options, console))
+    console.say(show_measure(measure))
+
+
+def show_measure(measure: Measure) -> str:
+    """Loss and perplexity in words."""
+    perplexity = f"{exp(measure.loss):,.2f}" if measure.loss < SHOWN_LOSS else "beyond all bounds"
+    return f"loss {measure.loss:.4f} nats a token, perplexity {perplexity}, over {measure.tokens:,} tokens"
+
+
+def _limit(options: argparse.Namespace, model: ModelConfig) -> tuple[int]:
+    if options.tokens < 1:
+        raise _refuse("nothing is to be measured", "one token or more", str(options.tokens))
+    return (max(1, options.tokens // model.context_tokens),)
+
+
+def _list_rows(options: argparse.Namespace, note: ModelNote, folder: Path) -> Iterator[Tensor]:
+    """Rows of the text or of the held-out tokens that the options name."""
+    if options.text:
+        text = read_text(options.text)
+        (tokens,) = open_tokens(folder, note).encode([text])
+        data = np.frombuffer(tokens, "u1") if isinstance(tokens, bytes) else np.array(tokens)
+        return cut_rows(data, note.model.context_tokens)
+    if options.dataset is None:
+        raise _refuse("no tokens to measure on", "--dataset (held-out tokens) or --text", "neither")
+    dataset = open_dataset(options.dataset)
+    if dataset.tokenizer_sha256 != note.tokenizer_sha256:
+        named = note.tokenizer_sha256 or "none: bytes"
+        raise _refuse("the dataset has another tokenizer than the model", named, dataset.tokenizer_sha256)
+    return cut_rows(_map_heldout(dataset), note.model.context_tokens)
+
+
+def _map_heldout(dataset: PackedDataset) -> Numbers:
+    """The held-out tokens, read as they are needed; of a raw file all of it."""
+    kept = 0 if dataset.note is None else dataset.note.token_count
+    if not dataset.size_bytes:
+        return np.zeros(0, "u1")
+    return np.memmap(dataset.tokens, f"<u{dataset.token_bytes}", "r")[kept:]
+
+
+def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
+    """Rows of length + 1 tokens (int64) that share one token each, the last one shorter."""
+    for start in range(0, max(len(data) - 1, 0), length):
+        yield torch.from_numpy(data[start : start + length + 1].astype(np.int64))
+
+
+def read_text(path: Path) -> str:
+    """A text file. Raises InvalidInput where it is missing, too long or not UTF-8."""
+    if not path.is_file() or path.stat().st_size > MAX_TEXT_BYTES:
+        raise _refuse("no text to measure on", f"a file of at most {MAX_TEXT_BYTES} bytes", str(path))
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise _refuse("the text is not UTF-8", "UTF-8", f"{path}, byte {error.start}") from error
+
+
+def open_tokens(folder: Path, note: ModelNote) -> Tokens:
+    """What turns texts into the model's tokens: the folder's tokenizer.json, or bytes where the task names
+    none. Raises InvalidInput where it is missing or another one."""
+    if not note.tokenizer_sha256:
+        return ByteTokens()
+    data = check_tokenizer(folder, bytes.fromhex(note.tokenizer_sha256))
+    return FileTokens(data, str(folder / TOKENIZER_NAME))
+
+
+# --- A task -------------------------------------------------------------------------------------------------
+async def _measure_task(config: PartyConfig, options: argparse.Namespace, console: Console) -> Measure:
+    """The newest model that this account may have, on the task's held-out tokens."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        task, _ = find_game(await read_state(chain), options.model)
+    async with open_reader(config) as reader:
+        spec, choice, weights = await export.load_newest(reader, config, task)
+        training = spec.training
+        corpus = await export.open_data(reader, task, spec)
+        length, most = training.sequence_tokens, _limit(options, training.model)[0]
+        count = min(most, (training.heldout_tokens - 1) // length)
+        last = training.heldout_tokens - length - 1
+        starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
+        await corpus.prepare(starts, length + 1)
+        rows = await asyncio.to_thread(corpus.read_rows, starts, length + 1)
+        console.say(f"{choice}, on its held-out tokens:")
+        return await asyncio.to_thread(partial(measure_rows, weights, training.model), rows.unbind())
+
+
+# --- Sampling -----------------------------------------------------------------------------------------------
+def run_sample(options: argparse.Namespace) -> None:
+    """Write the prompt and what the model goes on with."""
+    note, weights = read_model(options.model)
+    tokens = open_tokens(options.model, note)
+    taste = Taste(options.temperature, options.top_k, options.seed)
+    (prompt,) = tokens.encode([options.prompt])
+    if options.tokens < 1:
+        raise _refuse("nothing is to be written", "one token or more", str(options.tokens))
+    found = [*prompt, *islice(generate(weights, note.model, list(prompt), taste), options.tokens)]
+    sys.stdout.write(show_text(tokens.decode(found)) + "\n")
+
+
+def show_text(text: str) -> str:
+    """A model's text without control characters: they could steer the terminal."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def _refuse(what: str, expected: str, actual: str) -> InvalidInput:
+    return InvalidInput(
+        what=what, expected=expected, actual=actual, remedy="Correct the options; --help has an example."
+    )

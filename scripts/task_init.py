@@ -1,0 +1,229 @@
+"""`touchstone task init` and `task check`: a task file from a few answers, and whether a file would be taken.
+
+What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset. Each
+question has an option, so that the command runs where there is no terminal.
+"""
+
+import argparse
+import json
+import os.path
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from protocol.compute.model.reference_model import parameter_count
+from protocol.spec.containers import ModelConfig
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.ledger import count_contest_levels
+from protocol.spec.game.terms import GAME_WINDOWS, LIMITS
+from scripts.console import Console, parse_tokens
+from scripts.packed_dataset import PackedDataset, open_dataset
+from scripts.paths import read_path
+from scripts.task_creation import justify
+from scripts.task_file import TaskFile, read_task_file
+
+INNER_STEPS, SEGMENT_STEPS = 40, 10
+RESPOND, LEAST_DISPUTE = 300, 3_000
+"""Blocks of a local chain; a dispute outlasts a contest, which is longer where a model is larger."""
+HELDOUT_PART = 100
+"""Of a raw file one token in so many measures."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The shape of a model; names as in a task file."""
+
+    hidden_size: int
+    intermediate_size: int
+    layer_count: int
+    head_count: int
+    context_tokens: int
+
+    def make_model(self, vocabulary_size: int) -> ModelConfig:
+        """The model with this vocabulary."""
+        heads = (self.head_count, self.head_count, self.context_tokens)
+        return ModelConfig(
+            vocabulary_size, self.hidden_size, self.intermediate_size, self.layer_count, *heads
+        )
+
+
+SIZES = {
+    "tiny": Size(64, 176, 2, 2, 128),
+    "small": Size(128, 416, 4, 4, 128),
+    "medium": Size(384, 1024, 6, 6, 256),
+    "large": Size(768, 2048, 12, 12, 512),
+}
+TEMPLATE = """\
+dataset = {dataset}
+preset = "{preset}"              # windows for this time of a block: 12s, 2s, or local for an own chain
+
+rounds = {rounds}
+inner_steps = {inner_steps}              # H: steps of a solver in a round
+segment_steps = {segment_steps}            # k: steps that one audit repeats
+solver_seats = 4              # solvers that train in a round; more may wait
+draws = 1                     # q: audits of each claim; a round needs three verifiers for each
+late_chance = 32768           # of 65536: half of the claims get a late audit by a whistleblower
+least_solvers = 1             # with fewer seats than these the task stands still
+least_verifiers = 3
+least_whistleblowers = 3
+carry_moments = 0
+outer_learning_rate = 0.7
+outer_momentum = 0.6
+sequences_per_step = 8
+sequence_tokens = {context}
+{heldout}initial_seed = 1
+numeric_format = "exact"      # the same bits on every machine: then no limits are needed
+
+[model]                       # {size}: {parameters:,} parameters
+vocabulary_size = {vocabulary}
+hidden_size = {shape.hidden_size}
+intermediate_size = {shape.intermediate_size}
+layer_count = {shape.layer_count}
+head_count = {shape.head_count}
+kv_head_count = {shape.head_count}
+context_tokens = {context}
+
+[schedule]
+peak_learning_rate = 0.002
+warmup_steps = {inner_steps}
+inner_warmup_steps = 8        # after each reset of the moments
+total_steps = {total_steps}             # rounds * inner_steps
+
+[amounts]                     # a figure in quotes is in whole tokens, a bare integer in wei
+solver_pay = "{pay}"             # of a round; all others are derived from it
+
+[economics]                   # what the amounts are checked against; each figure has a default
+amounts = "derived"
+{windows}"""
+LOCAL_WINDOWS = """
+[windows]                     # blocks of a quarter to half a second; the clock skips what no node needs
+train_min = 640               # so long, or until all have committed, a round waits for the slower third
+train_max = 960
+audit_max = 480
+post = 120
+respond = {respond}
+dispute = {dispute}
+ask = 9600
+"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked. default: taken for an empty answer; empty where there must be one."""
+
+    option: str
+    text: str
+    default: str = ""
+
+
+QUESTIONS = (
+    Question("dataset", "Dataset: a folder of `touchstone data pack`, or a raw file of one byte a token"),
+    Question("size", f"Size of the model: {', '.join(SIZES)}", "small"),
+    Question("rounds", "Rounds", "4"),
+    Question("pay", "Pay of a solver's round, in whole tokens", "10"),
+    Question("preset", f"Time of a block of the chain: {', '.join(GAME_WINDOWS)}", "local"),
+)
+
+
+def run_task_init(options: argparse.Namespace) -> None:
+    """Ask what no option says, and write the file. Raises InvalidInput where an answer cannot be used or is
+    missing without a terminal; then nothing is written."""
+    console, out = Console(), options.out
+    if out.exists():
+        raise _refuse("the task file would replace a file", "a new path", str(out), "Choose another --out.")
+    is_asked, ask = sys.stdin.isatty(), lambda text: console.rich.input(text, markup=False)
+    given = {one.option: getattr(options, one.option) for one in QUESTIONS}
+    answers = {one.option: answer(one, given[one.option], ask if is_asked else None) for one in QUESTIONS}
+    file = write_task_file(out, answers)
+    model = file.plan.model
+    console.say(f"wrote {out}: {parameter_count(model):,} parameters, {file.plan.rounds} rounds")
+    console.say(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
+
+
+def answer(question: Question, given: str | None, ask: Callable[[str], str] | None) -> str:
+    """The option's value, else what is typed, else the default. ask: None without a terminal. Raises
+    InvalidInput where there is none of them."""
+    if given is not None:
+        return given
+    if ask is None and not question.default:
+        raise _refuse(
+            "a question has no answer, and there is no terminal to ask", question.text,
+            f"no --{question.option}", f"Give --{question.option}.",
+        )  # fmt: skip
+    shown = f"{question.text} [{question.default}]: " if question.default else f"{question.text}: "
+    typed = ask(shown).strip() if ask is not None else ""
+    if not typed and not question.default:
+        raise _refuse("a question has no answer", question.text, "nothing", f"Give --{question.option}.")
+    return typed or question.default
+
+
+def write_task_file(out: Path, answers: dict[str, str]) -> TaskFile:
+    """The file at `out`, which is read as posting reads it before it gets its name. Raises InvalidInput for
+    the first answer that cannot be used."""
+    dataset = open_answered(read_path(answers["dataset"]))
+    shape = SIZES.get(answers["size"])
+    if shape is None:
+        raise _refuse("not a size", " or ".join(SIZES), answers["size"], "Correct --size.")
+    if not answers["rounds"].isdecimal() or len(answers["rounds"]) > 9:
+        raise _refuse("not a number of rounds", "a whole number", answers["rounds"], "Correct --rounds.")
+    if answers["preset"] not in GAME_WINDOWS:
+        raise _refuse("not a preset", " or ".join(GAME_WINDOWS), answers["preset"], "Correct --preset.")
+    parse_tokens(answers["pay"])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = out.with_name(out.name + ".partial")
+    try:
+        aside.write_text(render_task(out, dataset, shape, answers), encoding="utf-8")
+        file = read_task_file(aside)
+        aside.rename(out)
+    finally:
+        aside.unlink(missing_ok=True)
+    return file
+
+
+def open_answered(path: Path) -> PackedDataset:
+    """The dataset at a path. Raises InvalidInput where there is none."""
+    if not path.exists():
+        raise _refuse("no dataset", "a folder or a file", str(path), "Correct --dataset.")
+    return open_dataset(path)
+
+
+def render_task(out: Path, packed: PackedDataset, shape: Size, answers: dict[str, str]) -> str:
+    """The text of the file."""
+    model = shape.make_model(packed.vocabulary_size)
+    path = packed.tokens if packed.note is None else packed.tokens.parent
+    tokens, rounds = packed.size_bytes // packed.token_bytes, int(answers["rounds"])
+    held = max(10 * shape.context_tokens, tokens // HELDOUT_PART)
+    is_said = packed.note is not None and packed.note.heldout_tokens > shape.context_tokens
+    is_local, levels = answers["preset"] == "local", count_contest_levels(parameter_count(model))
+    dispute = max(LEAST_DISPUTE, 2 * levels * RESPOND)
+    comment = "# the last tokens of the dataset: they measure, they do not train"
+    return TEMPLATE.format(
+        # JSON's strings are TOML's.
+        dataset=json.dumps(os.path.relpath(path.resolve(), out.parent.resolve())),
+        preset=answers["preset"],
+        rounds=rounds,
+        inner_steps=INNER_STEPS,
+        segment_steps=SEGMENT_STEPS,
+        context=shape.context_tokens,
+        heldout="" if is_said else f"heldout_tokens = {held}       {comment}\n",
+        size=answers["size"],
+        parameters=parameter_count(model),
+        vocabulary=packed.vocabulary_size,
+        shape=shape,
+        total_steps=rounds * INNER_STEPS,
+        pay=answers["pay"],
+        windows=LOCAL_WINDOWS.format(respond=RESPOND, dispute=dispute) if is_local else "",
+    )
+
+
+def run_task_check(options: argparse.Namespace) -> None:
+    """Read a task file as posting does and show why its amounts are what they are. Raises InvalidInput where
+    nodes would not stake on it."""
+    file, console = read_task_file(options.config), Console()
+    justify(file, LIMITS[options.limits], console)
+    console.say(f"{options.config} can be posted: {parameter_count(file.plan.model):,} parameters")
+
+
+def _refuse(what: str, expected: str, actual: str, remedy: str) -> InvalidInput:
+    return InvalidInput(what=what, expected=expected, actual=actual, remedy=remedy)

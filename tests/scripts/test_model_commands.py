@@ -1,0 +1,80 @@
+"""`touchstone eval` and `sample` on an exported folder."""
+
+from pathlib import Path
+
+import pytest
+
+from node.export import write_model
+from protocol.compute.model.reference_model import init_parameters
+from protocol.spec.containers import ModelConfig
+from scripts.data_pack import PackPlan, pack
+from scripts.model_commands import show_text
+from scripts.touchstone import main
+from tests.scripts.test_data_pack import make_tokenizer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A fresh model on a packed dataset with a tokenizer: `model` and `packed`."""
+    (tmp_path / "words.txt").write_text("the quick ing er ly ed " * 20_000)
+    file = make_tokenizer(tmp_path / "t.json")
+    note = pack(PackPlan([tmp_path / "words.txt"], tmp_path / "packed", tokenizer=file))
+    model = ModelConfig(note.vocabulary_size, 32, 48, 1, 2, 2, 16)
+    digest = bytes.fromhex(note.tokenizer_sha256)
+    write_model(tmp_path / "model", init_parameters(model, 1), model, file.read_bytes(), digest)
+    return tmp_path
+
+
+def run(*words: str | Path) -> int:
+    return main([str(word) for word in words])
+
+
+def test_a_fresh_model_is_as_good_as_chance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for source in (("--dataset", folder / "packed"), ("--text", folder / "words.txt")):
+        assert run("eval", folder / "model", *source, "--tokens", "640") == 0
+        said = capsys.readouterr().out
+        loss = float(said.split("loss ")[1].split()[0])
+        assert 5 < loss < 6.5 and "perplexity" in said and "over 640 tokens" in said, "ln 312 is 5.74"
+
+
+def test_a_sample_begins_with_the_prompt_and_is_the_same_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for _ in range(2):
+        assert run("sample", folder / "model", "--prompt", "the quick", "--tokens", "20", "--seed", "3") == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] and said[0].startswith("the quick")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("eval", "model"), "--dataset"),
+        (("eval", "model", "--text", "none"), "no text"),
+        (("eval", "model", "--dataset", "words.txt"), "another tokenizer"),
+        (("eval", "model", "--text", "words.txt", "--tokens", "0"), "one token or more"),
+        (("sample", "packed", "--prompt", "x"), "not an exported model"),
+        (("sample", "model", "--prompt", ""), "cannot read"),
+        (("sample", "model", "--prompt", "x", "--temperature", "-1"), "temperature"),
+        (("sample", "model", "--prompt", "x", "--tokens", "0"), "one token or more"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    folder: Path, words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(folder)
+    assert run(*words) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_another_tokenizer_in_the_folder_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "model" / "tokenizer.json"
+    file.write_bytes(file.read_bytes() + b"\n")
+    assert run("sample", folder / "model", "--prompt", "x") == 2
+    assert "not the tokenizer" in capsys.readouterr().err
+
+
+def test_no_model_steers_a_terminal() -> None:
+    assert show_text("a\x1b[2Jb\n\tc\x00") == "a\N{REPLACEMENT CHARACTER}[2Jb\n\tc\N{REPLACEMENT CHARACTER}"
