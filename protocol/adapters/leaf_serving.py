@@ -1,13 +1,29 @@
 """Leaves of a dataset that this node can show: of a whole one, or those that it has kept."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.leaf_runs import LeafRun, RootList, cut_chunk, encode_answer, is_proven
 from protocol.adapters.part_store import Outline, PartStore
 from protocol.adapters.store import BlobStore
 from protocol.spec.containers import LeafProof
+
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+_THREADS = ThreadPoolExecutor(4, "leaves")
+
+
+async def run_apart(
+    work: Callable[Arguments, Found], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> Found:
+    """The result of `work` in a thread of its own kind. Those of asyncio may all wait for leaves: they
+    compute steps, and what brings them the leaves must not wait for one of them."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
 
 
 @dataclass(frozen=True)

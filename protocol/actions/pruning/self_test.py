@@ -19,7 +19,7 @@ from protocol.actions.runtime.states import has_state
 from protocol.adapters.files import TaskBits, read_bits, read_processor_model, write_bits
 from protocol.compute.determinism import describe_bits
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import get_batch
+from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.program.step import begin_round
 from protocol.spec.codec import compute_state_root
 
@@ -71,6 +71,7 @@ async def _compute_step_root(party: Party) -> str:
     weights = await load_weights(party, get_initial_header(party))
     batches = partial(get_batch, party.task.corpus, training, bytes(32), 0)
     train = party.task.cases.compute.train
+    await prepare_steps(party.task.corpus, training, bytes(32), 0, (0,))
     state, _ = await asyncio.to_thread(train, begin_round(weights, 0), training, batches, 0, 1)
     return compute_state_root(await asyncio.to_thread(state_header, state)).hex()
 

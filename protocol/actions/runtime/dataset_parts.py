@@ -17,7 +17,7 @@ from torch import Tensor, stack
 
 from protocol.adapters.blobs import BlobRef
 from protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
-from protocol.adapters.leaf_serving import LeafSource
+from protocol.adapters.leaf_serving import LeafSource, run_apart
 from protocol.adapters.part_store import Outline
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import HEDGE_BYTES_PER_SECOND, PAUSE_S, Peer
@@ -68,11 +68,11 @@ class DatasetParts:
         proof, ref = (await self.get([leaf]))[leaf], self.outline.ref
         if ref.chunk_count == 1:
             return proof
-        return await asyncio.to_thread(_lengthen, self.outline, leaf, proof)
+        return await run_apart(_lengthen, self.outline, leaf, proof)
 
     async def _read(self, leaves: Sequence[int]) -> dict[int, LeafProof]:
         until = self.get_head() + self.kept_blocks
-        return await asyncio.to_thread(self.source.read, self.outline, leaves, until)
+        return await run_apart(self.source.read, self.outline, leaves, until)
 
     async def _ask_all(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> None:
         """Ask one peer after the other for what is missing, each for what the ones before did not have; who
@@ -116,7 +116,7 @@ class DatasetParts:
             if leaves and self.source.parts is not None:
                 head = self.get_head()
                 kept = (ref.key.root, leaves, head + self.kept_blocks, head)
-                await asyncio.to_thread(self.source.parts.put, *kept)
+                await run_apart(self.source.parts.put, *kept)
 
 
 def _lengthen(outline: Outline, leaf: int, proof: LeafProof) -> LeafProof:
@@ -144,14 +144,14 @@ async def open_outline(
 ) -> Outline:
     """The roots of a dataset's chunks, from this disk or from the first peer that shows them. Raises
     EnvironmentFault or ProtocolFault where none does."""
-    known = await asyncio.to_thread(source.find_outline, ref.key)
+    known = await run_apart(source.find_outline, ref.key)
     if known is not None and known.ref == ref and len(known.chunk_roots) == ref.chunk_count:
         return known
     outline = Outline(ref, (ref.key.root,))
     if ref.chunk_count > 1:
         outline = Outline(ref, RootList(b"".join(await client.fetch_roots_from_any(peers(), ref))))
     if source.parts is not None:
-        await asyncio.to_thread(source.parts.put_outline, outline)
+        await run_apart(source.parts.put_outline, outline)
     return outline
 
 

@@ -26,7 +26,7 @@ from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.leaf_serving import LeafSource
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.batches import Corpus, get_batch, prepare_steps
 from protocol.compute.model.liveness import require_live_parameters
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import begin_round
@@ -70,6 +70,7 @@ async def _rehearse(party: Party) -> None:
     seed = hash_words(TAG_REHEARSAL, task.task, party.account)
     facts = await asyncio.to_thread(compute_step_facts, task.spec)
     await require_referee(party)
+    await prepare_steps(task.corpus, task.spec.training, seed, 0, (0,))
     found = await asyncio.to_thread(_rehearse_step, task.spec.training, task.corpus, seed)
     for exhibit in found.exhibits:
         await require_verdict(party, facts, found, exhibit)

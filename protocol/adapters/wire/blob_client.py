@@ -4,7 +4,6 @@ Each byte is judged while it streams, and a broken connection is resumed where i
 wrong bytes is not asked again: that error is evidence.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ import aiohttp
 
 from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, hash_chunk, split_roots
 from protocol.adapters.leaf_runs import LeafRun, decode_answer, format_runs, measure_most
+from protocol.adapters.leaf_serving import run_apart
 from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
@@ -151,7 +151,7 @@ class BlobClient:
         path = conventions.format_leaves(ref.key, format_runs(runs))
         headers = self._signer.sign("GET", path, peer.account)
         answer = await self._get_small(peer, path, headers, measure_most(ref, runs))
-        return await asyncio.to_thread(decode_answer, ref, runs, chunk_roots, answer, str(peer))
+        return await run_apart(decode_answer, ref, runs, chunk_roots, answer, str(peer))
 
     async def try_often(self, act: Callable[[], Awaitable[T]]) -> T:
         """The result of `act`, called again after each retryable fault while patience lasts."""

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.leaf_runs import parse_runs
-from protocol.adapters.leaf_serving import LeafSource
+from protocol.adapters.leaf_serving import LeafSource, run_apart
 from protocol.adapters.messages import Message, encode_message
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import READ_BYTES, BlobStore
@@ -172,12 +172,12 @@ class BlobServer:
         key, _, refusal = self._admit(request)
         if refusal:
             return refusal
-        roots = await asyncio.to_thread(self._leaves.get_chunk_roots, key)
+        roots = await run_apart(self._leaves.get_chunk_roots, key)
         return web.Response(body=roots, content_type="application/octet-stream")
 
     async def _get_leaves(self, request: web.Request) -> web.StreamResponse:
         key, account, refusal = self._admit(request)
-        outline = None if refusal else await asyncio.to_thread(self._leaves.find_outline, key)
+        outline = None if refusal else await run_apart(self._leaves.find_outline, key)
         if refusal or outline is None:
             return refusal or refuse(403, "not served to you now", WHO_MAY_READ)
         try:
@@ -190,11 +190,13 @@ class BlobServer:
         with streams.hold(account) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
-            answer = await asyncio.to_thread(self._leaves.answer, outline, runs)
+            answer = await run_apart(self._leaves.answer, outline, runs)
             response = _make_stream_response(0, len(answer), len(answer), is_partial=False)
             await response.prepare(request)
-            pieces = (answer[at : at + READ_BYTES] for at in range(0, len(answer), READ_BYTES))
-            await self._write(response, pieces)
+            for at in range(0, len(answer), READ_BYTES):
+                async with asyncio.timeout(self._limits.write_seconds):
+                    await response.write(answer[at : at + READ_BYTES])
+            await response.write_eof()
             return response
 
     async def _post_message(self, request: web.Request) -> web.StreamResponse:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -245,3 +246,12 @@ async def test_parts_of_other_kinds_and_unknown_datasets_are_not_served(
             headers = node.signer.sign("GET", path, peer.account)
             async with session.get(peer.format_url(path), headers=headers, ssl=False) as response:
                 assert response.status == status
+
+
+async def test_threads_that_all_wait_for_leaves_get_them(submitter: Party, node: Party) -> None:
+    """Steps compute in asyncio's threads. What fetches their leaves, and what serves them, needs none."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    async with submitter.serve() as peer, open_parts(node, [peer]) as corpus:
+        work = [asyncio.to_thread(get_batch, corpus, SPEC, BEACONS[0], 0, step) for step in range(4)]
+        async with asyncio.timeout(20):
+            await asyncio.gather(*work)
