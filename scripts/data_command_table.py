@@ -9,13 +9,13 @@ DATA_COMMANDS = (
     Command(
         "data pack",
         "turn text files, JSONL or Parquet into a folder with the tokens of a task",
-        "touchstone data pack texts.jsonl --tokenizer tokenizer.json --end-of-text '</s>' --out corpus",
+        "touchstone data pack texts.jsonl --tokenizer tokenizer.json --end-of-text [EOS] --out corpus",
         "scripts.data_pack:run_data_pack",
         (
             Option(
                 "inputs",
                 "text files, *.jsonl, *.parquet, and folders of them",
-                {"type": read_path, "nargs": "+", "metavar": "INPUT"},
+                {"type": read_path, "nargs": "+", "metavar": "INPUTS"},
             ),
             Option("--out", "folder to make", {"type": read_path, "required": True}),
             Option("--field", "field of a line of JSONL that is the text", {"default": "text"}),
@@ -77,7 +77,7 @@ DATA_COMMANDS = (
     Command(
         "sample",
         "let an exported model go on with a text",
-        "touchstone sample build/model --prompt 'def main' --tokens 100 --temperature 0.8 --top-k 40",
+        "touchstone sample build/model --prompt Once --tokens 100 --temperature 0.8 --top-k 40",
         "scripts.model_commands:run_sample",
         (
             Option("model", "an exported folder", {"type": read_path, "metavar": "FOLDER"}),

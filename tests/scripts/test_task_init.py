@@ -1,11 +1,11 @@
 """A task file from answers: posting takes it, and no answer is left out in silence."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from protocol.spec.errors import InvalidInput
-from scripts import task_init
 from scripts.data_pack import PackPlan, pack
 from scripts.task_file import read_task_file
 from scripts.task_init import QUESTIONS, SIZES, answer, write_task_file
@@ -82,7 +82,7 @@ def test_an_option_wins_then_what_is_typed_then_the_default() -> None:
 def test_the_command_runs_without_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_init.sys.stdin, "isatty", lambda: False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
     raw, out = make_raw(tmp_path), tmp_path / "task.toml"
     assert main(["task", "init", "--out", str(out)]) == 2
     assert "no terminal" in capsys.readouterr().err and not out.exists()
