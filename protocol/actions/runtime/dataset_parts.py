@@ -51,7 +51,7 @@ class DatasetParts:
 
     async def get(self, leaves: Iterable[int]) -> dict[int, LeafProof]:
         """Leaves by number, each with its path inside its chunk, from this disk or from peers. Raises
-        EnvironmentFault where no peer serves one of them while patience lasts."""
+        EnvironmentFault where no peer serves one of them while patience lasts, or the disk is full."""
         wanted = sorted(set(leaves))
         found = await self._read(wanted)
         if len(found) == len(wanted):
@@ -59,9 +59,20 @@ class DatasetParts:
         # One at a time: who asks next finds what was fetched before.
         async with self._asking:
             found |= await self._read([leaf for leaf in wanted if leaf not in found])
-            if len(found) < len(wanted):
-                await self.client.try_often(lambda: self._ask_all(wanted, found))
+            had = set(found)
+            try:
+                if len(found) < len(wanted):
+                    await self.client.try_often(lambda: self._ask_all(wanted, found))
+            finally:
+                await self._keep({leaf: proof for leaf, proof in found.items() if leaf not in had})
         return found
+
+    async def _keep(self, leaves: dict[int, LeafProof]) -> None:
+        """Raises EnvironmentFault where the disk does not take them: nothing is computed on leaves that a
+        dispute could not be answered with."""
+        if leaves and self.source.parts is not None:
+            root, head = self.outline.ref.key.root, self.get_head()
+            await run_apart(self.source.parts.put, root, leaves, head + self.kept_blocks, head)
 
     async def open_leaf(self, leaf: int) -> LeafProof:
         """One leaf with its path to the root of the dataset. Raises as `get` does."""
@@ -111,12 +122,7 @@ class DatasetParts:
             async with asyncio.timeout(PAUSE_S + most / HEDGE_BYTES_PER_SECOND if is_hasty else None):
                 leaves = await self.client.fetch_runs(peer, ref, runs, roots)
             found |= leaves
-            got = list_runs(ref, leaves)
-            self.fetched_bytes += measure_most(ref, got)
-            if leaves and self.source.parts is not None:
-                head = self.get_head()
-                kept = (ref.key.root, leaves, head + self.kept_blocks, head)
-                await run_apart(self.source.parts.put, *kept)
+            self.fetched_bytes += measure_most(ref, list_runs(ref, leaves))
 
 
 def _lengthen(outline: Outline, leaf: int, proof: LeafProof) -> LeafProof:

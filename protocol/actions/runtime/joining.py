@@ -279,7 +279,7 @@ async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
     outline can be had."""
     ref, source = refer_dataset(spec.training), LeafSource(party.store, party.parts)
     if party.config.whole_dataset:
-        await fetch_dataset(party, task, spec)
+        await fetch_whole(party, task, spec)
     peers = partial(list_peers, party, task, first=spec.terms.submitter)
     outline = await open_outline(source, party.client, ref, peers)
     kept = count_kept_blocks(party.state.games[task].terms)
@@ -294,10 +294,15 @@ def count_kept_blocks(terms: GameTerms) -> int:
     return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.ask + w.post + DISPUTE_MOVES * w.respond
 
 
-async def fetch_dataset(party: Party, task: bytes, spec: TaskSpec) -> bytes:
-    """The raw tokens, from the store, the submitter or any other peer."""
+async def fetch_whole(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
+    """Have all of the dataset in the store, from the submitter or any other peer that has it."""
     submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
     if not party.store.has(ref):
         party.say(f"fetching the dataset, {ref.size_bytes / 1e6:.1f} MB")
         await party.client.fetch_from_any(list_peers(party, task, first=submitter), ref)
-    return await asyncio.to_thread(party.store.get, ref)
+    return ref
+
+
+async def fetch_dataset(party: Party, task: bytes, spec: TaskSpec) -> bytes:
+    """The raw tokens, all in memory."""
+    return await asyncio.to_thread(party.store.get, await fetch_whole(party, task, spec))

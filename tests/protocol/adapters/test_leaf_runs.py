@@ -101,7 +101,8 @@ def test_another_length_is_refused(cut: slice) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1", "1-", "2-1", "0-20", "1f-20", "0-0,", "x-1", "-1-0", "0-ffffffff", "0-0 ", "0-" + "0" * 13,
+    ["", "1", "1-", "2-1", "0-20", "1f-20", "0-0,", "x-1", "-1-0", "0-ffffffff", "63-63",
+     "0-0 ", "0-" + "0" * 13,
      ",".join(["0-0"] * (MAX_RUNS + 1)), ",".join(["0-1f"] * (MAX_LEAVES // 32 + 1))],
 )  # fmt: skip
 def test_malformed_requests_are_refused(text: str) -> None:

@@ -15,6 +15,7 @@ from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, o
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.leaf_runs import LeafRun, count_leaves
 from protocol.adapters.leaf_serving import LeafSource
+from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Peer
 from protocol.compute.model.batches import (
     OUTSIDE_TOKEN,
@@ -255,3 +256,28 @@ async def test_threads_that_all_wait_for_leaves_get_them(submitter: Party, node:
         work = [asyncio.to_thread(get_batch, corpus, SPEC, BEACONS[0], 0, step) for step in range(4)]
         async with asyncio.timeout(20):
             await asyncio.gather(*work)
+
+
+async def test_nothing_is_computed_on_leaves_that_the_disk_did_not_take(
+    submitter: Party, node: Party
+) -> None:
+    """A dispute could not be answered with them once nobody else serves them."""
+    async with submitter.serve() as peer, open_parts(node, [peer]) as corpus:
+        node.parts._connection.execute("PRAGMA query_only = ON")
+        with pytest.raises(EnvironmentFault, match="cache of the dataset's parts"):
+            await prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2))
+        with pytest.raises(EnvironmentFault, match="cache of the dataset's parts"):
+            await asyncio.to_thread(get_batch, corpus, SPEC, BEACONS[0], 0, 0)
+
+
+async def test_many_runs_count_as_many_requests(submitter: Party, node: Party) -> None:
+    """For each a chunk is read and hashed: a stranger could keep a node busy with one request a second."""
+    submitter.limits = WireLimits(requests_per_second=0.001, burst_requests=20)
+    runs, statuses = ",".join(f"{leaf:x}-{leaf:x}" for leaf in range(0, 256, 2)), []
+    async with submitter.serve() as peer, open_session() as session:
+        for _ in range(4):
+            path = f"/leaves/{REF.key}?runs={runs}"
+            headers = node.signer.sign("GET", path, peer.account)
+            async with session.get(peer.format_url(path), headers=headers, ssl=False) as response:
+                statuses.append(response.status)
+    assert statuses == [200, 200, 200, 429]

@@ -10,8 +10,11 @@ from node.submit import build_task
 from protocol.actions.runtime import joining
 from protocol.actions.runtime.joining import (
     SeatWish,
+    count_kept_blocks,
     describe_check,
+    open_parts,
     read_spec,
+    refer_dataset,
     refuse_harmful,
     require_format,
     require_records,
@@ -19,6 +22,7 @@ from protocol.actions.runtime.joining import (
 )
 from protocol.actions.runtime.party import Party
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal
+from protocol.compute.model.batches import prepare_steps
 from protocol.compute.program.task_program import require_step_root
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
@@ -30,7 +34,7 @@ from protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
 from protocol.spec.program import Operation
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
-from tests.protocol.actions.merge.stage import get_account, open_stage
+from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
 
 POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), get_account(1), bytes(32))
 
@@ -124,3 +128,32 @@ async def test_a_task_that_takes_no_seat_costs_nothing(
 
 async def _check_nothing(party: Party) -> None:
     pass
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_who_wants_so_has_the_whole_dataset_before_it_stakes(tmp_path: Path, is_whole: bool) -> None:
+    """Then a submitter that stops serving costs it nothing; else not even one leaf is fetched beforehand."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        server, party = stage.parties[1], stage.parties[2]
+        server.store.put_dataset(make_dataset())
+        party.config = replace(party.config, whole_dataset=is_whole)
+        spec = party.task.spec
+        corpus = await open_parts(party, TASK, spec)
+        assert party.store.has(refer_dataset(spec.training)) == is_whole
+        stage.parties[2].state.network.peers.clear()
+        if is_whole:
+            await prepare_steps(corpus, spec.training, bytes(32), 0, range(3))
+        else:
+            with pytest.raises(EnvironmentFault, match="no peer serves a part"):
+                await prepare_steps(corpus, spec.training, bytes(32), 0, range(3))
+
+
+def test_leaves_stay_as_long_as_a_statement_about_them_can_be_disputed() -> None:
+    """docs/spec.md, 12.1: the latest `dutyUntil` of a round, counted from its first block."""
+    terms = read_terms({"terms": POSTED, "task": bytes(32)}, SigningDomain(1, "0x" + "11" * 20))
+    w = terms.windows
+    late = w.dispute + max(3 * w.audit_max, w.dispute, 2 * w.audit_max + w.ask)
+    assert (
+        count_kept_blocks(terms)
+        >= w.train_max + max(w.dispute, 2 * w.audit_max + w.ask, late) + 6 * w.respond
+    )
