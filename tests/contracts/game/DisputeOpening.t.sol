@@ -339,7 +339,12 @@ contract DisputeOpeningTest is DisputeWorld {
     function test_postVoteRoots_moreLocalSteps_convicts() public {
         shiftLocal = 1;
         _replay();
-        _takeVote(ACCEPT);
+        // The first boundary is as it was: a slot is needed of which another segment was drawn.
+        for (ofSlot = 0;; ++ofSlot) {
+            ofSeat = seatIn(0, ofSlot);
+            _takeVote(ACCEPT);
+            if (ofSegment != 0) break;
+        }
         _requireUnpostable();
     }
 
