@@ -9,7 +9,7 @@ import torch
 
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.model.batches import Corpus, WholeCorpus, get_batch
 from protocol.compute.model.reference_model import build_tables, init_parameters
 from protocol.compute.model.reference_step import compute_gradient
 from protocol.compute.program.step import (
@@ -73,7 +73,7 @@ def test_a_state_that_nobody_reads_is_written_over() -> None:
     """Where the model is large enough for the compiled update. The state that was given stays."""
     spec = build_tiny_training(model=ModelConfig(256, 64, 192, 1, 4, 4, 16), sequence_tokens=16)
     state = begin_round(init_parameters(spec.model, 1), 0)
-    corpus = Corpus(torch.arange(6000) % 256)
+    corpus = WholeCorpus(torch.arange(6000) % 256)
     first, _ = advance(state, batch_of(corpus, spec, 0), spec)
     before = [state_header(one) for one in (state, first)]
     fresh, _ = advance(first, batch_of(corpus, spec, 1), spec)
