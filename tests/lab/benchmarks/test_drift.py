@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lab.benchmarks import drift
-from lab.benchmarks.drifting.phase_campaign import Found, judge_phase
+from lab.benchmarks.drift import Found, judge_phase
 from lab.benchmarks.replays.machines import (
     TRACE,
     Machine,
