@@ -60,6 +60,18 @@ def test_a_set_up_that_has_nothing_to_do_says_so(
     assert capsys.readouterr().out == "Everything is installed.\n"
 
 
+def test_nothing_is_installed_into_another_checkout(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / ".venv").symlink_to(tmp_path / "other")
+    monkeypatch.setattr(dev, "is_set_up", lambda: False)
+    monkeypatch.setattr(dev, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(dev, "LOGS", tmp_path / "logs")
+    assert dev.main(["setup"]) == 1
+    assert "a link to" in capsys.readouterr().err and not (tmp_path / "logs").exists()
+
+
 def test_digest_changes_with_each_input(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
