@@ -171,7 +171,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+        # A claim on these leaves may follow at once: what was put is there after a power failure.
+        connection.execute("PRAGMA synchronous = FULL")
         with closing(connection.execute("PRAGMA user_version")) as cursor:
             version = int(cursor.fetchone()[0])
         if version == 0:

@@ -102,3 +102,9 @@ def test_a_row_takes_what_is_said(tmp_path: Path) -> None:
     assert 0.6 * ROW_BYTES < size / 20_000 <= ROW_BYTES
     with sqlite3.connect(tmp_path / "parts.sqlite") as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_what_was_put_waits_for_the_disk(tmp_path: Path) -> None:
+    """SQLite's FULL, as in the journal: a claim may follow at once, and a power cut must not take its data."""
+    found = open_parts(tmp_path)._connection.execute("PRAGMA synchronous").fetchone()
+    assert found == (2,)
