@@ -84,7 +84,7 @@ def list_model_rules(model: ModelConfig) -> Iterator[Rule]:
     yield (
         model.rope_theta >= 1 and model.norm_epsilon >= LEAST_EPSILON,
         "model_constants",
-        "a theta of 1 or more, an epsilon of 2^-80 or more",
+        "rope_theta of 1 or more, norm_epsilon of 2^-80 or more",
         (model.rope_theta, model.norm_epsilon),
     )
     yield from _scaling_rules(model.rope_scaling)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.attacks import adaptive
 from tests.attacks.adaptive import (
     FLIPS,
     JUST_INSIDE,
@@ -73,7 +74,11 @@ def test_find_first_counts_from_one() -> None:
     assert find_first([0.1, 0.3], 0.2) == 2 and find_first([0.2], 0.2) is None
 
 
-def test_riders_are_accepted_and_drift_voids_the_round_but_no_step_of_it_stands_out() -> None:
+def test_riders_are_accepted_and_drift_voids_the_round_but_no_step_of_it_stands_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Limits of four segments are narrow: with some builds of PyTorch noise takes two thirds of them.
+    monkeypatch.setattr(adaptive, "JUST_INSIDE", 0.45)
     course = open_course(40)
     states = [course.begin()]
     for _ in range(ROUND_SEGMENTS):

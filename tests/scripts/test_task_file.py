@@ -138,7 +138,7 @@ def test_a_format_that_is_not_offered_is_named_before_limits_are_asked_for(
         ("vocabulary_size = 256", "vocabulary_size = 300", "model.vocabulary_size"),
         ("vocabulary_size = 256", "vocabulary_size = 100", "above 255, a token of the dataset"),
         ("[schedule]", "[optimizer]\nbeta1 = 1\n[schedule]", "optimizer: expected beta1 and beta2"),
-        ("[model]", "[model]\nnorm_epsilon = 1e-50", "model: expected rope_theta"),
+        ("[model]", "[model]\nnorm_epsilon = 1e-50", "model: expected rope_theta of 1 or more, norm_epsilon"),
         ('dataset = "corpus.bin"', "", "dataset: .* the key is missing"),
         ("[schedule]", "[optimizer]\nclip_norm = 0\n[schedule]", "optimizer.clip_norm"),
         ("[economics]", "[[economics]]", "economics"),

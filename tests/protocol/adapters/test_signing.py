@@ -66,7 +66,7 @@ def word_by_hand(value: Any) -> bytes:
 def test_a_digest_is_that_of_eip_712_by_hand(statement: Statement) -> None:
     kind = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
     chain, contract = DOMAIN.chain_id.to_bytes(32, "big"), bytes(12) + bytes.fromhex(DOMAIN.contract[2:])
-    domain = keccak(keccak(kind) + keccak(b"Touchstone") + keccak(b"2") + chain + contract)
+    domain = keccak(keccak(kind) + keccak(b"Touchstone") + keccak(b"3") + chain + contract)
     assert hash_statement(statement, DOMAIN) == keccak(b"\x19\x01" + domain + hash_by_hand(statement))
 
 
