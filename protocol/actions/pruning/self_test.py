@@ -22,12 +22,18 @@ from protocol.compute.digest import state_header
 from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.program.step import begin_round
 from protocol.spec.codec import compute_state_root
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.pools import find_seat
 
 WARNING = (
     "this machine computes other bits than before the last update. Claims and votes made before it cannot be "
     "computed again here: what is on disk of them is kept until nothing can be asked about them, what was "
     "pruned cannot be answered for. Bring back the earlier versions of torch, numpy and Python, or the "
     "earlier machine."
+)
+UNTESTED = (
+    "this machine is not the one of the last run; whether it computes the same bits cannot be tested now. "
+    "Going on, for there is a seat already; the next start tests again."
 )
 
 log = logging.getLogger(__name__)
@@ -39,12 +45,22 @@ def describe_machine() -> str:
 
 
 async def check_bits(party: Party) -> None:
-    """Test this machine if it is not the one of the last run of this home on the joined task; remember it."""
+    """Test this machine if it is not the one of the last run of this home on the joined task; remember it.
+    Raises EnvironmentFault where nobody serves the data of the test. A node that has a seat says so instead
+    and goes on, as if its bits were other ones: it has disputes to answer, and silence would cost its stake.
+    Its next start tests again."""
     name, home = party.task.task.hex(), party.config.home
     machine = describe_machine()
     before = read_bits(home).get(name)
     if before is None or before.machine != machine:
-        found = await _test(party, machine, before)
+        try:
+            found = await _test(party, machine, before)
+        except EnvironmentFault as fault:
+            if find_seat(party.game, party.account) is None:
+                raise
+            party.say(f"WARNING: {UNTESTED} {fault}")
+            party.task.pruning.unlike_until = find_last_stated(party)
+            return
         await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
         before = found
     party.task.pruning.unlike_until = before.unlike_until

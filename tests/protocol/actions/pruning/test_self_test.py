@@ -1,7 +1,7 @@
 """After an update: the same bits or others, found out before a dispute does."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from protocol.actions.pruning.self_test import WARNING, check_bits, compute_know
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
 from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
+from protocol.compute.model.batches import WholeCorpus
 from protocol.compute.program.step import train_segment
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import AuditPlace
 from tests.protocol.actions.merge.stage import DOMAIN, TASK
 from tests.protocol.actions.pruning.test_pruning_duties import list_due, list_here, open_solver
@@ -174,3 +176,42 @@ async def test_another_model_of_processor_is_another_machine(
         monkeypatch.setattr(self_test, "read_processor_model", lambda: "another model")
         await check_bits(party)
         assert len(get_lines(party)) == count + 1
+
+
+@dataclass(frozen=True)
+class UnservedCorpus(WholeCorpus):
+    """A dataset that nobody serves any more."""
+
+    async def prepare(self, starts: Sequence[int], length: int) -> None:
+        raise EnvironmentFault(
+            what="no peer serves a part of the dataset", expected="a peer", actual="none", remedy="Wait."
+        )
+
+
+async def test_data_that_nobody_serves_any_more_stops_no_seated_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The submitter is away, this node restarts on another torch: it must answer disputes all the same."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        served = party.task.corpus
+        assert isinstance(served, WholeCorpus)
+        party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
+        await check_bits(party)
+        assert "no peer serves" in get_lines(party)[-1]
+        assert party.task.pruning.unlike_until == 0, "until it is tested nothing is taken for computable"
+        # It is tested as soon as the data is there again.
+        party.joined = replace(party.task, corpus=served)
+        await check_bits(party)
+        assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
+
+
+async def test_who_has_no_seat_yet_waits_for_the_data(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        served = party.task.corpus
+        assert isinstance(served, WholeCorpus)
+        party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
+        party.state.games[TASK] = replace(party.game, seats={})
+        with pytest.raises(EnvironmentFault, match="no peer serves"):
+            await check_bits(party)
