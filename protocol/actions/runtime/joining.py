@@ -275,11 +275,14 @@ def refer_dataset(training: TrainingSpec) -> BlobRef:
 
 async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
     """The dataset of a task, of which this node fetches what its samples touch; all of it beforehand where
-    the configuration says `whole_dataset`. Raises ProtocolFault or EnvironmentFault where not even its
-    outline can be had."""
+    the configuration says `whole_dataset` and there is no seat yet: who has one has disputes to answer, and
+    does not wait for peers that serve slowly or not at all. Raises ProtocolFault or EnvironmentFault where
+    not even its outline can be had, InvalidInput where there is no peer."""
     ref, source = refer_dataset(spec.training), LeafSource(party.store, party.parts)
-    if party.config.whole_dataset:
+    if party.config.whole_dataset and find_seat(party.state.games[task], party.account) is None:
         await fetch_whole(party, task, spec)
+    elif party.config.whole_dataset and not party.store.has(ref):
+        party.say("WARNING: not all of the dataset is here. Going on in parts, for there is a seat already.")
     peers = partial(list_peers, party, task, first=spec.terms.submitter)
     outline = await open_outline(source, party.client, ref, peers)
     kept = count_kept_blocks(party.state.games[task].terms)

@@ -137,6 +137,7 @@ async def test_who_wants_so_has_the_whole_dataset_before_it_stakes(tmp_path: Pat
         server, party = stage.parties[1], stage.parties[2]
         server.store.put_dataset(make_dataset())
         party.config = replace(party.config, whole_dataset=is_whole)
+        party.state.games[TASK] = replace(party.game, seats={})
         spec = party.task.spec
         corpus = await open_parts(party, TASK, spec)
         assert party.store.has(refer_dataset(spec.training)) == is_whole
@@ -146,6 +147,25 @@ async def test_who_wants_so_has_the_whole_dataset_before_it_stakes(tmp_path: Pat
         else:
             with pytest.raises(EnvironmentFault, match="no peer serves a part"):
                 await prepare_steps(corpus, spec.training, bytes(32), 0, range(3))
+
+
+@pytest.mark.parametrize("is_seated", [True, False])
+async def test_who_has_a_seat_starts_without_the_whole_dataset(tmp_path: Path, is_seated: bool) -> None:
+    """An operator sets `whole_dataset` when the submitter stops serving: its node has disputes to answer."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        server, party = stage.parties[1], stage.parties[2]
+        server.store.put_dataset(make_dataset())
+        spec = party.task.spec
+        await open_parts(party, TASK, spec)
+        stage.parties[2].state.network.peers.clear()
+        party.config = replace(party.config, whole_dataset=True)
+        if is_seated:
+            corpus = await open_parts(party, TASK, spec)
+            assert corpus.parts.outline.ref == refer_dataset(spec.training)
+        else:
+            party.state.games[TASK] = replace(party.game, seats={})
+            with pytest.raises(TouchstoneError, match="no peer"):
+                await open_parts(party, TASK, spec)
 
 
 def test_leaves_stay_as_long_as_a_statement_about_them_can_be_disputed() -> None:
