@@ -20,7 +20,7 @@ from protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split
 from protocol.adapters.leaf_serving import LeafSource, run_apart
 from protocol.adapters.part_store import Outline
 from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import HEDGE_BYTES_PER_SECOND, PAUSE_S, Peer
+from protocol.adapters.wire.session import HEDGE_BYTES_PER_SECOND, PAUSE_S, AnotherCertificate, Peer
 from protocol.compute.model.batches import OUTSIDE_TOKEN, read_tokens
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof, TrainingSpec
@@ -92,26 +92,31 @@ class DatasetParts:
         peers = [peer for peer in self.list_peers() if peer.account not in self._liars][:MOST_PEERS]
         for peer in peers:
             try:
-                await self._ask(peer, wanted, found, is_hasty=len(peers) > 1)
+                last = await self._try(peer, wanted, found, is_hasty=len(peers) > 1) or last
             except TimeoutError:
                 slow.append(peer)
                 last = f"{peer} is slow"
-            except ProtocolFault as fault:
-                log.warning("%s", fault)
-                self._liars.add(peer.account)
-                last = str(fault)
-            except EnvironmentFault as fault:
-                last = str(fault)
             if len(found) == len(wanted):
                 return
         for peer in slow:
-            try:
-                await self._ask(peer, wanted, found, is_hasty=False)
-            except (ProtocolFault, EnvironmentFault) as fault:
-                last = str(fault)
+            last = await self._try(peer, wanted, found, is_hasty=False) or last
         missing = [leaf for leaf in wanted if leaf not in found]
         if missing:
             raise _unserved(self.outline.ref, missing, len(peers), last)
+
+    async def _try(
+        self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool
+    ) -> str:
+        """As `_ask`; why there is no answer that can be used, empty where there is one."""
+        try:
+            await self._ask(peer, wanted, found, is_hasty=is_hasty)
+        except (AnotherCertificate, EnvironmentFault) as fault:
+            return str(fault)
+        except ProtocolFault as fault:
+            log.warning("%s", fault)
+            self._liars.add(peer.account)
+            return str(fault)
+        return ""
 
     async def _ask(
         self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool

@@ -274,6 +274,10 @@ class PeerSession:
             await asyncio.sleep(self._patience.compute_pause_s(failures))
 
 
+class AnotherCertificate(ProtocolFault):
+    """Whoever answered was not the peer: what was sent says nothing about it."""
+
+
 def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:
     """What the peer did wrong in its answer to `path`; nothing that it sent is used."""
     return ProtocolFault(
@@ -292,7 +296,8 @@ def _sorted_errors(peer: Peer, path: str) -> Iterator[None]:
         yield
     except aiohttp.ServerFingerprintMismatch as error:
         what = "another TLS certificate than the registered one"
-        raise blame(peer, path, what, error.expected.hex(), error.got.hex()) from error
+        fault = blame(peer, path, what, error.expected.hex(), error.got.hex())
+        raise AnotherCertificate(**vars(fault)) from error
     except aiohttp.ClientResponseError as error:
         raise blame(peer, path, "the answer is not HTTP", "an HTTP answer", show(error.message)) from error
     except TimeoutError as error:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from aiohttp import web
 
+from protocol.actions.runtime import dataset_parts
 from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.leaf_runs import LeafRun, count_leaves
@@ -178,6 +179,46 @@ async def test_who_sends_other_bytes_is_refused_and_another_is_asked(
         found = await asyncio.to_thread(get_batch, corpus, SPEC, BEACONS[1], 0, 1)
     assert len(asked) == 1, "a liar is not asked again"
     assert torch.equal(found.tokens_BT, get_batch(open_corpus(DATA, SPEC), SPEC, BEACONS[1], 0, 1)[0])
+
+
+async def test_who_was_not_reached_is_asked_again(submitter: Party, node: Party, tmp_path: Path) -> None:
+    """Another machine answered at the submitter's address once, or its endpoint was announced anew: that says
+    nothing about what the submitter sends."""
+    stranger, peers = Party(tmp_path / "stranger", 9), list[Peer]()
+    async with submitter.serve() as good, stranger.serve() as other, open_parts(node, [good]) as corpus:
+        corpus.parts.list_peers = lambda: peers
+        peers.append(Peer(good.account, other.url, good.fingerprint))
+        with pytest.raises(EnvironmentFault, match="another TLS certificate"):
+            await prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2))
+        peers[:] = [good]
+        await prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2))
+
+
+async def test_who_is_slow_and_then_lies_is_not_asked_again(
+    submitter: Party, node: Party, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_parts, "PAUSE_S", 0.5)
+    liar, asked = Party(tmp_path / "liar", 9), list[str]()
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.path)
+        await asyncio.sleep(1.5)
+        return web.Response(body=b"\xff" * 30_000)
+
+    async with (
+        submitter.serve() as good,
+        serve_hostile(liar, answer) as bad,
+        serve_hostile(Party(tmp_path / "empty", 8), answer) as other,
+        open_parts(node, [good]) as corpus,
+    ):
+        corpus.parts.list_peers = lambda: [bad, other]
+        with pytest.raises(EnvironmentFault):
+            await prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2))
+        # Each once in haste and once with patience.
+        assert len(asked) == 4
+        corpus.parts.list_peers = lambda: [bad, other, good]
+        await prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2))
+        assert len(asked) == 4
 
 
 async def test_false_roots_of_chunks_are_refused(submitter: Party, node: Party, tmp_path: Path) -> None:
