@@ -74,6 +74,7 @@ RULE_KEYS = {
     "step_too_large": "sequences_per_step",
     "task_segments": "rounds",
     "token_count": "dataset",
+    "dataset_too_large": "dataset",
 }
 """Rule of a task -> what of a task file it is about, where they do not share a name."""
 LEAST_PAY_LOOKS = 24

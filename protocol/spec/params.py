@@ -77,6 +77,8 @@ MAX_SEQUENCE_TOKENS = 1 << 13
 """tokens of a row: the mask of the future, a constant of the program, has its square: 256 MiB."""
 MAX_ACTIVATION_ELEMENTS = 1 << 33
 """elements of the largest tensor of a step, 32 GiB: logits, scores of all heads, or hidden layers."""
+MAX_DATASET_BYTES = 1 << 37
+"""of the dataset, held-out part included: a node holds the roots of its chunks, a thousandth of it."""
 
 # --- Tags: one word of ASCII each, so that no hash can stand for another ------------------------------------
 TAG_STATE = "touchstone.state"

@@ -16,6 +16,7 @@ from protocol.spec.model_rules import Rule, count_activations, count_parameters,
 from protocol.spec.params import (
     DECAY_SHAPES,
     MAX_ACTIVATION_ELEMENTS,
+    MAX_DATASET_BYTES,
     MAX_SEGMENT_STEPS,
     MAX_SEQUENCE_TOKENS,
     MAX_TASK_SEGMENTS,
@@ -169,6 +170,10 @@ def _data_rules(spec: TaskSpec) -> Iterator[Rule]:
         f"more than one row ({length})",
         training.heldout_tokens,
     )
+    # Before the first leaf is fetched a node holds the roots of all chunks; and a length that does not fit
+    # into StepFacts could be shown in no dispute.
+    size = (training.token_count + training.heldout_tokens) * training.token_bytes
+    yield size <= MAX_DATASET_BYTES, "dataset_too_large", f"at most {MAX_DATASET_BYTES} bytes", size
     yield training.dataset_root != ZERO_WORD, "dataset_root", "a root", "the zero word"
     yield training.program_root != ZERO_WORD, "program_root", "a root", "the zero word"
     yield training.chunk_terms in CHUNK_TERMS, "chunk_terms", f"one of {CHUNK_TERMS}", training.chunk_terms
