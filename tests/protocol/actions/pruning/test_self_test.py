@@ -212,6 +212,6 @@ async def test_who_has_no_seat_yet_waits_for_the_data(tmp_path: Path) -> None:
         served = party.task.corpus
         assert isinstance(served, WholeCorpus)
         party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
-        party.state.games[TASK] = replace(party.game, seats={})
+        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
         with pytest.raises(EnvironmentFault, match="no peer serves"):
             await check_bits(party)

@@ -137,7 +137,7 @@ async def test_who_wants_so_has_the_whole_dataset_before_it_stakes(tmp_path: Pat
         server, party = stage.parties[1], stage.parties[2]
         server.store.put_dataset(make_dataset())
         party.config = replace(party.config, whole_dataset=is_whole)
-        party.state.games[TASK] = replace(party.game, seats={})
+        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
         spec = party.task.spec
         corpus = await open_parts(party, TASK, spec)
         assert party.store.has(refer_dataset(spec.training)) == is_whole
@@ -163,7 +163,7 @@ async def test_who_has_a_seat_starts_without_the_whole_dataset(tmp_path: Path, i
             corpus = await open_parts(party, TASK, spec)
             assert corpus.parts.outline.ref == refer_dataset(spec.training)
         else:
-            party.state.games[TASK] = replace(party.game, seats={})
+            party.state.games[TASK] = replace(party.state.games[TASK], seats={})
             with pytest.raises(TouchstoneError, match="no peer"):
                 await open_parts(party, TASK, spec)
 
