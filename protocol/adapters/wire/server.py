@@ -185,8 +185,11 @@ class BlobServer:
         except InvalidInput as reason:
             return refuse(400, reason.what, reason.remedy, reason.expected, reason.actual)
         # A chunk is read and hashed for each run: many of them count as several requests.
-        self._account_rate.try_take(account, len(runs) // RUNS_A_REQUEST)
-        streams = self._streams if self._policy.is_member(account) else self._strange_streams
+        price, is_member = len(runs) // RUNS_A_REQUEST, self._policy.is_member(account)
+        self._account_rate.try_take(account, price)
+        if not is_member:  # Another account costs nothing.
+            self._stranger_rate.try_take("", price)
+        streams = self._streams if is_member else self._strange_streams
         with streams.hold(account) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")

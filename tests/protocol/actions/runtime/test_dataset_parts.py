@@ -322,3 +322,20 @@ async def test_many_runs_count_as_many_requests(submitter: Party, node: Party) -
             async with session.get(peer.format_url(path), headers=headers, ssl=False) as response:
                 statuses.append(response.status)
     assert statuses == [200, 200, 200, 429]
+
+
+async def test_many_runs_of_strangers_count_as_many_requests_of_strangers(
+    submitter: Party, tmp_path: Path
+) -> None:
+    """An account costs nothing: each could bring a bucket of its own and keep a node hashing chunks."""
+    submitter.is_member = lambda account: False
+    submitter.limits = WireLimits(strangers_per_second=0.001, strangers_burst=20)
+    runs, statuses = ",".join(f"{leaf:x}-{leaf:x}" for leaf in range(0, 256, 2)), []
+    async with submitter.serve() as peer, open_session() as session:
+        for number in range(4):
+            path = f"/leaves/{REF.key}?runs={runs}"
+            stranger = Party(tmp_path / f"stranger{number}", 20 + number)
+            headers = stranger.signer.sign("GET", path, peer.account)
+            async with session.get(peer.format_url(path), headers=headers, ssl=False) as response:
+                statuses.append(response.status)
+    assert statuses == [200, 200, 200, 429]
