@@ -105,6 +105,6 @@ def test_a_row_takes_what_is_said(tmp_path: Path) -> None:
 
 
 def test_what_was_put_waits_for_the_disk(tmp_path: Path) -> None:
-    """SQLite's FULL, as in the journal: a claim may follow at once, and a power cut must not take its data."""
+    """SQLite's FULL, as in the journal: a claim may follow at once, and a power cut must not undo it."""
     found = open_parts(tmp_path)._connection.execute("PRAGMA synchronous").fetchone()
     assert found == (2,)
