@@ -5,7 +5,7 @@ A newer one is for accounts with a seat and for the task's submitter, and may st
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from errno import ENOSPC
 from functools import partial
@@ -98,9 +98,9 @@ async def load_newest(reader: Reader, config: PartyConfig, task: bytes) -> tuple
     return spec, choice, await load_weights(reader, config, task, spec, choice)
 
 
-async def open_data(reader: Reader, task: bytes, spec: TaskSpec) -> PartedCorpus:
-    """The dataset of a task, fetched from its nodes as it is read; nothing of it is kept. Raises
-    EnvironmentFault where no node serves it."""
+async def open_data(reader: Reader, task: bytes, spec: TaskSpec, say: Callable[[str], None]) -> PartedCorpus:
+    """The dataset of a task, fetched from its nodes as it is read; nothing of it is kept. say: shows the
+    operator a fault of the dataset. Raises EnvironmentFault where no node serves it."""
     submitter, known = spec.terms.submitter.lower(), reader.state.network.peers.values()
     peers = sorted(
         known, key=lambda one: (one.account != submitter, not reader.state.is_member(one.account, task))
@@ -108,7 +108,7 @@ async def open_data(reader: Reader, task: bytes, spec: TaskSpec) -> PartedCorpus
     source, ref = LeafSource(reader.store), refer_dataset(spec.training)
     outline = await open_outline(source, reader.client, ref, lambda: peers)
     parts = DatasetParts(source, reader.client, outline, lambda: peers, lambda: reader.state.head_block, 0)
-    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), print)
+    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), say)
 
 
 def read_spec(reader: Reader, task: bytes) -> TaskSpec:

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, float32
 
 from protocol.compute.model.model_export import SAFETENSORS_NAME
-from protocol.compute.model.reference_model import parameter_count, split_parameters
+from protocol.compute.model.reference_model import get_family, parameter_count, split_parameters
 from protocol.compute.program.tensor_allocator import allocate_zeros
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
@@ -22,7 +22,6 @@ from protocol.spec.errors import InvalidInput
 NOTE_NAME = "touchstone.json"
 TOKENIZER_NAME = "tokenizer.json"
 MAX_NOTE_BYTES = 64 * 1024
-MOST_PARAMETERS = 1 << 31
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 
 
@@ -75,7 +74,8 @@ def read_model(folder: Path) -> tuple[ModelNote, Tensor]:
 
 
 def read_note(folder: Path) -> ModelNote:
-    """touchstone.json of a folder. Raises InvalidInput."""
+    """touchstone.json of a folder. Raises InvalidInput where it is missing or malformed, or its model has a
+    shape that no family has: nothing is built for it."""
     path = folder / NOTE_NAME
     if not path.is_file() or path.stat().st_size > MAX_NOTE_BYTES:
         raise _refuse("a folder that `touchstone export` wrote", f"no {NOTE_NAME}", path)
@@ -83,9 +83,7 @@ def read_note(folder: Path) -> ModelNote:
         note = msgspec.json.decode(path.read_bytes(), type=ModelNote)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _refuse("the note of an exported model", str(error), path) from error
-    count = parameter_count(note.model)
-    if count > MOST_PARAMETERS:
-        raise _refuse(f"at most {MOST_PARAMETERS} parameters", str(count), path)
+    get_family(note.model)
     return note
 
 

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
+from node.model_folder import TOKENIZER_NAME
 from protocol.adapters.files import sync_file, sync_folder
 from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
@@ -32,7 +33,7 @@ from scripts.packed_dataset import (
     TOKENS_NAME,
     DatasetNote,
 )
-from scripts.tokenizing import TOKENIZER_NAME, ByteTokens, FileTokens, Tokens, read_tokenizer
+from scripts.tokenizing import ByteTokens, FileTokens, Tokens, read_tokenizer
 
 BATCH_PIECES = 512
 BATCH_CHARACTERS = 1 << 20

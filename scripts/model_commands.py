@@ -20,6 +20,7 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.opening import open_reader
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.compute.model.batches import read_known_rows
 from protocol.compute.model.generation import Measure, Taste, generate, measure_rows
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
@@ -119,13 +120,13 @@ async def _measure_task(config: PartyConfig, options: argparse.Namespace, consol
     async with open_reader(config) as reader:
         spec, choice, weights = await export.load_newest(reader, config, task)
         training = spec.training
-        corpus = await export.open_data(reader, task, spec)
+        corpus = await export.open_data(reader, task, spec, config.say)
         length, most = training.sequence_tokens, _limit(options, training.model)[0]
         count = min(most, (training.heldout_tokens - 1) // length)
         last = training.heldout_tokens - length - 1
         starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
         await corpus.prepare(starts, length + 1)
-        rows = await asyncio.to_thread(corpus.read_rows, starts, length + 1)
+        rows = await asyncio.to_thread(read_known_rows, corpus, training, starts)
         console.say(f"{choice}, on its held-out tokens:")
         return await asyncio.to_thread(partial(measure_rows, weights, training.model), rows.unbind())
 

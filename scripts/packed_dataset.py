@@ -14,9 +14,10 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from node.model_folder import TOKENIZER_NAME
 from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
-from scripts.tokenizing import BYTE_VOCABULARY, TOKENIZER_NAME
+from scripts.tokenizing import BYTE_VOCABULARY
 
 TOKENS_NAME, NOTE_NAME = "tokens.bin", "dataset.json"
 FORMAT = 1

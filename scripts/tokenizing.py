@@ -10,10 +10,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
+from node.model_folder import TOKENIZER_NAME
 from protocol.spec.errors import InvalidInput
 from scripts.extras import load_extra
 
-TOKENIZER_NAME = "tokenizer.json"
 MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
 BYTE_VOCABULARY = 256
 

@@ -113,10 +113,15 @@ async def prepare_steps(
     await corpus.prepare(list_starts(spec, beacon, shard, steps), spec.sequence_tokens + 1)
 
 
+def read_known_rows(corpus: Corpus, spec: TrainingSpec, starts: Sequence[int]) -> Tensor:
+    """Rows of the task's length and one token more, int64 [len(starts), sequence_tokens + 1]. An entry of the
+    dataset outside the vocabulary is OUTSIDE_TOKEN. Raises as `Corpus.read_rows` does."""
+    rows = corpus.read_rows(starts, spec.sequence_tokens + 1)
+    return rows.where(rows < spec.model.vocabulary_size, OUTSIDE_TOKEN)
+
+
 def get_batch(corpus: Corpus, spec: TrainingSpec, beacon: bytes, shard: int, inner_step: int) -> Batch:
     """The rows of one inner step (0-based in the round): int64 tokens and labels, [sequences_per_step,
-    sequence_tokens]. An entry of the dataset outside the vocabulary is OUTSIDE_TOKEN."""
-    starts = list_starts(spec, beacon, shard, (inner_step,))
-    rows = corpus.read_rows(starts, spec.sequence_tokens + 1)
-    rows = rows.where(rows < spec.model.vocabulary_size, OUTSIDE_TOKEN)
+    sequence_tokens]."""
+    rows = read_known_rows(corpus, spec, list_starts(spec, beacon, shard, (inner_step,)))
     return Batch(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())

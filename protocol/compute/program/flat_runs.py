@@ -1,4 +1,4 @@
-"""The optimizer's passes: runs of elementwise nodes over the same elements, which can go tile by tile."""
+"""Runs of elementwise nodes over the same elements, which can go together, tile by tile."""
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
@@ -7,15 +7,13 @@ from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.program import INDEXED, Node, Operation, Program
 
 TILE_ELEMENTS = 1 << 16
-"""Elements of one tile of the optimizer: those that live at a time stay in the cache, and a call costs less
-than its pass."""
+"""Elements of one tile: what lives at a time stays in the cache, and a call costs less than its pass."""
 
 
 @dataclass(frozen=True)
 class FlatRun:
-    """Consecutive elementwise nodes over the same flat elements.
-
-    hidden: tensors that only they touch."""
+    """Consecutive elementwise nodes over the same `size` flat elements. hidden: tensors that only they
+    touch."""
 
     nodes: tuple[Node, ...]
     size: int

@@ -132,8 +132,6 @@ def _update_second(v: Floats, g: Floats, beta: np.float32, scale: np.float32, le
 
 
 @compile_loop
-def _move(
-    w: Floats, m: Floats, v: Floats, decay: np.float32, epsilon: np.float32, rate: np.float32
-) -> None:  # fmt: skip
+def _move(w: Floats, m: Floats, v: Floats, decay: np.float32, epsilon: np.float32, rate: np.float32) -> None:
     for i in range(len(w)):
         w[i] = w[i] * decay - m[i] / (np.sqrt(v[i]) + epsilon) * rate

@@ -1,10 +1,10 @@
 """Running a program: memory planned once, a kernel prepared for each node, then the nodes in order.
 
-There are two ways to run. For training, a tensor's memory is reused as soon as no later node reads it. The
-optimizer's elementwise passes run tile by tile, so that what they hand on stays in the processor's cache. For
-a trace, every tensor is kept until its last reader is done, and is shown to the caller. Both ways give the
-same bits: copies that only bring a sum's terms into a run are made for traces alone, and no kernel reads them
-(`contiguous.fold`).
+There are two ways to run. For training, a tensor's memory is reused as soon as no later node reads it. Runs
+of elementwise nodes go tile by tile, so that what they hand on stays in the processor's cache, and the
+optimizer's update goes as compiled loops (`fused_update.py`). For a trace, every tensor is kept until its
+last reader is done, and is shown to the caller. Both ways give the same bits: copies that only bring a sum's
+terms into a run are made for traces alone, and no kernel reads them (`contiguous.fold`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,7 +3,14 @@ from hashlib import sha256
 import pytest
 import torch
 
-from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus
+from protocol.compute.model.batches import (
+    Corpus,
+    WholeCorpus,
+    dataset_root,
+    get_batch,
+    open_corpus,
+    read_known_rows,
+)
 from protocol.spec.containers import ModelConfig, TrainingSpec
 from protocol.spec.drawing import draw_sample_start
 from protocol.spec.errors import ProtocolFault
@@ -73,3 +80,14 @@ def test_tokens_outside_the_vocabulary_are_refused() -> None:
 def test_too_short_heldout_part_is_refused(corpus: Corpus) -> None:
     with pytest.raises(ValueError, match="held-out"):
         get_heldout_batch(corpus, build_tiny_training(heldout_tokens=16), 2)
+
+
+def test_an_entry_outside_the_vocabulary_is_token_0_whoever_reads_it(spec: TrainingSpec) -> None:
+    """In steps and in `touchstone eval` alike; the last token of the vocabulary stays."""
+    vocabulary, length = spec.model.vocabulary_size, spec.sequence_tokens
+    tokens = torch.full((2 * length + 2,), vocabulary - 1, dtype=torch.uint8)
+    tokens[3], tokens[length + 5] = vocabulary, 255
+    rows = read_known_rows(WholeCorpus(tokens), spec, (0, length + 1))
+    outside = torch.zeros(2, length + 1, dtype=torch.bool)
+    outside[0, 3] = outside[1, 4] = True
+    assert bool((rows[outside] == 0).all()) and bool((rows[~outside] == vocabulary - 1).all())

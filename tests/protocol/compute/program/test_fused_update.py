@@ -8,7 +8,7 @@ from torch import Tensor
 
 from protocol.compute.program import interpreter as running
 from protocol.compute.program.flat_runs import FlatRun, find_flat_runs
-from protocol.compute.program.fused_update import PIECE_ELEMENTS, match_update
+from protocol.compute.program.fused_update import PIECE_ELEMENTS, find_successors, match_update
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
@@ -80,3 +80,16 @@ def test_a_run_of_another_length_or_with_a_seen_inner_tensor_is_no_update() -> N
     assert match_update(replace(run, nodes=run.nodes[:-1])) is None
     for buffer in run.hidden:
         assert match_update(replace(run, hidden=run.hidden - {buffer})) is None
+
+
+def test_old_vectors_that_a_later_node_reads_are_not_written_over() -> None:
+    program = build_program(configure("float32")).program
+    [(first, run)] = [(n, run) for n, run in find_flat_runs(program) if match_update(run)]
+    found = match_update(run)
+    assert found is not None
+    new, old = (found["new_w"].buffer, found["new_m"].buffer, found["new_v"].buffer), (0, 1, 2)
+    assert find_successors(program, first, run, found) == dict(zip(new, old, strict=True))
+    reader = replace(run.nodes[0], output=replace(run.nodes[0].output, buffer=9_999))
+    assert old[1] in {operand.buffer for operand in reader.operands}
+    longer = replace(program, nodes=(*program.nodes, reader))
+    assert find_successors(longer, first, run, found) == {}
