@@ -48,6 +48,11 @@ class Way:
         place = self.configuration.name if self.device == CPU else self.device
         return f"{place}-{self.family or 'chosen'}{other}"
 
+    @property
+    def is_kernel_configuration(self) -> bool:
+        """Is it this PyTorch on the processor, in one of its configurations?"""
+        return (self.python, self.device) == (sys.executable, CPU) and self.family != NUMPY
+
 
 def list_ways(pythons: tuple[str, ...] = ()) -> list[Way]:
     """Every kernel configuration of this machine, both families on its graphics card and with each other

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lab.benchmarks import exact
-from lab.benchmarks.exact import FULL, QUICK, compare_walks, run
+from lab.benchmarks.exact import FULL, NORMAL, QUICK, choose_ways, compare_walks, run
 from lab.benchmarks.exactness import tracing
 from lab.benchmarks.exactness.walking import Walk, Way, list_ways
 
@@ -36,6 +36,19 @@ def test_steps_with_other_bits_are_counted_and_named(tmp_path: Path) -> None:
     found = compare_walks(longer, WAYS, tmp_path)
     assert found["steps"] == 3 * 50 + 2 * 20 and found["bits_differ"] == 5 * 6
     assert WAYS[2].name in found["first_differing"][0]
+
+
+def test_half_of_the_kernel_configurations_walk_and_all_replay(tmp_path: Path) -> None:
+    ways = list_ways(("/other/bin/python",))
+    walking = choose_ways(ways, NORMAL.share)
+    kernels = [way for way in walking if way.is_kernel_configuration]
+    assert len(kernels) >= 16 and walking == choose_ways(ways, NORMAL.share), "the same ones each time"
+    others = [way for way in ways if not way.is_kernel_configuration]
+    assert walking[0] == ways[0] and all(way in walking for way in others)
+    assert choose_ways(ways, FULL.share) == ways
+    found = compare_walks(exact.Plan("x", {"0.2M": (5, 1, 2)}, {}, 5, (1, 2), {}, share=2), ways, tmp_path)
+    assert found["steps"] == 5 * len(walking) + 2
+    assert found["unstable"]["replays"] == 4 * 2 * len(ways)
 
 
 def test_replays_with_another_end_are_rejected(tmp_path: Path) -> None:
