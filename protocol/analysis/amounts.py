@@ -29,9 +29,9 @@ ANSWER_GAS = 1_160_000
 """To an ask: a leaf of W, m and v at both ends, all numbers different, in trees of 2^31 parameters."""
 DEFENCE_GAS = 2_260_000
 """States of 20 steps, a trace of 65,536 buffers, eight leaves of 4,096 bytes, and the end of the dispute."""
-CONVICTION_GAS = 3_400_000
+CONVICTION_GAS = 4_400_000
 """Against an auditor, whose victim's pay is restored: the opening, a step, eight demands, and the proof of a
-sum of 4,096 terms of very different sizes."""
+selected sum of 4,096 terms of very different sizes, all of which are selected."""
 CONTEST_GAS = 170_000
 """To open one."""
 CONTEST_LEVEL_GAS = 120_000

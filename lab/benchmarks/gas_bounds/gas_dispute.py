@@ -1,7 +1,7 @@
-"""A dispute at the bounds: all answers, all moves, a proof with the longest sum, a conviction."""
+"""Disputes at the bounds: all answers, all moves, proofs with the longest sums, a conviction."""
 
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,18 +50,21 @@ SHOWN = 60_001
 DEMANDS = 8
 SUM_NUMBER, WIDE_NUMBER = 43_690, 21_845
 CLAIM_DEPTH = 17
+SELECTED = 0x15555555
+"""The index that all terms of a selected sum have: no byte of it is zero."""
+START = FIRST * LEAF_TERMS + LEAF_TERMS // 2
 
 
-def make_program() -> Program:
+def make_sum(operation: Operation) -> Node:
+    """Of two runs: products, or the second one's elements where the first one has the element's index."""
+    output, first, second = (Access(buffer, START, (0,) * 7) for buffer in SUMMED)
+    sizes, row = (SELECTED + 1, *(1,) * 6, TERMS), (*(0,) * 7, 1)
+    return Node(operation, sizes, 1, output, (replace(first, strides=row), replace(second, strides=row)))
+
+
+def make_program(summing: Node) -> Program:
     """As many buffers and nodes as there may be. The two nodes have as many loops as there may be."""
-    start = FIRST * LEAF_TERMS + LEAF_TERMS // 2
-    sizes = (1, 1, 1, 1, 1, 1, 16, TERMS)
-    still, row = (0,) * 6, (0, 0, 0, 0, 0, 0, TERMS, 1)
-    output, *factors = (
-        Access(SUMMED[0], start, (*still, 1)), Access(SUMMED[1], start, row), Access(SUMMED[2], start, row)
-    )  # fmt: skip
-    summing = Node(Operation.PRODUCT_SUM, sizes, 1, output, tuple(factors))
-    one = Access(SHOWN, start, (0,) * 8)
+    one = Access(SHOWN, START, (0,) * 8)
     wide = Node(Operation.FINITE_SELECT, (1,) * 8, 0, one, (one, one, one))
     nodes = [wide] * MAX_NODES
     nodes[SUM_NUMBER] = summing
@@ -78,15 +81,20 @@ def make_factors(*name: object) -> bytes:
     )
 
 
-class DisputePlay(BoundPlay):
-    """A claim of which two boundaries, a step and its trace can be shown."""
-
-    program = make_program()
-    facts = StepFacts(
+def make_facts(program: Program) -> StepFacts:
+    """The largest that a step may have."""
+    return StepFacts(
         compute_program_root(program), make_word("dataset"), make_word("scalars"), MAX_NODES, MAX_BUFFERS, 0,
         0x7FFF, 0x7FFF, 4, (1 << 40) - 1, (1 << 42) - 1, (1 << 31) - 1,
         (1 << 31) - 1,
     )  # fmt: skip
+
+
+class DisputePlay(BoundPlay):
+    """A claim of which two boundaries, a step and its trace can be shown."""
+
+    program = make_program(make_sum(Operation.PRODUCT_SUM))
+    facts = make_facts(program)
     step_root = compute_step_root(facts)
 
     # --- What is claimed ------------------------------------------------------------------------------------
@@ -112,13 +120,17 @@ class DisputePlay(BoundPlay):
         return astuple(header), make_word("salt", boundary), [sibling, *path]
 
     # --- The trace ------------------------------------------------------------------------------------------
+    def make_leaf(self, buffer: int, index: int) -> bytes:
+        """One of the sum's."""
+        return make_factors(buffer, index)
+
     @cached_property
     def runs(self) -> list[tuple[bytes, bytes, list[bytes]]]:
         """Of the sum's output and operands: leaves, root, path."""
         found = []
         for buffer in SUMMED:
             count = 1 if buffer == SUMMED[0] else 5
-            leaves = [make_factors(buffer, i) for i in range(count)]
+            leaves = [self.make_leaf(buffer, i) for i in range(count)]
             root, path = grow_run(leaves, FIRST, TRACE_DEPTH, buffer)
             found.append((b"".join(leaves), root, path))
         return found
@@ -169,7 +181,23 @@ class DisputePlay(BoundPlay):
         yield "showLeaves", 0, (start, [opening] * DEMANDS)
         parts = b"".join(b"".join((leaves, *path)) for leaves, _, path in self.runs)
         openings = parts + b"".join(compute_set_path(self.trace, SUMMED))
-        yield "proveOperation", 1, (facts, start, self.prove_node(SUM_NUMBER), 0, openings)
+        yield "proveOperation", 1, (facts, start, self.prove_node(SUM_NUMBER), SELECTED, openings)
+
+
+class SelectedPlay(DisputePlay):
+    """The same with a sum that all terms are selected for: each is copied before it is added."""
+
+    program = make_program(make_sum(Operation.SELECTED_SUM))
+    facts = make_facts(program)
+    step_root = compute_step_root(facts)
+
+    def make_leaf(self, buffer: int, index: int) -> bytes:
+        """The first operand is indices."""
+        return (
+            SELECTED.to_bytes(4, "little") * LEAF_TERMS
+            if buffer == SUMMED[1]
+            else make_factors(buffer, index)
+        )
 
 
 class RejectPlay(BoundPlay):
@@ -183,9 +211,25 @@ class RejectPlay(BoundPlay):
 # --- Measuring ----------------------------------------------------------------------------------------------
 def measure_dispute(chain: RoundChain) -> dict[str, Any]:
     """All moves of a dispute of a claim with the greatest leaves, up to a conviction, and the end of one in
-    which nothing is proven. defence: all of the claimant's; conviction: all of the opener's, against an
-    auditor where that costs more."""
-    play = DisputePlay(chain, Case(1, 6))
+    which nothing is proven. defence: all of the claimant's; conviction: all of the opener's with the dearer
+    proof, against an auditor where that costs more."""
+    with chain.undone():
+        selected = _play_dispute(SelectedPlay(chain, Case(1, 6)))
+    gas = _play_dispute(DisputePlay(chain, Case(1, 6))) | measure_silence(chain)
+    gas["proveSelected"] = selected["proveOperation"]
+    dearer = gas["disputeVote"] - gas["disputeClaim"] + max(0, gas["punishAuditor"] - gas["punishSolver"])
+    proof = max(gas["proveOperation"], gas["proveSelected"])
+    return {
+        **gas,
+        "defence": sum(gas[name] for name in ("postClaimRoots", "postTrace", "showLeaves", "end")),
+        "conviction": dearer
+        + proof
+        + sum(gas[name] for name in ("disputeClaim", "nameStep", "demandLeaves")),
+    }
+
+
+def _play_dispute(play: DisputePlay) -> dict[str, int]:
+    """Gas by function."""
     play.start()
     play.play(0)
     challenger = play.make_challenger()
@@ -200,14 +244,7 @@ def measure_dispute(chain: RoundChain) -> dict[str, Any]:
         sent = play.do(movers[mover], "Disputes", function, play.task, dispute, *rest)
         gas[function] = sent.gas
     require_event(sent, "SeatConvicted")
-    gas |= measure_silence(chain)
-    dearer = gas["disputeVote"] - gas["disputeClaim"] + max(0, gas["punishAuditor"] - gas["punishSolver"])
-    return {
-        **gas,
-        "defence": sum(gas[name] for name in ("postClaimRoots", "postTrace", "showLeaves", "end")),
-        "conviction": dearer
-        + sum(gas[name] for name in ("disputeClaim", "nameStep", "demandLeaves", "proveOperation")),
-    }
+    return gas
 
 
 def measure_silence(chain: RoundChain) -> dict[str, int]:
