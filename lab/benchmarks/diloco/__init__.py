@@ -1,0 +1,1 @@
+"""What the benchmark `training` measures: this training beside that of others."""

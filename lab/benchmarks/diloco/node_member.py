@@ -1,0 +1,270 @@
+"""A member that trains as a node does: claims, a store, a journal, pseudo-gradients over HTTPS; no chain.
+
+    python -m lab.benchmarks.diloco.node_member PLAN NUMBER
+
+Rounds, beacons and claims, which nodes read from the chain, are files in the plan's folder here.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+from lab.benchmarks.diloco.plain_member import (
+    PATIENCE_S,
+    POLL_S,
+    count_loopback_bytes,
+    measure_peak_bytes,
+    read_rows,
+    write_whole,
+)
+from node.submit import RoundPlan, build_task
+from protocol.actions.merge import merge_signing
+from protocol.actions.merge.global_model import load_outer, load_weights
+from protocol.actions.merge.merge_records import RECORDS, ClaimBook, get_shards
+from protocol.actions.merge.outer_step import get_root, merge_claims
+from protocol.actions.merge.outer_step import make_key as make_merge_key
+from protocol.actions.merge.training import Origin, finish_claim
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.config import PartyConfig, Status
+from protocol.actions.runtime.party import Joined, Party
+from protocol.adapters.blobs import BlobKind, refer_state, refer_tensor
+from protocol.adapters.journal import Journal
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.listener import load_or_create_identity
+from protocol.adapters.wire.server import BlobServer, ReadPolicy
+from protocol.adapters.wire.session import Peer
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.model.batches import open_corpus
+from protocol.compute.program.step import Batch
+from protocol.spec.codec import compute_outer_root
+from protocol.spec.containers import ModelConfig, OuterHeader, ScheduleConfig, StateHeader, TaskSpec
+from protocol.spec.game.state import GameRound, Pool, SlotClaim
+from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
+from tests.e2e.world import TINY_PLAN
+from tests.protocol.actions.merge.stage import (
+    DOMAIN,
+    SIGNING,
+    SOLVERS,
+    TASK,
+    FakeChain,
+    Handed,
+    get_account,
+    make_world,
+)
+from tests.protocol.actions.specs import SUBMITTER
+from tests.protocol.adapters.parties import make_key
+from tests.training_setting import compute_heldout_loss
+
+
+def make_beacon(seed: int, index: int) -> bytes:
+    """Of a round of a run."""
+    return sha256(f"training {seed} {index}".encode()).digest()
+
+
+def build_spec(plan: Mapping[str, Any], data: bytes) -> TaskSpec:
+    """The run as a task."""
+    model, steps = ModelConfig(*plan["model"]), plan["inner_steps"] * plan["rounds"]
+    round_plan: RoundPlan = replace(
+        TINY_PLAN,
+        model=model,
+        schedule=ScheduleConfig(plan["peak_rate"], plan["warmup_steps"], steps),
+        rounds=plan["rounds"],
+        inner_steps=plan["inner_steps"],
+        segment_steps=plan["segment_steps"],
+        outer_learning_rate=plan["outer_rate"],
+        outer_momentum=plan["outer_momentum"],
+        sequences_per_step=plan["rows"],
+        sequence_tokens=plan["tokens"],
+        heldout_tokens=plan["heldout_tokens"],
+        initial_seed=plan["seed"],
+        numeric_format=plan["format"],
+        chunk_terms=plan["chunk_terms"],
+    )
+    return make_spec(*build_task(round_plan, data, SUBMITTER, bytes(32)))
+
+
+@dataclass
+class Chain:
+    """What a member knows of rounds. Claims are files that all members see."""
+
+    folder: Path
+    members: int
+    number: int
+    first: GameRound
+    seats: tuple[int, ...]
+
+    def open(self, index: int, base_root: bytes, beacon: bytes) -> GameRound:
+        """A round that runs."""
+        pool = Pool(self.seats, self.first.pool.verifiers, self.first.pool.whistleblowers)
+        named = {"pool": pool, "counted": self.members, "beacon": beacon, "base_root": base_root}
+        return replace(self.first, index=index, **named)
+
+    async def close(self, game_round: GameRound, claim_root: bytes, segments: int) -> GameRound:
+        """The same with the claims of all members; waits for them."""
+        write_whole(self._name(game_round.index, self.number), claim_root.hex())
+        claims: dict[int, SlotClaim] = {}
+        for slot, seat in enumerate(self.seats):
+            root = bytes.fromhex(await find_text(self._name(game_round.index, slot)))
+            claims[slot] = SlotClaim(seat, get_account(SOLVERS[slot]), 0, root, segments)
+        return replace(game_round, claims=claims, closed=game_round.opened)
+
+    def _name(self, index: int, slot: int) -> Path:
+        return self.folder / f"claim-{index}-{slot}"
+
+
+async def find_text(path: Path) -> str:
+    """What another member writes there."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"{path} did not come within {PATIENCE_S:.0f} s: see the other members' output"
+            )
+        await asyncio.sleep(POLL_S)
+    return path.read_text()
+
+
+@dataclass
+class Ended:
+    """When the last segment was trained: what the node tells its operator says so."""
+
+    at: float = 0.0
+
+    def hear(self, line: str) -> None:
+        """A line for the operator."""
+        if ": trained " in line:
+            self.at = time.perf_counter()
+
+
+@dataclass
+class Member:
+    """A node and what was measured. carried: the state whose moments go on."""
+
+    plan: Mapping[str, Any]
+    party: Party
+    chain: Chain
+    ended: Ended
+    base_root: bytes
+    carried: StateHeader | None = None
+    inner_s: list[float] = field(default_factory=list)
+    outer_s: list[float] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)
+
+    async def play(self, index: int) -> None:
+        """A round: trained, claimed, merged."""
+        beacon, state = make_beacon(self.plan["seed"], index), self.party.game
+        game_round = self.chain.open(index, self.base_root, beacon)
+        self._show(state, game_round)
+        shard = get_shards(game_round)[self.chain.number]
+        origin = Origin(index, self.base_root, beacon, shard, self.carried)
+        begun = time.perf_counter()
+        finished = await finish_claim(self.party, origin, lambda: None)
+        closed = await self.chain.close(game_round, finished.claim_root, finished.segments)
+        self._show(state, closed)
+        made = await merge_claims(self.party, make_merge_key(closed, tuple(closed.claims)))
+        done = time.perf_counter()
+        self.inner_s.append(self.ended.at - begun)
+        self.outer_s.append(done - self.ended.at)
+        self.moved.append(count_loopback_bytes())
+        self.base_root = get_root(made)
+        boundaries = self.party.task.claims.find(closed).boundaries
+        self.carried = boundaries[max(boundaries)]
+        self._prune(OuterHeader(made.weights_root, made.momentum_root))
+
+    def _show(self, state: Any, game_round: GameRound) -> None:
+        self.party.state.games[TASK] = replace(state, rounds={game_round.index: game_round})
+
+    def _prune(self, outer: OuterHeader) -> None:
+        """As a node does between rounds. Pseudo-gradients stay: others may still fetch them."""
+        count, store = self.party.task.spec.terms.parameter_count, self.party.store
+        kept = {refer_tensor(root, count).key for root in (outer.weights_root, outer.momentum_root)}
+        kept |= {ref.key for ref in refer_state(self.carried, count)} if self.carried else set()
+        for key in store.list_keys(BlobKind.TENSOR):
+            if key not in kept:
+                store.delete(key)
+
+
+@asynccontextmanager
+async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Member]:
+    """A node that serves and asks inside the block, and knows where all others serve."""
+    folder, data, key = Path(plan["folder"]), Path(plan["data"]).read_bytes(), make_key(SOLVERS[number])
+    spec, home = build_spec(plan, data), folder / f"home{number}"
+    home.mkdir(mode=0o700)
+    base_root = compute_outer_root(OuterHeader(spec.terms.initial_weights_root, spec.terms.zero_root))
+    world = make_world(root=base_root, segment_count=spec.terms.segment_count, rounds=plan["rounds"])
+    account = get_account(SOLVERS[number])
+    seats = {seat.account: seat.number for seat in world.state.seats.values()}
+    own = tuple(seats[get_account(seed)] for seed in SOLVERS[: plan["members"]])
+    chain, ended = Chain(folder, plan["members"], number, world.state.rounds[0], own), Ended()
+    async with AsyncExitStack() as stack:
+        journal = stack.enter_context(Journal(home / "journal.sqlite", RECORDS))
+        store = BlobStore(home / "blobs")
+        client = await stack.enter_async_context(BlobClient(store, RequestSigner(key, SIGNING)))
+        config = PartyConfig(home, home, "", key, say=ended.hear)
+        state = ChainState(account, LIMITS_LOCAL, SIGNING)
+        state.games[TASK], state.head_block = cast(Any, world.state), world.block - 1
+        fake, nothing = cast(Any, FakeChain(account)), cast(Any, None)
+        party = Party(config, fake, store, journal, client, state, Status(account), nothing)
+        book, rooms = ClaimBook(journal, TASK), (cast(Any, Handed()), nothing)
+        party.joined = Joined(TASK, DOMAIN, spec, open_corpus(data, spec.training), book, *rooms)
+        await _serve(party, plan, number, stack)
+        yield Member(plan, party, chain, ended, base_root)
+
+
+async def _serve(party: Party, plan: Mapping[str, Any], number: int, stack: AsyncExitStack) -> None:
+    policy = ReadPolicy(
+        lambda account: True,
+        partial(merge_signing.may_read, party),
+        party.status.show,
+        find_desk=merge_signing.make_desks(party).get,
+    )
+    identity, folder = load_or_create_identity(party.config.home), Path(plan["folder"])
+    server = BlobServer(party.store, party.account, SIGNING, identity, policy)
+    port = await server.start()
+    stack.push_async_callback(server.stop)
+    place = {"url": f"https://127.0.0.1:{port}", "fingerprint": identity.fingerprint.hex()}
+    write_whole(folder / f"place-{number}.json", json.dumps(place))
+    for other in range(plan["members"]):
+        said, account = (
+            json.loads(await find_text(folder / f"place-{other}.json")),
+            get_account(SOLVERS[other]),
+        )
+        peer = Peer(account, said["url"], bytes.fromhex(said["fingerprint"]))
+        party.state.network.peers[account] = peer
+
+
+async def run(plan: Mapping[str, Any], number: int) -> None:
+    """All rounds; what was found is left in the folder."""
+    async with open_member(plan, number) as member:
+        for index in range(plan["rounds"]):
+            await member.play(index)
+        header = await load_outer(member.party, member.base_root)
+        weights, data = await load_weights(member.party, header), Path(plan["data"]).read_bytes()
+        batch = Batch(*read_rows(data, plan["heldout"], plan["tokens"]))
+        found = {"inner_s": member.inner_s, "outer_s": member.outer_s, "bytes": member.moved}
+        peak_bytes = measure_peak_bytes()
+        heldout = compute_heldout_loss(weights, batch, ModelConfig(*plan["model"]))
+        text = json.dumps({**found, "heldout": heldout, "peak_bytes": peak_bytes})
+        write_whole(member.chain.folder / f"member-{number}.json", text)
+        for other in range(plan["members"]):
+            await find_text(member.chain.folder / f"member-{other}.json")
+
+
+def main() -> None:
+    """Run one member."""
+    pin_kernels(1)
+    asyncio.run(run(json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()

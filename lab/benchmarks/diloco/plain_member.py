@@ -1,0 +1,281 @@
+"""A member that trains in plain PyTorch and steps with others by torchft or by hivemind; started by its path.
+
+    python plain_member.py PLAN NUMBER
+
+It runs in an environment of the other project's, and takes nothing of this one's but the model, by
+PYTHONPATH. `racing.py` writes the plan, and reads what a member leaves.
+"""
+
+import datetime
+import importlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from protocol.compute.model.reference_model import (
+    build_tables,
+    compute_loss,
+    init_parameters,
+    parameter_layout,
+    split_parameters,
+)
+from protocol.spec.containers import ModelConfig, OptimizerConfig
+
+LOOPBACK = re.compile(r"^\s*lo:\s*(\d+)", re.M)
+PEAK = re.compile(r"^VmHWM:\s*(\d+) kB", re.M)
+POLL_S = 0.01
+PATIENCE_S = 120.0
+MATCHMAKING_S = 3.0
+"""hivemind looks for a group so long before it is needed."""
+
+
+def count_loopback_bytes() -> int:
+    """Bytes that this network's loopback has carried."""
+    found = LOOPBACK.search(Path("/proc/self/net/dev").read_text())
+    return int(found[1]) if found else 0
+
+
+def measure_peak_bytes() -> int:
+    """The most memory that this process has held."""
+    found = PEAK.search(Path("/proc/self/status").read_text())
+    return 1024 * int(found[1]) if found else 0
+
+
+def write_whole(path: Path, text: str) -> None:
+    """So that a reader finds all of it or nothing."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.rename(path)
+
+
+def wait_for(path: Path) -> str:
+    """What another process writes there. Raises TimeoutError where it does not come."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"{path} did not come within {PATIENCE_S:.0f} s: see the other members' output"
+            )
+        time.sleep(POLL_S)
+    return path.read_text()
+
+
+class Model(torch.nn.Module):
+    """The reference model with parameters of its own."""
+
+    def __init__(self, config: ModelConfig, flat: Tensor) -> None:
+        super().__init__()
+        self._config, self._tables = config, build_tables(config)
+        parts = split_parameters(flat, config)
+        self._names = [part.name for part in parameter_layout(config)]
+        self.parts = torch.nn.ParameterList([torch.nn.Parameter(parts[name].clone()) for name in self._names])
+
+    def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """The loss."""
+        params: dict[str, Tensor] = dict(zip(self._names, self.parts, strict=True))
+        return compute_loss(params, tokens, labels, self._tables, self._config)
+
+
+def read_rows(data: bytes, starts: list[int], tokens: int) -> tuple[Tensor, Tensor]:
+    """Tokens and labels from these places on."""
+    rows = [torch.frombuffer(bytearray(data[at : at + tokens + 1]), dtype=torch.uint8) for at in starts]
+    cut = torch.stack(rows).to(torch.int64)
+    return cut[:, :-1].contiguous(), cut[:, 1:].contiguous()
+
+
+# --- How members step together ----------------------------------------------------------------------------
+class Together(Protocol):
+    """What a member does with the others."""
+
+    def note_step(self, left: int, step_s: float) -> None:
+        """After each step: so many are left in the round."""
+
+    def finish_round(self) -> None:
+        """After the last step of the round: from here on all members have the same weights."""
+
+    def close(self) -> None:
+        """After the last round."""
+
+
+class Torchft:
+    """`torchft.local_sgd.DiLoCo` with its manager and Gloo, one replica a member."""
+
+    def __init__(self, plan: dict[str, Any], number: int, model: Model, inner: torch.optim.Optimizer) -> None:
+        torchft, local_sgd = (importlib.import_module(name) for name in ("torchft", "torchft.local_sgd"))
+        store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        outer, wait = make_outer(plan, model), datetime.timedelta(seconds=PATIENCE_S)
+        self._manager = torchft.Manager(
+            pg=torchft.ProcessGroupGloo(timeout=wait),
+            min_replica_size=plan["members"],
+            use_async_quorum=False,
+            load_state_dict=lambda state: None,
+            state_dict=dict,
+            replica_id=f"member{number}",
+            timeout=wait,
+            rank=0,
+            world_size=1,
+            store_addr="127.0.0.1",
+            store_port=store.port,
+            lighthouse_addr=plan["lighthouse"],
+            hostname="127.0.0.1",
+            init_sync=False,
+        )
+        self._store = store
+        self._diloco = local_sgd.DiLoCo(self._manager, [model], inner, outer, plan["inner_steps"])
+        self._diloco.__enter__()
+
+    def note_step(self, left: int, step_s: float) -> None:
+        """Its hook on the optimizer counts."""
+
+    def finish_round(self) -> None:
+        """Its hook on the optimizer has done it."""
+
+    def close(self) -> None:
+        """Leave the quorum."""
+        self._manager.shutdown(wait=False)
+
+
+class Hivemind:
+    """As OpenDiLoCo has it: pseudo-gradients are averaged by a `DecentralizedAverager`, whose group is looked
+    for while the last steps run; then each member takes the outer step."""
+
+    def __init__(self, plan: dict[str, Any], number: int, model: Model, inner: torch.optim.Optimizer) -> None:
+        self._hivemind, folder = importlib.import_module("hivemind"), Path(plan["folder"])
+        first = [] if number == 0 else json.loads(wait_for(folder / "hivemind.json"))
+        hosts = ["/ip4/127.0.0.1/tcp/0"]
+        self._dht = self._hivemind.DHT(initial_peers=first, host_maddrs=hosts, start=True)
+        if number == 0:
+            write_whole(
+                folder / "hivemind.json", json.dumps([str(a) for a in self._dht.get_visible_maddrs()])
+            )
+        self._parts = list(model.parts)
+        self._globals = [torch.nn.Parameter(part.detach().clone()) for part in self._parts]
+        self._outer = torch.optim.SGD(
+            self._globals, lr=plan["outer_rate"], momentum=plan["outer_momentum"], nesterov=True
+        )
+        self._averager = self._hivemind.averaging.DecentralizedAverager(
+            averaged_tensors=[torch.zeros_like(part) for part in self._globals],
+            dht=self._dht,
+            start=True,
+            prefix="training",
+            target_group_size=plan["members"],
+            min_group_size=plan["members"],
+            min_matchmaking_time=MATCHMAKING_S,
+            request_timeout=MATCHMAKING_S / 2,
+            bandwidth=1.0,
+        )
+        self._control: Any = None
+
+    def note_step(self, left: int, step_s: float) -> None:
+        """Look for the group once there is little left."""
+        if self._control is None and left * step_s <= MATCHMAKING_S:
+            self._schedule(left * step_s)
+
+    def _schedule(self, seconds: float) -> None:
+        when = self._hivemind.get_dht_time() + max(seconds, 0.05)
+        self._control = self._averager.step(
+            scheduled_time=when, wait=False, require_trigger=True, timeout=PATIENCE_S
+        )
+
+    def finish_round(self) -> None:
+        """Average, step, go on from there."""
+        if self._control is None:
+            self._schedule(0.0)
+        with torch.no_grad(), self._averager.get_tensors() as averaged:
+            for target, before, after in zip(averaged, self._globals, self._parts, strict=True):
+                torch.sub(before, after, out=target)
+        self._control.allow_allreduce()
+        if self._control.result(PATIENCE_S) is None:
+            raise RuntimeError("hivemind averaged nothing: no group was found")
+        with torch.no_grad(), self._averager.get_tensors() as averaged:
+            for part, gradient in zip(self._globals, averaged, strict=True):
+                part.grad = gradient.clone()
+        self._outer.step()
+        with torch.no_grad():
+            for part, whole in zip(self._parts, self._globals, strict=True):
+                part.copy_(whole)
+        self._control = None
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._averager.shutdown()
+        self._dht.shutdown()
+
+
+KINDS: dict[str, Callable[..., Together]] = {"torchft": Torchft, "hivemind": Hivemind}
+
+
+def make_outer(plan: dict[str, Any], model: Model) -> torch.optim.Optimizer:
+    """Nesterov's step on pseudo-gradients."""
+    rates = {"lr": plan["outer_rate"], "momentum": plan["outer_momentum"]}
+    return torch.optim.SGD(model.parameters(), **rates, nesterov=True)
+
+
+# --- Training ---------------------------------------------------------------------------------------------
+def make_inner(model: Model, plan: dict[str, Any]) -> torch.optim.Optimizer:
+    """AdamW as the reference step has it."""
+    given = OptimizerConfig()
+    return torch.optim.AdamW(
+        model.parameters(),
+        lr=plan["rates"][0],
+        betas=(given.beta1, given.beta2),
+        eps=given.epsilon,
+        weight_decay=given.weight_decay,
+        fused=True,
+    )
+
+
+def train(plan: dict[str, Any], number: int) -> dict[str, Any]:
+    """All rounds: by round the seconds of training and of the outer step, and bytes until its end."""
+    model_config, data = ModelConfig(*plan["model"]), Path(plan["data"]).read_bytes()
+    model = Model(model_config, init_parameters(model_config, plan["seed"]))
+    inner, ended = make_inner(model, plan), [0.0]
+    # Before torchft's own hook on the optimizer, which takes the outer step.
+    inner.register_step_post_hook(lambda *_: ended.__setitem__(0, time.perf_counter()))
+    together = KINDS[plan["kind"]](plan, number, model, inner)
+    starts, steps, rates = plan["starts"][number], plan["inner_steps"], iter(plan["rates"])
+    inner_s, outer_s, moved, losses = list[float](), list[float](), list[int](), list[float]()
+    for of_round in starts:
+        begun = time.perf_counter()
+        for step in range(steps):
+            for group in inner.param_groups:
+                group["lr"] = next(rates) if group is inner.param_groups[0] else group["lr"]
+            loss = model(*read_rows(data, of_round[step], plan["tokens"]))
+            inner.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), OptimizerConfig().clip_norm)
+            inner.step()
+            losses.append(float(loss.detach()))
+            together.note_step(steps - step - 1, (ended[0] - begun) / (step + 1))
+        together.finish_round()
+        inner_s.append(ended[0] - begun)
+        outer_s.append(time.perf_counter() - ended[0])
+        moved.append(count_loopback_bytes())
+    peak_bytes = measure_peak_bytes()
+    with torch.no_grad():
+        heldout = float(model(*read_rows(data, plan["heldout"], plan["tokens"])))
+    found = {"inner_s": inner_s, "outer_s": outer_s, "bytes": moved, "losses": losses}
+    return {**found, "heldout": heldout, "peak_bytes": peak_bytes, "close": together.close}
+
+
+def main() -> None:
+    """Train, leave what was found, and wait for the others: none goes while another needs it."""
+    plan, number = json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[2])
+    torch.set_num_threads(1)
+    found, folder = train(plan, number), Path(plan["folder"])
+    close = found.pop("close")
+    write_whole(folder / f"member-{number}.json", json.dumps(found))
+    for other in range(plan["members"]):
+        wait_for(folder / f"member-{other}.json")
+    close()
+
+
+if __name__ == "__main__":
+    main()
