@@ -28,7 +28,7 @@ from lab.benchmarks.diloco.plain_member import (
 from node.submit import RoundPlan, build_task
 from protocol.actions.merge import merge_signing
 from protocol.actions.merge.global_model import load_outer, load_weights
-from protocol.actions.merge.merge_records import RECORDS, ClaimBook, get_shards
+from protocol.actions.merge.merge_records import RECORDS, ClaimBook, MergeKey, MergeMade, get_shards
 from protocol.actions.merge.outer_step import get_root, merge_claims
 from protocol.actions.merge.outer_step import make_key as make_merge_key
 from protocol.actions.merge.training import Origin, finish_claim
@@ -48,6 +48,7 @@ from protocol.compute.model.batches import open_corpus
 from protocol.compute.program.step import Batch
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import ModelConfig, OuterHeader, ScheduleConfig, StateHeader, TaskSpec
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import GameRound, Pool, SlotClaim
 from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
 from tests.e2e.world import TINY_PLAN
@@ -171,7 +172,7 @@ class Member:
         finished = await finish_claim(self.party, origin, lambda: None)
         closed = await self.chain.close(game_round, finished.claim_root, finished.segments)
         self._show(state, closed)
-        made = await merge_claims(self.party, make_merge_key(closed, tuple(closed.claims)))
+        made = await self._merge(make_merge_key(closed, tuple(closed.claims)))
         done = time.perf_counter()
         self.inner_s.append(self.ended.at - begun)
         self.outer_s.append(done - self.ended.at)
@@ -180,6 +181,18 @@ class Member:
         boundaries = self.party.task.claims.find(closed).boundaries
         self.carried = boundaries[max(boundaries)]
         self._prune(OuterHeader(made.weights_root, made.momentum_root))
+
+    async def _merge(self, key: MergeKey) -> MergeMade:
+        """As the loop of a node performs it: again, while another does not know yet that the round is
+        closed."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return await merge_claims(self.party, key)
+            except EnvironmentFault as fault:
+                if not fault.retryable or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(POLL_S)
 
     def _show(self, state: Any, game_round: GameRound) -> None:
         self.party.state.games[TASK] = replace(state, rounds={game_round.index: game_round})

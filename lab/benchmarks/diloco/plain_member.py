@@ -30,7 +30,7 @@ from protocol.spec.containers import ModelConfig, OptimizerConfig
 
 LOOPBACK = re.compile(r"^\s*lo:\s*(\d+)", re.M)
 PEAK = re.compile(r"^VmHWM:\s*(\d+) kB", re.M)
-POLL_S = 0.01
+POLL_S = 0.003
 PATIENCE_S = 120.0
 MATCHMAKING_S = 3.0
 """hivemind looks for a group so long before it is needed."""
@@ -148,6 +148,7 @@ class Hivemind:
 
     def __init__(self, plan: dict[str, Any], number: int, model: Model, inner: torch.optim.Optimizer) -> None:
         self._hivemind, folder = importlib.import_module("hivemind"), Path(plan["folder"])
+        self._read_clock = importlib.import_module("hivemind.utils.timed_storage").get_dht_time
         first = [] if number == 0 else json.loads(wait_for(folder / "hivemind.json"))
         hosts = ["/ip4/127.0.0.1/tcp/0"]
         self._dht = self._hivemind.DHT(initial_peers=first, host_maddrs=hosts, start=True)
@@ -179,7 +180,7 @@ class Hivemind:
             self._schedule(left * step_s)
 
     def _schedule(self, seconds: float) -> None:
-        when = self._hivemind.get_dht_time() + max(seconds, 0.05)
+        when = self._read_clock() + max(seconds, 0.05)
         self._control = self._averager.step(
             scheduled_time=when, wait=False, require_trigger=True, timeout=PATIENCE_S
         )

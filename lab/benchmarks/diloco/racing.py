@@ -45,7 +45,7 @@ OURS = "touchstone"
 FORMAT = "float32"
 HELDOUT_ROWS = 64
 LIMIT_S = 900.0
-SAID = 1500
+SAID = 3000
 """Characters of a failed member's output that are shown."""
 MODEL_FIELDS = (
     "vocabulary_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "kv_head_count",
@@ -291,13 +291,14 @@ def run_members(path: Path) -> int:
         members = [
             start(f"member-{n}", plan["python"], *script, str(path), str(n)) for n in range(plan["members"])
         ]
-        deadline = time.monotonic() + LIMIT_S
+        deadline, failed = time.monotonic() + LIMIT_S, list[int]()
         while any(member.poll() is None for member in members) and time.monotonic() < deadline:
-            if any(member.poll() for member in members):
+            failed = [n for n, member in enumerate(members) if member.poll()]
+            if failed:
                 break
             time.sleep(0.05)
-        failed = [n for n, member in enumerate(members) if member.poll() != 0]
-    for n in failed:
+        failed = failed or [n for n, member in enumerate(members) if member.poll() != 0]
+    for n in failed[:1]:
         print(f"member {n}:", (folder / f"member-{n}.log").read_text(errors="replace")[-SAID:])
     return 1 if failed else 0
 
