@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from lab.benchmarks.exactness.speed import CHUNK_TERMS, SIZES, Call
-from lab.benchmarks.exactness.training import Run, begin, digest, open_run
-from lab.benchmarks.exactness.walking import CPU
+from lab.benchmarks.exactness.walking import CPU, Run, begin, digest, open_run
 from lab.benchmarks.honesty.kinds import FUNCTIONS, measure_kinds, measure_trace
 from lab.benchmarks.honesty.planted import STAGES, open_training
 from lab.benchmarks.program import Setting, make_setting, time_in_turn

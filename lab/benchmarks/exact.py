@@ -23,8 +23,7 @@ from lab.benchmarks.exactness.attacking import ARENA, convict_faults, judge_atta
 from lab.benchmarks.exactness.losses import compare_losses, draw_losses
 from lab.benchmarks.exactness.speed import compare_speed, measure_audits
 from lab.benchmarks.exactness.tracing import compare_elements, keep_starts, plant_bits
-from lab.benchmarks.exactness.training import Run
-from lab.benchmarks.exactness.walking import NUMPY, Walk, Way, list_ways, start_worker
+from lab.benchmarks.exactness.walking import NUMPY, Run, Walk, Way, list_ways, start_worker
 from lab.benchmarks.referee import measure_sums
 from lab.benchmarks.referee_vectors import compare_verdicts, generate_exact_cases
 from lab.benchmarks.replays.pairs import PHASES, USUAL

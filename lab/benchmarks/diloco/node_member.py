@@ -107,8 +107,8 @@ class Chain:
     def open(self, index: int, base_root: bytes, beacon: bytes) -> GameRound:
         """A round that runs."""
         pool = Pool(self.seats, self.first.pool.verifiers, self.first.pool.whistleblowers)
-        named = {"pool": pool, "counted": self.members, "beacon": beacon, "base_root": base_root}
-        return replace(self.first, index=index, **named)
+        shown = replace(self.first, index=index, pool=pool, counted=self.members)
+        return replace(shown, beacon=beacon, base_root=base_root)
 
     async def close(self, game_round: GameRound, claim_root: bytes, segments: int) -> GameRound:
         """The same with the claims of all members; waits for them."""

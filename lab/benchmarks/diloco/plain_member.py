@@ -109,7 +109,8 @@ class Torchft:
 
     def __init__(self, plan: dict[str, Any], number: int, model: Model, inner: torch.optim.Optimizer) -> None:
         torchft, local_sgd = (importlib.import_module(name) for name in ("torchft", "torchft.local_sgd"))
-        store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        distributed: Any = torch.distributed
+        store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         outer, wait = make_outer(plan, model), datetime.timedelta(seconds=PATIENCE_S)
         self._manager = torchft.Manager(
             pg=torchft.ProcessGroupGloo(timeout=wait),

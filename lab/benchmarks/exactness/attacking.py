@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.exactness.training import MODELS
+from lab.benchmarks.exactness.walking import MODELS
 from lab.benchmarks.hunting.arena import Arena, Ground, make_starts
 from node.submit import RoundPlan
 from protocol.actions.audit.audit_room import AuditTask, StateShelf

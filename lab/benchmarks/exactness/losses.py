@@ -7,8 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lab.benchmarks.exactness.training import Run
-from lab.benchmarks.exactness.walking import Walk, Way, start_worker
+from lab.benchmarks.exactness.walking import Run, Walk, Way, start_worker
 from lab.benchmarks.reports import BUILD, draw_text
 
 AT_ONCE = 2

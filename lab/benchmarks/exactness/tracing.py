@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from lab.benchmarks.exactness.training import Run, begin, load, name_state, open_run
-from lab.benchmarks.exactness.walking import Walk, Way, start_worker
+from lab.benchmarks.exactness.walking import Run, Walk, Way, begin, load, name_state, open_run, start_worker
 from protocol.compute.bounds.fault import OperationFault
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.batches import open_corpus

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.strangers import Course, wait_for_round
-from lab.benchmarks.strangers_run.watching import (
+from lab.benchmarks.strangers import (
     MOST_GROWTH_BYTES,
     MOST_LOG_BYTES,
     MOST_SOCKETS,
+    Course,
     Seen,
     count_sockets,
     judge,
     read_memory_bytes,
+    wait_for_round,
 )
 
 USUAL_S = [10.0, 11.0, 12.0]

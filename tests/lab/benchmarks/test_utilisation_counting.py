@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lab.benchmarks.utilisation_run.counting import count_phase, cut_phase, fold_rounds, list_disputes
 from lab.benchmarks.utilisation_run.plan import Phase, list_phases
+from lab.benchmarks.utilisation_run.run_report import count_phase, cut_phase, fold_rounds, list_disputes
 from protocol.adapters.chain.event_logs import Event
 from protocol.spec.game.inner_dispute import DisputeStage
 

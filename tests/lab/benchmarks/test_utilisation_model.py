@@ -5,7 +5,6 @@ from math import inf
 
 import pytest
 
-from lab.benchmarks.utilisation_model.chart import build_chart
 from lab.benchmarks.utilisation_model.constants import (
     BLOCKS,
     Blocks,
@@ -16,6 +15,7 @@ from lab.benchmarks.utilisation_model.constants import (
 )
 from lab.benchmarks.utilisation_model.shortest import (
     CASES,
+    build_chart,
     compute_ring_mbit_s,
     find_bandwidth,
     find_bottleneck,

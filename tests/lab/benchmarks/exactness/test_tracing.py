@@ -14,8 +14,7 @@ from lab.benchmarks.exactness.tracing import (
     plant_bits,
     record,
 )
-from lab.benchmarks.exactness.training import Run
-from lab.benchmarks.exactness.walking import Walk, Way, list_ways
+from lab.benchmarks.exactness.walking import Run, Walk, Way, list_ways
 from protocol.spec.program import Operation
 from tests.protocol.compute.bounds.exact_trace import Step
 

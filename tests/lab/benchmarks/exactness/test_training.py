@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from lab.benchmarks.exactness.training import Run, begin, digest, load, name_state, open_run, save
+from lab.benchmarks.exactness.walking import Run, begin, digest, load, name_state, open_run, save
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:

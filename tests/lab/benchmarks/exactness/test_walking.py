@@ -2,8 +2,16 @@
 
 from pathlib import Path
 
-from lab.benchmarks.exactness.training import Run, name_state
-from lab.benchmarks.exactness.walking import NUMPY, Walk, advance_by_numpy, list_ways, start_worker, walk
+from lab.benchmarks.exactness.walking import (
+    NUMPY,
+    Run,
+    Walk,
+    advance_by_numpy,
+    list_ways,
+    name_state,
+    start_worker,
+    walk,
+)
 
 RUN = Run("0.2M", "exact15")
 
