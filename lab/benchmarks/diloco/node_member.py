@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +24,7 @@ from lab.benchmarks.diloco.plain_member import (
     read_rows,
     write_whole,
 )
+from lab.benchmarks.diloco.verifiable import make_beacon
 from node.submit import RoundPlan, build_task
 from protocol.actions.merge import merge_signing
 from protocol.actions.merge.global_model import load_outer, load_weights
@@ -65,11 +65,6 @@ from tests.protocol.actions.merge.stage import (
 from tests.protocol.actions.specs import SUBMITTER
 from tests.protocol.adapters.parties import make_key
 from tests.training_setting import compute_heldout_loss
-
-
-def make_beacon(seed: int, index: int) -> bytes:
-    """Of a round of a run."""
-    return sha256(f"training {seed} {index}".encode()).digest()
 
 
 def build_spec(plan: Mapping[str, Any], data: bytes) -> TaskSpec:

@@ -2,8 +2,8 @@
 
     python -m lab.benchmarks.diloco.racing PLAN
 
-runs the members of one plan. Where the system allows it they have a network of their own, in which nothing
-but their loopback is: so the bytes on it are theirs.
+It runs the members of one plan. Where the system allows it, they have a network of their own, in which
+nothing but their loopback is: so the bytes on it are theirs.
 """
 
 import ctypes
@@ -25,8 +25,7 @@ from typing import Any
 
 import torch
 
-from lab.benchmarks.diloco.node_member import make_beacon
-from lab.benchmarks.diloco.verifiable import CHUNK_TERMS, SHAPES
+from lab.benchmarks.diloco.verifiable import CHUNK_TERMS, HELDOUT_ROWS, SHAPES, make_beacon
 from lab.benchmarks.reports import BUILD
 from protocol.spec.containers import ScheduleConfig
 from protocol.spec.drawing import deal_shards, draw_sample_start
@@ -43,7 +42,6 @@ ROOT = BUILD.parent
 PEERS = {"torchft": "torchft==0.2.0", "hivemind": "hivemind==1.1.12"}
 OURS = "touchstone"
 FORMAT = "float32"
-HELDOUT_ROWS = 64
 LIMIT_S = 900.0
 SAID = 3000
 """Characters of a failed member's output that are shown."""

@@ -1,4 +1,4 @@
-"""What does the program cost beside plain PyTorch, and being verifiable beside training alone?"""
+"""In one process: programs beside plain PyTorch, what being verifiable costs, rounds or synchronous steps?"""
 
 import statistics
 import tempfile
@@ -7,11 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import torch
 from eth_abi.abi import encode
 from eth_account import Account
+from torch import Tensor
 
 from lab.benchmarks.exactness.speed import SIZES
 from lab.benchmarks.program import MODELS, make_plain_step, make_setting, time_in_turn
@@ -23,18 +26,23 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_delta_tree, build_state_trees
 from protocol.compute.model.batches import get_batch
 from protocol.compute.model.reference_model import init_parameters, parameter_count
-from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import begin_round, train_segment
+from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
 from protocol.compute.program.task_program import with_program
-from protocol.spec.containers import ModelConfig, StateHeader, TrainingSpec
+from protocol.spec.containers import ModelConfig, ScheduleConfig, StateHeader, TrainingSpec
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from tests.training_setting import (
+    OUTER_RATES_BITS,
+    PEAK_LEARNING_RATE,
     build_demo_schedule,
     build_training,
+    compute_heldout_loss,
+    get_heldout_batch,
     open_demo_corpus,
     read_standard_library,
+    train_plainly,
 )
 
 SHAPES = {"0.2M": MODELS["0.2M"], **SIZES, "10M": ModelConfig(256, 320, 880, 8, 5, 5, 128)}
@@ -47,7 +55,12 @@ TRANSACTIONS = 4
 SIGNED = 50
 CALL_TYPES = ("bytes32", "uint256", *["bytes32"] * 4)
 """Of a claim's call, about: the task, the round and four words."""
-BEACON = bytes(32)
+HELDOUT_ROWS = 64
+
+
+def make_beacon(seed: int, index: int) -> bytes:
+    """Of a round of a run."""
+    return sha256(f"training {seed} {index}".encode()).digest()
 
 
 # --- The program ------------------------------------------------------------------------------------------
@@ -130,7 +143,7 @@ class Desk:
         spec = replace(build_training(data, build_demo_schedule()), model=model, sequences_per_step=load.rows)
         self.spec: TrainingSpec = with_program(replace(spec, sequence_tokens=model.context_tokens))
         self._load, self._book = load, book
-        self._batches = partial(get_batch, open_demo_corpus(data, self.spec), self.spec, BEACON, 0)
+        self._batches = partial(get_batch, open_demo_corpus(data, self.spec), self.spec, make_beacon(0, 0), 0)
         self._state = begin_round(init_parameters(model, 1), 0)
         self._store = BlobStore(folder / "blobs")
         self._shelf = StateShelf(self._store, parameter_count(model))
@@ -211,3 +224,78 @@ def time_signing() -> float:
         )  # fmt: skip
         seconds.append(clock.read())
     return statistics.median(seconds)
+
+
+# --- Beside synchronous training ----------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Long:
+    """members of a round of inner_steps; seeds: trainings of each kind."""
+
+    size: str
+    members: int
+    inner_steps: int
+    rounds: int
+    seeds: int
+    rows: int = 8
+
+
+def compare_synchronous(plan: Long, say: Callable[[str], None]) -> dict[str, Any]:
+    """Held-out losses, nats, after equal tokens: of rounds whose pseudo-gradients are int8, and of training
+    in which each step has the gradients of all members. `ratio`: of the means over seeds."""
+    losses: dict[str, list[float]] = {"rounds": [], "synchronous": []}
+    for seed in range(1, plan.seeds + 1):
+        run = LongRun(plan, seed)
+        for name, train in (("rounds", run.train_rounds), ("synchronous", run.train_synchronously)):
+            losses[name].append(run.measure(train()))
+            say(f"seed {seed}, {name}: {losses[name][-1]:.4f}")
+    ratio = statistics.fmean(losses["rounds"]) / statistics.fmean(losses["synchronous"])
+    return {"ratio": ratio, "losses": losses, "steps": plan.rounds * plan.inner_steps}
+
+
+class LongRun:
+    """One seed's weights and data, trained in both ways: from the same start, on the same rows."""
+
+    def __init__(self, plan: Long, seed: int) -> None:
+        data, model, self._plan, self._seed = read_standard_library(), SHAPES[plan.size], plan, seed
+        steps = plan.rounds * plan.inner_steps
+        schedule = ScheduleConfig(PEAK_LEARNING_RATE, max(1, steps // 20), steps)
+        spec = replace(build_training(data, schedule), model=model, sequences_per_step=plan.rows)
+        self._spec = with_program(replace(spec, sequence_tokens=model.context_tokens))
+        self._corpus = open_demo_corpus(data, self._spec)
+        self._start = init_parameters(model, seed)
+
+    def measure(self, weights: Tensor) -> float:
+        """The held-out loss."""
+        batch = get_heldout_batch(self._corpus, self._spec, HELDOUT_ROWS)
+        return compute_heldout_loss(weights, batch, self._spec.model)
+
+    def _find_batch(self, index: int, member: int, step: int) -> Batch:
+        return get_batch(self._corpus, self._spec, make_beacon(self._seed, index), member, step)
+
+    def train_rounds(self) -> Tensor:
+        """Each member goes on with its own moments."""
+        plan, outer = self._plan, begin_outer(self._start)
+        ends: list[TrainingState | None] = [None] * plan.members
+        for index in range(plan.rounds):
+            deltas = []
+            for member, carried in enumerate(ends):
+                begun = begin_round(outer.weights, index * plan.inner_steps, carried)
+                batches = partial(self._find_batch, index, member)
+                end, _ = train_segment(begun, self._spec, batches, 0, plan.inner_steps)
+                deltas.append(encode_delta(outer.weights, end.weights))
+                ends[member] = end
+            outer = merge(outer, deltas, *OUTER_RATES_BITS)
+        return outer.weights
+
+    def train_synchronously(self) -> Tensor:
+        """One model; the mean of equally many rows is the mean of the members' gradients."""
+        plan, state = self._plan, begin_round(self._start, 0)
+        for index in range(plan.rounds):
+
+            def join(step: int, index: int = index) -> Batch:
+                """The rows of all members."""
+                parts = [self._find_batch(index, member, step) for member in range(plan.members)]
+                return Batch(*(torch.cat(own) for own in zip(*parts, strict=True)))
+
+            state = train_plainly(state, self._spec, join, 0, plan.inner_steps)
+        return state.weights

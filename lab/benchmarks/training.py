@@ -1,0 +1,180 @@
+"""How fast, cheap and good is this training beside torchft, hivemind, plain PyTorch and synchronous training?
+
+    ./dev bench training [--quick] [--full] [--parts race,plain,...]
+
+Parts: `plain`, the program beside plain PyTorch; `share`, what being verifiable costs; `race`, nodes beside
+torchft 0.2.0 and hivemind 1.1.12, whose environments are installed below build/training the first time;
+`long`, rounds beside synchronous training (hours: only with --full). Writes build/training/report.json, and
+the table of docs/training.md where nothing was left out but `long`.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.benchmarks.diloco.racing import Race, compare, race_all
+from lab.benchmarks.diloco.verifiable import (
+    FORMATS,
+    Load,
+    Long,
+    compare_plain,
+    compare_synchronous,
+    measure_share,
+)
+from lab.benchmarks.reports import BUILD, write_report
+from protocol.compute.determinism import pin_kernels
+
+PAGE = BUILD.parent / "docs" / "training.md"
+OPENING, CLOSING = "<!-- figures -->\n", "<!-- end of figures -->\n"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """plain: steps that are timed, by model; loads: by the name of their line; races: the first is the one
+    whose losses are compared, the last the one whose outer steps are."""
+
+    name: str
+    plain: dict[str, int]
+    loads: dict[str, Load]
+    races: Sequence[Race]
+    long: Long
+
+
+FULL = Plan(
+    "training",
+    {"0.2M": 100, "1M": 60, "6M": 25, "30M": 11},
+    {"1k": Load("10M", 8, 10, 5), "16k": Load("10M", 128, 3, 3)},
+    (Race("1M", 4, 40, 10, 5), Race("6M", 3, 20, 10, 3), Race("30M", 2, 20, 10, 3)),
+    Long("1M", 4, 128, 47, 3),
+)
+QUICK = Plan(
+    "training-quick",
+    {"0.2M": 2},
+    {"1k": Load("0.2M", 8, 1, 1), "16k": Load("0.2M", 16, 1, 1)},
+    (Race("0.2M", 1, 4, 2, 1),),
+    Long("0.2M", 2, 2, 2, 1, rows=2),
+)
+
+
+# --- Parts ------------------------------------------------------------------------------------------------
+def measure_plain(plan: Plan) -> dict[str, Any]:
+    """`tokens_vs_plain` of float32 by model, and of every format."""
+    found = {size: compare_plain(size, steps) for size, steps in plan.plain.items()}
+    return {
+        "tokens_vs_plain": {size: ratios[FORMATS[0]] for size, ratios in found.items()},
+        "tokens_vs_plain_by_format": found,
+    }
+
+
+def measure_shares(plan: Plan) -> dict[str, Any]:
+    """`verifiable_share_1k` and `verifiable_share_16k`, and what is in them."""
+    found = {name: measure_share(load) for name, load in plan.loads.items()}
+    shares = {f"verifiable_share_{name}": own["share"] for name, own in found.items()}
+    return {**shares, "verifiable": found}
+
+
+def measure_race(plan: Plan) -> dict[str, Any]:
+    """All lines about torchft and hivemind."""
+    return compare(*race_all(plan.races, say))
+
+
+def measure_long(plan: Plan) -> dict[str, Any]:
+    """`loss_vs_synchronous`."""
+    found = compare_synchronous(plan.long, say)
+    return {"loss_vs_synchronous": found["ratio"], "synchronous": found}
+
+
+MEASURES: dict[str, Callable[[Plan], dict[str, Any]]] = {
+    "plain": measure_plain,
+    "share": measure_shares,
+    "race": measure_race,
+    "long": measure_long,
+}
+PARTS, USUAL = tuple(MEASURES), ("plain", "share", "race")
+LINES = (
+    "tokens_vs_torchft", "tokens_vs_hivemind", "outer_vs_torchft", "outer_vs_hivemind", "bytes_vs_torchft",
+    "memory_vs_torchft", "loss_vs_torchft", "loss_vs_synchronous", "tokens_vs_plain", "verifiable_share_1k",
+    "verifiable_share_16k",
+)  # fmt: skip
+"""Of the report, in every case; None where a line was not measured."""
+MEANINGS = {
+    "tokens_vs_torchft": "Tokens a second of inner training, over torchft's, by model",
+    "tokens_vs_hivemind": "The same over hivemind's",
+    "outer_vs_torchft": "Time of an outer step, over torchft's; largest model",
+    "outer_vs_hivemind": "The same over hivemind's",
+    "bytes_vs_torchft": "Bytes that a member sends and receives for an outer step, over torchft's",
+    "memory_vs_torchft": "Largest memory of a member, over torchft's",
+    "loss_vs_torchft": "Mean held-out loss less torchft's, in spreads of its seeds; smallest model",
+    "loss_vs_synchronous": "Held-out loss over that of synchronous training",
+    "tokens_vs_plain": "Tokens a second of the program, over those of plain PyTorch, by model",
+    "verifiable_share_1k": "Share of a segment's time that being verifiable costs, 1,024 tokens a step",
+    "verifiable_share_16k": "The same, 16,384 tokens a step",
+}
+
+
+def run(plan: Plan, parts: Sequence[str]) -> dict[str, Any]:
+    """The report's content."""
+    report: dict[str, Any] = dict.fromkeys(LINES)
+    for part in PARTS:
+        if part in parts:
+            report |= MEASURES[part](plan)
+            say(f"{part}: {json.dumps({line: report[line] for line in LINES if report[line] is not None})}")
+    return {**report, "parts": [part for part in PARTS if part in parts]}
+
+
+def say(text: str) -> None:
+    """A line for people."""
+    print(f"{time.monotonic() - STARTED:7.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+STARTED = time.monotonic()
+
+
+# --- The page ---------------------------------------------------------------------------------------------
+def format_table(report: dict[str, Any]) -> str:
+    """The lines of a report as a table of Markdown."""
+    rows = [f"| {MEANINGS[line]} | {format_value(report.get(line))} |\n" for line in LINES]
+    return "".join(["| line | value |\n", "|---|---|\n", *rows])
+
+
+def format_value(value: Any) -> str:
+    """A number, several by model, or that there is none."""
+    if isinstance(value, dict):
+        return ", ".join(f"{size} {format_value(own)}" for size, own in value.items())
+    return "not measured" if value is None else f"{value:.3g}"
+
+
+def fill_table(page: Path, report: dict[str, Any]) -> None:
+    """Put a report's table between the marks of a page."""
+    before, rest = page.read_text().split(OPENING)
+    _, after = rest.split(CLOSING)
+    page.write_text(before + OPENING + format_table(report) + CLOSING + after)
+
+
+def main() -> None:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(prog="./dev bench training", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--quick", action="store_true", help="a taste of each part, in some minutes")
+    parser.add_argument("--full", action="store_true", help="`long` as well, which takes hours")
+    parser.add_argument("--parts", help=f"some of {','.join(PARTS)}; usually {','.join(USUAL)}")
+    arguments = parser.parse_args()
+    pin_kernels(1)
+    plan = QUICK if arguments.quick else FULL
+    usual = PARTS if arguments.full or arguments.quick else USUAL
+    parts = arguments.parts.split(",") if arguments.parts else usual
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
+    report = run(plan, parts)
+    print(write_report(plan.name, report))
+    if plan is FULL and set(USUAL) <= set(parts):
+        fill_table(PAGE, report)
+
+
+if __name__ == "__main__":
+    main()
