@@ -122,13 +122,14 @@ def measure_share(load: Load) -> dict[str, Any]:
         for number in range(load.repeats):
             costs = desk.time_segment(number, sending_s)
             rounds.append(costs)
-            ratios.append(desk.time_beside() / (costs.training * load.steps / SEGMENT_STEPS))
+            longer_s = desk.time_beside() - costs.training * load.steps / SEGMENT_STEPS
+            ratios.append(longer_s / costs.training)
     medians = {
         field.name: statistics.median(getattr(one, field.name) for one in rounds) for field in fields(Costs)
     }
     return {
         "share": statistics.median(one.share for one in rounds),
-        "beside": statistics.median(ratios) - 1,
+        "beside": statistics.median(ratios),
         "seconds_of_a_segment": medians,
         "tokens_a_step": load.rows * desk.spec.sequence_tokens,
         "parameters": parameter_count(desk.spec.model),

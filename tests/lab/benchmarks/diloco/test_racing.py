@@ -107,5 +107,5 @@ def test_nodes_come_to_one_model_with_a_quarter_of_the_bytes_of_float32() -> Non
 
 def test_what_a_failed_member_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(racing, "OUTER_MOMENTUM", None)
-    with pytest.raises(RuntimeError, match="(?s)touchstone at 0.2M: member.*Error"):
+    with pytest.raises(RuntimeError, match=r"(?s)touchstone at 0.2M: member \d: .*open_member"):
         run_once(RACE, OURS, 1)
