@@ -247,8 +247,7 @@ def train(plan: dict[str, Any], number: int) -> dict[str, Any]:
     for of_round in starts:
         begun = time.perf_counter()
         for step in range(steps):
-            for group in inner.param_groups:
-                group["lr"] = next(rates) if group is inner.param_groups[0] else group["lr"]
+            inner.param_groups[0]["lr"] = next(rates)
             loss = model(*read_rows(data, of_round[step], plan["tokens"]))
             inner.zero_grad()
             loss.backward()
