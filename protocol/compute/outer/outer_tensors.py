@@ -2,35 +2,39 @@
 
 Every node recomputes the merge from the committed bytes and compares roots, so each bit counts: the
 operations are separate IEEE-754 additions, multiplications and divisions in a fixed order, equal on any
-machine. The reference, one element at a time, is `protocol/spec/outer.py`; rules in docs/spec.md, section 5.
+machine. `outer_loops.py` computes them piece by piece. The reference, one element at a time, is
+`protocol/spec/outer.py`; rules in docs/spec.md, section 5.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.program.tensor_allocator import allocate_zeros, relax
+from protocol.compute.outer.outer_loops import NOT_FINITE, add_blocks, encode_blocks, step_elements
+from protocol.compute.program.exact_loops import Floats, Int8s
+from protocol.compute.program.tensor_allocator import allocate, allocate_zeros, relax
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import bits_to_float
 from protocol.spec.merkle import count_tensor_leaves
 from protocol.spec.params import (
     BLOCK_ELEMENTS,
+    BLOCKS_PER_LEAF,
     DELTA_BLOCK_BYTES,
     DELTA_LEAF_BYTES,
-    LEAF_ELEMENTS,
     MAX_SHARDS,
-    QUANTUM_MAX,
+    SCALE_BYTE_MAX,
     SCALE_EXPONENT_BIAS,
     SCALE_EXPONENT_MAX,
-    SCALE_EXPONENT_MIN,
 )
 
-DOUBLE_BIAS = 1023
-DOUBLE_FRACTION_BITS = 52
 PART_ELEMENTS = 1 << 20
 """Elements that are encoded at a time: whole leaves."""
+PIECE_ELEMENTS = 1 << 15
+"""Elements that are merged at a time, whole leaves: their sum stays in the cache, however many claims are
+added."""
 
 
 @dataclass(frozen=True)
@@ -52,71 +56,61 @@ def count_delta_bytes(parameter_count: int) -> int:
 
 
 def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
-    """The pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (flat float32 vectors
-    in).
+    """The pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (float32 [n] each in).
 
-    Raises ProtocolFault where it is not finite or an exponent exceeds 71: the training has diverged."""
-    pairs = zip(*(torch.split(flat, PART_ELEMENTS) for flat in (global_weights, final_weights)), strict=True)
-    return b"".join(_encode_part(before - after) for before, after in pairs)
-
-
-def _encode_part(difference: Tensor) -> bytes:
-    relax()
-    blocks = _cut_blocks(difference).double()
-    exponents = _compute_exponents(blocks.abs().amax(dim=1))
-    quanta = (blocks * _power_of_two(-exponents).unsqueeze(1)).round().to(torch.int8)
-    biased = (exponents + SCALE_EXPONENT_BIAS).to(torch.uint8).unsqueeze(1)
-    return torch.cat((biased, quanta.view(torch.uint8)), dim=1).numpy().tobytes()
-
-
-def _cut_blocks(flat: Tensor) -> Tensor:
-    padding = -flat.numel() % LEAF_ELEMENTS
-    return torch.nn.functional.pad(flat, (0, padding)).view(-1, BLOCK_ELEMENTS)
+    Raises ProtocolFault where it is not finite or an exponent exceeds 71: the training has diverged.
+    InvalidInput for other tensors."""
+    count = global_weights.numel()
+    before, after = (_require_vector(flat, count) for flat in (global_weights, final_weights))
+    blocks = np.empty((count_tensor_leaves(count) * BLOCKS_PER_LEAF, DELTA_BLOCK_BYTES), np.int8)
+    memory = torch.empty(min(PART_ELEMENTS, BLOCK_ELEMENTS * len(blocks)))
+    for start in range(0, count, PART_ELEMENTS):
+        part = slice(start, start + PART_ELEMENTS)
+        own = blocks[start // BLOCK_ELEMENTS : (start + PART_ELEMENTS) // BLOCK_ELEMENTS]
+        difference = memory[: BLOCK_ELEMENTS * len(own)]
+        have = len(before[part])
+        torch.sub(before[part], after[part], out=difference[:have])
+        difference[have:] = 0
+        _require_range(encode_blocks(difference.numpy(), difference.numpy().view(np.uint32), own))
+        relax()
+    return blocks.tobytes()
 
 
-def _compute_exponents(largest: Tensor) -> Tensor:
-    """The smallest e >= -149 with largest <= 127 * 2^e, int64, of float64 magnitudes that float32 holds."""
-    if not bool(torch.isfinite(largest).all()):
-        raise _diverged("a non-finite element")
-    bits = largest.view(torch.int64)
-    # largest = f * 2^x with 1 <= f < 2: at most 127 * 2^(x - 6) where f <= 127/64, else 127 * 2^(x - 5).
-    fraction = bits & ((1 << DOUBLE_FRACTION_BITS) - 1)
-    x = (bits >> DOUBLE_FRACTION_BITS) - DOUBLE_BIAS
-    above = fraction > ((QUANTUM_MAX - 64) << (DOUBLE_FRACTION_BITS - 6))
-    exponents = (x - 6 + above.to(torch.int64)).clamp(min=SCALE_EXPONENT_MIN)
-    if int(exponents.max()) > SCALE_EXPONENT_MAX:
-        raise _diverged(f"exponent {int(exponents.max())}")
-    return exponents
+def _require_vector(flat: Tensor, count: int) -> Tensor:
+    if flat.dtype != torch.float32 or list(flat.shape) != [count]:
+        raise InvalidInput(
+            what="the outer step takes flat vectors of one size",
+            expected=f"float32 [{count}]",
+            actual=f"{flat.dtype} {list(flat.shape)}",
+            remedy="Flatten the parameters in canonical order.",
+        )
+    return flat.detach().contiguous()
 
 
-def _diverged(actual: str) -> ProtocolFault:
-    return ProtocolFault(
-        what="a pseudo-gradient is out of range",
-        expected=f"finite and at most 127 * 2^{SCALE_EXPONENT_MAX}",
-        actual=actual,
-        remedy="The training has diverged; do not claim this round.",
-    )
+def _require_range(exponent: int) -> None:
+    """exponent: the largest of a part, + 149."""
+    if exponent == NOT_FINITE or exponent > SCALE_BYTE_MAX:
+        is_finite = exponent != NOT_FINITE
+        raise ProtocolFault(
+            what="a pseudo-gradient is out of range",
+            expected=f"finite and at most 127 * 2^{SCALE_EXPONENT_MAX}",
+            actual=f"exponent {exponent - SCALE_EXPONENT_BIAS}" if is_finite else "a non-finite element",
+            remedy="The training has diverged; do not claim this round.",
+        )
 
 
-def _power_of_two(exponents: Tensor) -> Tensor:
-    """2^e in float64, built from its bits: a library's pow need not be exact."""
-    return ((exponents + DOUBLE_BIAS) << DOUBLE_FRACTION_BITS).view(torch.float64)
-
-
-def decode_delta(data: bytes, parameter_count: int) -> Tensor:
-    """The values q * 2^e, exact, flat float32; zeros where no encoding has such a scale. Every byte string of
+def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:
+    """The values q * 2^e, exact, float32 [n]; zeros where no encoding has such a scale. Every byte string of
     the right length has a value, so that no solver's bytes can stop a merge. Raises ProtocolFault on another
     length."""
     blocks = _view_blocks(data, parameter_count)
-    exponents = blocks[:, 0].to(torch.int64) - SCALE_EXPONENT_BIAS
-    quanta = blocks[:, 1:].contiguous().view(torch.int8).double()
-    quanta[exponents > SCALE_EXPONENT_MAX] = 0.0
-    values = (quanta * _power_of_two(exponents).unsqueeze(1)).float()
-    # -0 of a negative zero quantum cannot arise: int8 has one zero.
-    return values.reshape(-1)[:parameter_count].contiguous()
+    values = np.zeros(BLOCK_ELEMENTS * len(blocks), np.float32)
+    add_blocks(blocks, values)
+    return torch.from_numpy(values[:parameter_count])
 
 
-def _view_blocks(data: bytes, parameter_count: int) -> Tensor:
+def _view_blocks(data: bytes | memoryview, parameter_count: int) -> Int8s:
+    """int8 [blocks, 65], where the bytes lie."""
     if len(data) != count_delta_bytes(parameter_count):
         raise ProtocolFault(
             what="a pseudo-gradient has another length",
@@ -124,16 +118,19 @@ def _view_blocks(data: bytes, parameter_count: int) -> Tensor:
             actual=f"{len(data)} bytes",
             remedy="Refuse it and ask another peer.",
         )
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, DELTA_BLOCK_BYTES)
+    blocks = np.frombuffer(data, np.int8).reshape(-1, DELTA_BLOCK_BYTES)
+    # For all alike: loops are compiled anew for what may be written to.
+    blocks.flags.writeable = False
+    return blocks
 
 
 def merge(
-    state: OuterState, deltas: Sequence[bytes], learning_rate_bits: int, momentum_bits: int
+    state: OuterState, deltas: Sequence[bytes | memoryview], learning_rate_bits: int, momentum_bits: int
 ) -> OuterState:
     """The outer step over the included claims' bytes in ascending shard order (at most 64; none: unchanged).
 
     Rates are float32 bit patterns, as in `TaskTerms`. An element that would leave the finite numbers stays as
-    it is."""
+    it is. Raises InvalidInput for more claims or other tensors, ProtocolFault for bytes of another length."""
     if len(deltas) > MAX_SHARDS:
         raise InvalidInput(
             what="too many claims for one merge", expected=f"at most {MAX_SHARDS}", actual=len(deltas),
@@ -141,29 +138,29 @@ def merge(
         )  # fmt: skip
     if not deltas:
         return state
-    mean = compute_mean(deltas, state.weights.numel())
-    return apply_outer_step(state, mean, bits_to_float(learning_rate_bits), bits_to_float(momentum_bits))
-
-
-def compute_mean(deltas: Sequence[bytes], parameter_count: int) -> Tensor:
-    """D = fl(s / n), s summed in the order given: flat float32."""
-    total = decode_delta(deltas[0], parameter_count)
-    for delta in deltas[1:]:
-        total = total + decode_delta(delta, parameter_count)
-    # A tensor of divisors: some kernels turn division by one scalar into a product with its inverse.
-    return total / torch.full_like(total, float(len(deltas)))
-
-
-def apply_outer_step(
-    state: OuterState, mean: Tensor, learning_rate: float, momentum_factor: float
-) -> OuterState:
-    """M' = fl(fl(mu M) + D), W' = fl(W - fl(eta fl(D + fl(mu M')))), element by element, where all of it is
-    finite."""
-    momentum = state.momentum * momentum_factor + mean
-    step = mean + momentum * momentum_factor
-    weights = state.weights - step * learning_rate
-    # Any non-finite intermediate leaves a non-finite W' behind: it only ever enters sums and products.
-    is_finite = torch.isfinite(weights) & torch.isfinite(momentum)
-    return OuterState(
-        torch.where(is_finite, weights, state.weights), torch.where(is_finite, momentum, state.momentum)
+    count = state.weights.numel()
+    blocks = [_view_blocks(delta, count) for delta in deltas]
+    old = [_require_vector(flat, count) for flat in (state.weights, state.momentum)]
+    after = OuterState(allocate(count), allocate(count))
+    weights, momentum, new_weights, new_momentum = (
+        flat.numpy() for flat in (*old, after.weights, after.momentum)
     )
+    rate, factor = (np.float32(bits_to_float(bits)) for bits in (learning_rate_bits, momentum_bits))
+    for start in range(0, count, PIECE_ELEMENTS):
+        piece = slice(start, min(start + PIECE_ELEMENTS, count))
+        total = _add_up(blocks, piece)
+        step_elements(
+            weights[piece], momentum[piece], total, np.float32(len(deltas)), rate, factor,
+            new_weights[piece], new_momentum[piece],
+        )  # fmt: skip
+        relax()
+    return after
+
+
+def _add_up(blocks: Sequence[Int8s], piece: slice) -> Floats:
+    """The claims' elements of a piece, added in the order given."""
+    own = slice(piece.start // BLOCK_ELEMENTS, -(-piece.stop // BLOCK_ELEMENTS))
+    total = np.zeros(BLOCK_ELEMENTS * (own.stop - own.start), np.float32)
+    for one in blocks:
+        add_blocks(one[own], total)
+    return total
