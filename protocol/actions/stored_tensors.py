@@ -1,17 +1,26 @@
-"""Tensors and training states of the store, looked at where their bytes lie, whole or piece by piece."""
+"""Hashed bytes into the store; its tensors and training states, looked at whole or piece by piece."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from protocol.adapters.blobs import BlobRef
+from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, get_chunk_level
 from protocol.adapters.mapped_files import read_piece
 from protocol.adapters.store import BlobStore
-from protocol.compute.digest import tensor_bytes
+from protocol.compute.digest import ByteTree, tensor_bytes
 from protocol.compute.program.step import TrainingState
-from protocol.compute.program.tensor_allocator import view_mapped
+from protocol.compute.program.tensor_allocator import relax, view_mapped
 from protocol.spec.containers import StateHeader
+
+
+def keep_tree(store: BlobStore, kind: BlobKind, tree: ByteTree) -> BlobRef:
+    """Keep the bytes under a tree that was just built over them, without hashing them a second time. Raises
+    as `BlobStore.put_hashed` does."""
+    ref = BlobRef(BlobKey(kind, tree.root), len(tree.data))
+    store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, kind))
+    relax()
+    return ref
 
 
 def load_tensor(store: BlobStore, ref: BlobRef) -> Tensor:

@@ -102,12 +102,15 @@ class BlobStore:
         self.require_space(ref.size_bytes, ref.key)
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                if self._is_durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-            path = self._adopt(Path(name), ref.key, b"".join(chunk_roots))
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    if self._is_durable:
+                        file.flush()
+                        os.fsync(file.fileno())
+                path = self._adopt(Path(name), ref.key, b"".join(chunk_roots))
+            finally:
+                Path(name).unlink(missing_ok=True)
         with self._judged.remember(path):
             return ref
 

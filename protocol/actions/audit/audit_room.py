@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.stored_tensors import StoredState, load_tensor, open_tensor
-from protocol.adapters.blobs import BlobRef, get_chunk_level, refer_state
+from protocol.actions.stored_tensors import StoredState, keep_tree, load_tensor, open_tensor
+from protocol.adapters.blobs import BlobKind, BlobRef, refer_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -21,7 +21,6 @@ from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import StateTrees, build_state_trees
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import GetBatch, TrainingState, train_segment
-from protocol.compute.program.tensor_allocator import relax
 from protocol.spec.containers import Limits, OuterHeader, StateHeader, TaskSpec, TrainingSpec
 from protocol.spec.game.auditing import AuditPlace
 from protocol.spec.game.state import GameState
@@ -49,10 +48,8 @@ class StateShelf:
 
     def put(self, trees: StateTrees) -> None:
         """Put the tensors of a hashed state into the store."""
-        tensors = (trees.weights, trees.first_moment, trees.second_moment)
-        for ref, tree in zip(self.refer(trees.header), tensors, strict=True):
-            self.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, ref.key.kind))
-            relax()
+        for tree in (trees.weights, trees.first_moment, trees.second_moment):
+            keep_tree(self.store, BlobKind.TENSOR, tree)
 
     def load(self, header: StateHeader) -> TrainingState:
         """A state from the store. Raises InvalidInput where a tensor is not there."""

@@ -20,11 +20,11 @@ from msgspec import Meta
 from torch import Tensor
 
 from protocol.actions.runtime.party import Party, list_peers
-from protocol.actions.stored_tensors import load_tensor
-from protocol.adapters.blobs import refer_tensor
+from protocol.actions.stored_tensors import keep_tree, load_tensor
+from protocol.adapters.blobs import BlobKind, refer_tensor
 from protocol.adapters.messages import Count, Form, Message, Signature, Word
 from protocol.adapters.wire.session import Peer, ask_in_turn
-from protocol.compute.digest import outer_header, tensor_bytes
+from protocol.compute.digest import build_tensor_tree
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.outer.outer_tensors import OuterState, begin_outer
 from protocol.spec.codec import compute_outer_root
@@ -170,11 +170,11 @@ async def _load(party: Party, root: bytes) -> Tensor:
 
 
 def keep_outer(party: Party, state: OuterState) -> OuterHeader:
-    """An outer state in the store, by its roots."""
-    header = outer_header(state.weights, state.momentum)
-    party.store.put_tensor(header.weights_root, tensor_bytes(state.weights))
-    party.store.put_tensor(header.momentum_root, tensor_bytes(state.momentum))
-    return header
+    """Hash an outer state, once, and put it into the store. Raises ProtocolFault where it is not finite."""
+    trees = [build_tensor_tree(flat) for flat in (state.weights, state.momentum)]
+    for tree in trees:
+        keep_tree(party.store, BlobKind.TENSOR, tree)
+    return OuterHeader(trees[0].root, trees[1].root)
 
 
 def _begin(party: Party) -> OuterState:

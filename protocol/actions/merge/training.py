@@ -32,7 +32,8 @@ from protocol.actions.merge.outer_step import check_base, load_base
 from protocol.actions.merge.work import compute_leaves
 from protocol.actions.runtime.party import Duty, Party
 from protocol.actions.runtime.states import has_state, keep_state, load_state
-from protocol.adapters.blobs import refer_delta
+from protocol.actions.stored_tensors import keep_tree
+from protocol.adapters.blobs import BlobKind, refer_delta
 from protocol.compute.digest import build_delta_tree
 from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.outer.outer_tensors import encode_delta
@@ -276,8 +277,7 @@ def _encode(party: Party, work: ClaimWork, end: TrainingState) -> bytes:
 
 def _conclude(party: Party, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:
     """What the claim says, with its pseudo-gradient in the store."""
-    delta_root = build_delta_tree(delta).root
-    party.store.put_delta(delta_root, delta)
+    delta_root = keep_tree(party.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
     segments = party.task.spec.terms.segment_count
     carried = compute_carried_root(work.boundaries[segments])
     root = compute_claim_root(compute_leaves(party, origin.index, work, delta_root))

@@ -137,11 +137,12 @@ async def have_delta(party: Party, game_round: GameRound, slot: int) -> BlobRef:
     return ref
 
 
-async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> bytes:
-    """The pseudo-gradient of a claim, in the store from then on: this node has fetched it, whatever for.
-    Raises EnvironmentFault or ProtocolFault where no peer shows it."""
+async def fetch_delta(party: Party, game_round: GameRound, slot: int) -> memoryview:
+    """The pseudo-gradient of a claim, in the store from then on: this node has fetched it, whatever for. It
+    is not to be written to, and judged as by `BlobStore.open_map`: what has just arrived was hashed on the
+    way. Raises EnvironmentFault or ProtocolFault where no peer shows it."""
     name = name_claim(party, game_round, slot)
-    data = await asyncio.to_thread(party.store.get, await have_delta(party, game_round, slot))
+    data = await asyncio.to_thread(party.store.open_map, await have_delta(party, game_round, slot))
     party.task.claims.fetched.add(name)
     return data
 

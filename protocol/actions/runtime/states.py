@@ -4,22 +4,19 @@ import asyncio
 from collections.abc import Sequence
 
 from protocol.actions.runtime.party import Party
-from protocol.actions.stored_tensors import StoredState, load_tensor, open_tensor
-from protocol.adapters.blobs import get_chunk_level, refer_state
+from protocol.actions.stored_tensors import StoredState, keep_tree, load_tensor, open_tensor
+from protocol.adapters.blobs import BlobKind, refer_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import build_state_trees
 from protocol.compute.program.step import TrainingState
-from protocol.compute.program.tensor_allocator import relax
 from protocol.spec.containers import StateHeader, StateLeaves
 
 
 def keep_state(party: Party, state: TrainingState) -> StateHeader:
     """Hash a state, once, and put its three tensors into the store."""
     trees = build_state_trees(state)
-    refs = refer_state(trees.header, party.task.spec.terms.parameter_count)
-    for ref, tree in zip(refs, (trees.weights, trees.first_moment, trees.second_moment), strict=True):
-        party.store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, ref.key.kind))
-        relax()
+    for tree in (trees.weights, trees.first_moment, trees.second_moment):
+        keep_tree(party.store, BlobKind.TENSOR, tree)
     return trees.header
 
 

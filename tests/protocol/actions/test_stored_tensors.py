@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.actions.stored_tensors import load_tensor, open_tensor
-from protocol.adapters.blobs import BlobRef, get_chunk_level, refer_tensor
+from protocol.actions.stored_tensors import keep_tree, load_tensor, open_tensor
+from protocol.adapters.blobs import BlobKind, BlobRef, BlobVerifier, refer_delta, refer_tensor
 from protocol.adapters.store import BlobStore
-from protocol.compute.digest import build_byte_tree, tensor_bytes
+from protocol.compute.digest import build_byte_tree, build_delta_tree, tensor_bytes
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 ELEMENTS = 300_001
@@ -26,13 +26,29 @@ def vector() -> torch.Tensor:
 
 
 def put(store: BlobStore, vector: torch.Tensor) -> BlobRef:
-    tree = build_byte_tree(tensor_bytes(vector))
-    ref = refer_tensor(tree.root, vector.numel())
-    return store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, ref.key.kind))
+    return keep_tree(store, BlobKind.TENSOR, build_byte_tree(tensor_bytes(vector)))
 
 
 def test_load_tensor_has_the_bits_that_were_kept(store: BlobStore, vector: torch.Tensor) -> None:
     assert torch.equal(load_tensor(store, put(store, vector)), vector)
+
+
+def test_hashed_bytes_are_kept_with_the_roots_of_their_chunks(
+    store: BlobStore, vector: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are hashed no second time, and have the address that all others know them by."""
+    delta = bytes(range(256)) * 1300
+    with monkeypatch.context() as patch:
+        patch.setattr(BlobVerifier, "update", None)
+        refs = put(store, vector), keep_tree(store, BlobKind.DELTA, build_delta_tree(delta))
+    roots = build_byte_tree(tensor_bytes(vector)).root, build_delta_tree(delta).root
+    assert refs == (refer_tensor(roots[0], ELEMENTS), refer_delta(roots[1], 256 * 1280))
+    assert [store.get(ref) for ref in refs] == [tensor_bytes(vector), delta]
+    for ref in refs:
+        verifier = BlobVerifier(ref)
+        verifier.update(store.get(ref))
+        verifier.finish()
+        assert store.get_chunk_roots(ref.key) == b"".join(verifier.chunk_roots)
 
 
 def test_open_tensor_cuts_copies_as_slices_are_cut(store: BlobStore, vector: torch.Tensor) -> None:

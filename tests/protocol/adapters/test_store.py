@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 from pathlib import Path
@@ -243,6 +244,20 @@ def test_hashed_bytes_need_chunks_of_their_root(store: BlobStore) -> None:
         store.put_hashed(ref, data[:-4], chunks)
     assert not store.has(ref)
     assert list_incoming(store) == []
+
+
+def test_hashed_bytes_that_the_disk_does_not_take_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, (data, ref) = BlobStore(tmp_path / "store"), make_tensor(CHUNK_ELEMENTS)
+
+    def fail(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(EnvironmentFault, match="cannot be written"):
+        store.put_hashed(ref, data, [ref.key.root])
+    assert not store.has(ref) and not list_incoming(store)
 
 
 # --- traces -----------------------------------------------------------------------------------------------

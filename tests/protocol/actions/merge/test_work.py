@@ -14,11 +14,13 @@ from protocol.actions.merge.work import (
     answer_work,
     fetch_delta,
     find_work,
+    have_delta,
     list_sources,
     may_read_delta,
     open_work,
 )
 from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import BlobVerifier
 from protocol.adapters.messages import encode_message
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
@@ -87,6 +89,25 @@ async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_
         assert may_read_delta(party, second.delta_root)
         own = await find_work(party, game_round, game_round.claims[stage.get_slot(1)])
         assert own.delta_root == first.delta_root and count_shown(party) == 1
+
+
+async def test_what_has_just_arrived_is_hashed_no_second_time_unless_its_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The own pseudo-gradient neither. A damaged file goes, and the bytes come anew from a peer."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1, 2)
+        game_round, party, slots = stage.draw(), stage.parties[1], [stage.get_slot(seed) for seed in (1, 2)]
+        refs = [await have_delta(party, game_round, slot) for slot in slots]
+        with monkeypatch.context() as patch:
+            patch.setattr(BlobVerifier, "update", None)
+            found = [bytes(await fetch_delta(party, game_round, slot)) for slot in slots]
+        assert found == [party.store.get(ref) for ref in refs]
+        with party.store.get_path(refs[1].key).open("r+b") as file:
+            file.write(bytes([found[1][0] ^ 1]))
+        with pytest.raises(EnvironmentFault, match="damaged"):
+            await fetch_delta(party, game_round, slots[1])
+        assert bytes(await fetch_delta(party, game_round, slots[1])) == found[1]
 
 
 async def test_a_work_leaf_is_that_of_its_solver_and_of_no_copier_of_the_claim(tmp_path: Path) -> None:
