@@ -188,8 +188,9 @@ class ClaimBook:
     that this home keeps.
 
     In memory alone, since it can be had again: most of outer, what stands behind outer roots; fetched, claims
-    whose pseudo-gradient is in the store; wanted, merges that peers asked to sign; signatures of merges by
-    seat number; seen, when something was first seen to be due."""
+    whose pseudo-gradient is in the store; begun, the initial model, once it was made from the seed; wanted,
+    merges that peers asked to sign; signatures of merges by seat number; seen, when something was first seen
+    to be due."""
 
     journal: Journal
     task: bytes
@@ -200,6 +201,7 @@ class ClaimBook:
     kept: set[bytes] = field(default_factory=set)
     proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
     fetched: set[ClaimName] = field(default_factory=set)
+    begun: OuterHeader | None = None
     wanted: WantedMerges = field(default_factory=WantedMerges)
     signatures: dict[MergeKey, dict[int, bytes]] = field(default_factory=dict)
     seen: dict[tuple[int, Hashable], int] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from protocol.actions.merge import global_model
 from protocol.actions.merge.global_model import (
     AskOuter,
     OuterAnswer,
@@ -18,9 +19,10 @@ from protocol.actions.merge.global_model import (
     load_weights,
 )
 from protocol.actions.runtime.party import Party
+from protocol.adapters.blobs import refer_tensor
 from protocol.adapters.messages import encode_message
 from protocol.compute.model.reference_model import init_parameters
-from protocol.compute.outer.outer_tensors import OuterState
+from protocol.compute.outer.outer_tensors import OuterState, begin_outer
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -88,10 +90,40 @@ async def test_the_first_model_is_made_from_the_seed_without_any_peer(tmp_path: 
         state = await load_outer_state(party, header)
         assert torch.equal(state.weights, init_parameters(training.model, training.initial_seed))
         assert not state.momentum.any() and torch.equal(await load_weights(party, header), state.weights)
-        terms = replace(get_spec().terms, initial_weights_root=make_word("weights"))
-        party.joined = replace(party.task, spec=replace(get_spec(), terms=terms))
-        with pytest.raises(ProtocolFault, match="Do not stake"):
-            await load_weights(party, get_initial_header(party))
+        for root in (make_word("weights"), keep_outer(party, MODEL).weights_root):
+            terms = replace(get_spec().terms, initial_weights_root=root)
+            party.joined = replace(party.task, spec=replace(get_spec(), terms=terms))
+            with pytest.raises(ProtocolFault, match="Do not stake"):
+                await load_weights(party, get_initial_header(party))
+
+
+async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a peer has sent under the roots of the task says nothing about its seed."""
+    async with open_stage(tmp_path, 1) as stage:
+        party, training, made = stage.parties[1], get_spec().training, list[int]()
+        first = init_parameters(training.model, training.initial_seed)
+
+        def make(*arguments: Any) -> torch.Tensor:
+            made.append(1)
+            return first
+
+        monkeypatch.setattr(global_model, "init_parameters", make)
+        header = keep_outer(party, begin_outer(first))
+        for _ in range(3):
+            state = await load_outer_state(party, header)
+            assert torch.equal(state.weights, first) and not state.momentum.any()
+            assert torch.equal(await load_weights(party, header), first)
+        assert len(made) == 1
+        paths = [party.store.get_path(refer_tensor(root, COUNT).key) for root in vars(header).values()]
+        for path in paths:
+            path.unlink()
+            assert torch.equal((await load_outer_state(party, header)).weights, first)
+            with path.open("r+b") as file:
+                file.write(b"\1\2\3")
+            assert torch.equal((await load_outer_state(party, header)).weights, first)
+        assert len(made) == 5 and all(path.exists() for path in paths)
 
 
 async def test_a_node_tells_of_roots_of_its_own_task_alone(tmp_path: Path) -> None:
