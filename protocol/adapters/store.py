@@ -1,17 +1,18 @@
 """Content-addressed blobs in a local folder: a file exists under its name only if its bytes hash to it.
 
 Bytes go to a temporary file first, are judged while they are written, and appear under their address by one
-rename; a crash leaves at most a temporary file. The only names ever formed are a kind and 64 hexadecimal
-digits, so that no request can reach outside the folder. The folder is readable by its owner alone: a party
-that could read another's states would not be blind.
+rename; a crash leaves at most a temporary file, which goes when the store is opened later. The only names
+ever formed are a kind and 64 hexadecimal digits, so that no request can reach outside the folder. The folder
+is readable by its owner alone: a party that could read another's states would not be blind.
 """
 
 import errno
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,6 +38,8 @@ READ_BYTES = 256 * 1024
 """bytes per read: large enough for the disk, small enough to stop soon."""
 RESERVE_BYTES = 64 * 1024 * 1024
 """bytes of disk left free, so that the journal can still be written."""
+ABANDONED_SECONDS = 3600.0
+"""a temporary file that nobody has written to for so long is of a process that was killed."""
 CHUNKS = ".chunks"
 """the suffix of a file with the subtree roots of its blob."""
 
@@ -53,6 +56,7 @@ class BlobStore:
         for path in (folder, self._incoming, *(folder / kind.value for kind in BlobKind)):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         require_private_folder(folder)
+        self._remove_abandoned()
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -270,20 +274,25 @@ class BlobStore:
         """Bytes that the disk still takes."""
         return shutil.disk_usage(self.folder).free
 
+    def _remove_abandoned(self) -> None:
+        """Temporary files of killed processes: one may be as long as a tensor, and a node may be killed
+        often."""
+        for path in self._incoming.iterdir():
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                    path.unlink()
+
     def _adopt(self, temporary: Path, key: BlobKey, chunk_roots: bytes) -> Path:
         path = self.get_path(key)
         if chunk_roots:
-            self._write_chunk_roots(key, chunk_roots)
+            handle, name = tempfile.mkstemp(dir=self._incoming)
+            with os.fdopen(handle, "wb") as file:
+                file.write(chunk_roots)
+            os.replace(name, self._get_chunk_path(key))
         os.replace(temporary, path)
         if self._is_durable:
             sync_folder(path.parent)
         return path
-
-    def _write_chunk_roots(self, key: BlobKey, chunk_roots: bytes) -> None:
-        handle, name = tempfile.mkstemp(dir=self._incoming)
-        with os.fdopen(handle, "wb") as file:
-            file.write(chunk_roots)
-        os.replace(name, self._get_chunk_path(key))
 
 
 class BlobWriter:

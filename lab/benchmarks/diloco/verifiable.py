@@ -20,6 +20,7 @@ from lab.benchmarks.exactness.speed import SIZES
 from lab.benchmarks.program import MODELS, make_plain_step, make_setting, time_in_turn
 from protocol.actions.audit.audit_room import StateShelf
 from protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimBoundaryReached
+from protocol.actions.stored_tensors import keep_tree
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
@@ -171,7 +172,7 @@ class Desk:
         noting = clock.read()
         delta = encode_delta(before.weights, self._state.weights)  # Each DiLoCo has one: it is not counted.
         clock.read()
-        self._store.put_delta(build_delta_tree(delta).root, delta)
+        keep_tree(self._store, BlobKind.DELTA, build_delta_tree(delta))
         claiming = clock.read() / SEGMENTS
         self._clear()
         return Costs(training, copying, hashing, keeping, noting, claiming, sending_s)

@@ -1,6 +1,7 @@
 import errno
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from protocol.adapters.blobs import (
     BlobVerifier,
     refer_tensor,
 )
-from protocol.adapters.store import BlobStore
+from protocol.adapters.store import ABANDONED_SECONDS, BlobStore
 from protocol.spec import merkle
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from tests.protocol.adapters.parties import (
@@ -258,6 +259,18 @@ def test_hashed_bytes_that_the_disk_does_not_take_leave_nothing(
     with pytest.raises(EnvironmentFault, match="cannot be written"):
         store.put_hashed(ref, data, [ref.key.root])
     assert not store.has(ref) and not list_incoming(store)
+
+
+def test_what_killed_writers_left_goes_and_what_is_written_stays(tmp_path: Path) -> None:
+    """Two processes may have the store open: a file that was just written to may be the other one's."""
+    BlobStore(tmp_path / "store")
+    left, written = (tmp_path / "store" / "incoming" / name for name in ("left", "written"))
+    for path in (left, written):
+        path.write_bytes(b"half a tensor")
+    long_ago = time.time() - ABANDONED_SECONDS - 60
+    os.utime(left, (long_ago, long_ago))
+    BlobStore(tmp_path / "store")
+    assert not left.exists() and written.exists()
 
 
 # --- traces -----------------------------------------------------------------------------------------------
