@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest, require_float32
+from protocol.spec.params import GIVEN_START
 
 
 @dataclass(frozen=True)
@@ -246,8 +247,9 @@ class TrainingSpec:
 
     The step is the program with `program_root`, which follows from the other fields; no sum in it has more
     than `chunk_terms` terms. `token_count` tokens train, the `heldout_tokens` after them measure; both lie
-    under `dataset_root`. `tokenizer_sha256` names the tokenizer.json that made the tokens, zero where there
-    was none; no step depends on it."""
+    under `dataset_root`. `initial_seed` makes the first weights, unless it is `params.GIVEN_START`: then they
+    are the tensor under `initial_weights_root`, whatever it holds. `tokenizer_sha256` names the
+    tokenizer.json that made the tokens, zero where there was none; no step depends on it."""
 
     protocol_version: int
     numeric_format: str
@@ -268,6 +270,11 @@ class TrainingSpec:
     def architecture(self) -> str:
         """The name of the model's family."""
         return self.model.architecture
+
+    @property
+    def is_start_given(self) -> bool:
+        """Whether no seed makes the first weights: they are fetched as a tensor."""
+        return self.initial_seed == GIVEN_START
 
     @property
     def token_bytes(self) -> int:

@@ -107,6 +107,8 @@ NUMERIC_FORMATS = tuple(FORMAT_NUMBERS)
 OFFERED_FORMATS = tuple(name for name in NUMERIC_FORMATS if name != "exact8")
 """What a task file may ask for: with 8 bits a small model learned worse (docs/decisions/0038-exact.md)."""
 DECAY_SHAPES = ("linear",)
+GIVEN_START = (1 << 64) - 1
+"""In the place of a seed: the first weights are made from none, but given under `initial_weights_root`."""
 
 TOKEN_WEI = 10**18
 """wei of one whole token, as in most ERC-20 tokens."""

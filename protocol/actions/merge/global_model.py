@@ -21,12 +21,12 @@ from msgspec import Meta
 from torch import Tensor
 
 from protocol.actions.runtime.party import Party, list_peers
+from protocol.actions.runtime.start_weights import load_start
 from protocol.actions.stored_tensors import keep_tree, load_tensor
 from protocol.adapters.blobs import BlobKind, refer_tensor
 from protocol.adapters.messages import Count, Form, Message, Signature, Word
 from protocol.adapters.wire.session import Peer, ask_in_turn
-from protocol.compute.digest import build_tensor_tree
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.digest import build_tensor_tree, tensor_bytes
 from protocol.compute.outer.outer_tensors import OuterState, begin_outer
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
@@ -152,14 +152,14 @@ async def answer_outer(party: Party, account: str, body: bytes) -> OuterAnswer:
 async def load_weights(party: Party, header: OuterHeader) -> Tensor:
     """W of the outer state under these roots: from the store, else from any peer that shows it."""
     if header == get_initial_header(party):
-        return (await asyncio.to_thread(_begin, party)).weights
+        return (await _begin(party)).weights
     return await _load(party, header.weights_root)
 
 
 async def load_outer_state(party: Party, header: OuterHeader) -> OuterState:
     """W and M under these roots; from where `load_weights` has them."""
     if header == get_initial_header(party):
-        return await asyncio.to_thread(_begin, party)
+        return await _begin(party)
     return OuterState(await _load(party, header.weights_root), await _load(party, header.momentum_root))
 
 
@@ -178,23 +178,15 @@ def keep_outer(party: Party, state: OuterState) -> OuterHeader:
     return OuterHeader(trees[0].root, trees[1].root)
 
 
-def _begin(party: Party) -> OuterState:
-    """The state before the first round, made from the task's seed: once, unless the store has lost it. Raises
-    ProtocolFault where the task names other roots."""
-    expected, book = get_initial_header(party), party.task.claims
-    if book.begun == expected:
+async def _begin(party: Party) -> OuterState:
+    """The state before any training, its weights made from the seed or fetched: once, unless the store has
+    lost it. Raises as `load_start` does."""
+    header, book = get_initial_header(party), party.task.claims
+    if book.begun == header:
         with suppress(InvalidInput, EnvironmentFault):
-            return _load_kept(party, expected)
-    training = party.task.spec.training
-    state = begin_outer(init_parameters(training.model, training.initial_seed))
-    header = keep_outer(party, state)
-    if header != expected:
-        raise ProtocolFault(
-            what="the task's initial roots are not those of its seed",
-            expected=expected.weights_root.hex(),
-            actual=header.weights_root.hex(),
-            remedy="Do not stake on this task.",
-        )
+            return await asyncio.to_thread(_load_kept, party, header)
+    state = begin_outer(await load_start(party, party.task.task, party.task.spec))
+    await asyncio.to_thread(party.store.put_tensor, header.momentum_root, tensor_bytes(state.momentum))
     book.begun = header
     return state
 

@@ -8,6 +8,7 @@ It is a pure function of the machine's state and the node's own books.
                 inputs of the outer step, until the root cannot be contested
                 auditors: start and both ends, until the vote cannot be asked about; then the start
     settled     the model that the next round starts from, and the newest one that nothing replaces
+    given       the weights that the task begins with, where no seed makes them
 """
 
 from collections.abc import Iterator
@@ -61,7 +62,8 @@ REJECTIONS = frozenset({VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.R
 class Books:
     """What a node knows besides the chain. initial: the model that the task begins with; unlike_until: up to
     this round nothing can be recomputed on this machine; begun, possible, merged: what was trained last,
-    which claims may still be merged, and what was merged last (all four of `PruningMemory`)."""
+    which claims may still be merged, and what was merged last (all four of `PruningMemory`). is_start_given:
+    no seed makes the weights of `initial`."""
 
     account: str
     initial: OuterHeader
@@ -73,6 +75,7 @@ class Books:
     begun: tuple[tuple[int, bytes], ...] = ()
     possible: tuple[int, frozenset[int]] | None = None
     merged: MergeKey | None = None
+    is_start_given: bool = False
 
 
 def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
@@ -86,6 +89,9 @@ def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
 # --- Models -------------------------------------------------------------------------------------------------
 def _keep_models(state: GameState, books: Books, block: int) -> Kept:
     yield from _keep_model(books, state.root, "the next round starts from it")
+    if books.is_start_given:
+        given = name_tensors(books.initial.weights_root)
+        yield from ((key, "nodes that join begin with it, and no seed makes it") for key in given)
     for game_round in list(state.rounds.values()):
         if is_whole(state, game_round, block):
             yield from _keep_model(books, game_round.base_root, "a recent round starts from it")

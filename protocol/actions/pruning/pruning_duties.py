@@ -192,7 +192,8 @@ def open_books(party: Party) -> Books:
     known = (task.claims, task.audits.room.book, task.cases, get_inner(party))
     memory = task.pruning
     remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
-    return Books(party.account, get_initial_header(party), *known, *remembered)
+    is_given = task.spec.training.is_start_given
+    return Books(party.account, get_initial_header(party), *known, *remembered, is_given)
 
 
 def list_removable(

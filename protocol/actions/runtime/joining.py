@@ -15,9 +15,11 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
+from torch import Tensor
+
 from protocol.actions.audit.audit_duties import open_audits
 from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.global_model import get_initial_header, load_outer_state
+from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
@@ -28,7 +30,6 @@ from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.batches import Corpus, get_batch, prepare_steps
 from protocol.compute.model.liveness import require_live_parameters
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import begin_round
 from protocol.compute.program.task_program import compute_step_facts, require_program, require_step_root
 from protocol.spec.codec import decode_training
@@ -71,7 +72,8 @@ async def _rehearse(party: Party) -> None:
     facts = await asyncio.to_thread(compute_step_facts, task.spec)
     await require_referee(party)
     await prepare_steps(task.corpus, task.spec.training, seed, 0, (0,))
-    found = await asyncio.to_thread(_rehearse_step, task.spec.training, task.corpus, seed)
+    weights = await load_weights(party, get_initial_header(party))
+    found = await asyncio.to_thread(_rehearse_step, weights, task.spec.training, task.corpus, seed)
     for exhibit in found.exhibits:
         await require_verdict(party, facts, found, exhibit)
     party.say(describe_check(found, task.spec.training.numeric_format))
@@ -89,8 +91,8 @@ def describe_check(found: Rehearsal, numeric_format: str) -> str:
     )
 
 
-def _rehearse_step(training: TrainingSpec, corpus: Corpus, seed: bytes) -> Rehearsal:
-    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+def _rehearse_step(weights: Tensor, training: TrainingSpec, corpus: Corpus, seed: bytes) -> Rehearsal:
+    state = begin_round(weights, 0)
     return rehearse(state, training, get_batch(corpus, training, seed, 0, 0), seed)
 
 
@@ -167,7 +169,18 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     audits = open_audits(party, task, spec, corpus)
     claims, cases = ClaimBook(party.journal, task), CaseBook(party.journal, task)
     party.joined = Joined(task, domain, spec, corpus, claims, audits, cases)
-    await load_outer_state(party, get_initial_header(party))
+    await _have_start(party)
+
+
+async def _have_start(party: Party) -> None:
+    """The state before any training in the store, which every seat has to have. A node that has a seat
+    already goes on without given weights: it has disputes to answer, and fetches them when it needs them."""
+    try:
+        await load_outer_state(party, get_initial_header(party))
+    except EnvironmentFault as fault:
+        if not party.task.spec.training.is_start_given or find_seat(party.game, party.account) is None:
+            raise
+        party.say(f"WARNING: {fault} Going on, for there is a seat already.")
 
 
 async def take_seat(party: Party, wish: SeatWish) -> None:
