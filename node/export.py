@@ -29,6 +29,7 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.actions.runtime.joining import refer_dataset
 from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
+from protocol.actions.runtime.start_weights import make_start
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import refer_tensor
 from protocol.adapters.files import replace_file, write_aside
@@ -42,7 +43,6 @@ from protocol.compute.model.model_export import (
     export_tensors,
     export_texts,
 )
-from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.codec import compute_outer_root, decode_training
 from protocol.spec.containers import ModelConfig, OuterHeader, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
@@ -189,10 +189,9 @@ async def load_weights(
     """The weights of a model: from the task's seed, from this home, or from any node that shows them. Raises
     EnvironmentFault where none does."""
     pin_kernels(config.threads)
-    if choice.after < 0:
-        training = spec.training
-        return await asyncio.to_thread(init_parameters, training.model, training.initial_seed)
     peers, last = list(reader.state.network.peers.values()), "no peer is there"
+    if choice.after < 0:
+        return await _load_first(reader, spec, peers)
     own = await asyncio.to_thread(find_own_header, config.home, task, choice.root)
     asks = [] if own is None else [partial(_answer_self, own)]
     asks += [partial(_ask_header, reader, task, choice.root, peer) for peer in peers]
@@ -221,6 +220,16 @@ def find_own_header(home: Path, task: bytes, root: bytes) -> OuterHeader | None:
             return ClaimBook(journal, task).outer.get(root)
     except TouchstoneError:
         return None
+
+
+async def _load_first(reader: Reader, spec: TaskSpec, peers: list[Peer]) -> Tensor:
+    """W before any training: given weights from the own store, or from a peer, the submitter first. Raises
+    InvalidInput where there is no peer."""
+    if not spec.training.is_start_given:
+        return await asyncio.to_thread(make_start, spec)
+    first = OuterHeader(spec.terms.initial_weights_root, spec.terms.zero_root)
+    submitter_first = sorted(peers, key=lambda one: one.account != spec.terms.submitter)
+    return await _load(reader, spec, first, submitter_first)
 
 
 async def _answer_self(header: OuterHeader) -> OuterHeader:

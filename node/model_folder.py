@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from safetensors import SafetensorError, safe_open
-from torch import Tensor, float32
+from torch import Tensor
 
-from protocol.compute.model.model_export import SAFETENSORS_NAME
-from protocol.compute.model.reference_model import get_family, parameter_count, split_parameters
-from protocol.compute.program.tensor_allocator import allocate_zeros
+from node.weights_folder import open_weights
+from protocol.compute.model.reference_model import get_family
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
 
@@ -70,7 +68,7 @@ def read_model(folder: Path) -> tuple[ModelNote, Tensor]:
     """Shape and flat float32 weights [parameters] of an exported folder. Raises InvalidInput where a file is
     missing or malformed, or the weights are not the shape's."""
     note = read_note(folder)
-    return note, _read_weights(folder / SAFETENSORS_NAME, note.model)
+    return note, open_weights(folder, note.model).read()
 
 
 def read_note(folder: Path) -> ModelNote:
@@ -85,32 +83,6 @@ def read_note(folder: Path) -> ModelNote:
         raise _refuse("the note of an exported model", str(error), path) from error
     get_family(note.model)
     return note
-
-
-def _read_weights(path: Path, model: ModelConfig) -> Tensor:
-    try:
-        with safe_open(path, framework="pt") as file:
-            sizes = [tuple(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
-            # Before memory is taken: a small file may claim a large shape.
-            if sum(_multiply(size) for size in sizes) != parameter_count(model):
-                raise _refuse(f"{parameter_count(model)} numbers", "another count", path)
-            weights = allocate_zeros(parameter_count(model))
-            parts = split_parameters(weights, model)
-            for name, part in parts.items():
-                found = file.get_tensor(name)
-                if found.dtype != float32 or found.shape != part.shape:
-                    raise _refuse(f"{name}: float32 {list(part.shape)}", str(list(found.shape)), path)
-                part.copy_(found)
-    except (OSError, SafetensorError) as error:
-        raise _refuse("the weights of a model", str(error), path) from error
-    return weights
-
-
-def _multiply(shape: tuple[int, ...]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product
 
 
 def _refuse(expected: str, actual: str, where: Path) -> InvalidInput:

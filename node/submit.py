@@ -7,10 +7,12 @@ posted.
 import asyncio
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
 from protocol.actions.runtime.joining import refuse_harmful, require_format
 from protocol.actions.runtime.party import Party, deposit_missing
 from protocol.adapters.chain.event_logs import Event
-from protocol.compute.digest import tensor_root, zero_root
+from protocol.compute.digest import tensor_bytes, tensor_root, zero_root
 from protocol.compute.model.batches import dataset_root
 from protocol.compute.model.liveness import require_live_parameters
 from protocol.compute.model.reference_model import init_parameters, parameter_count
@@ -29,7 +31,7 @@ from protocol.spec.float32 import float_to_bits
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
 from protocol.spec.model_rules import count_parameters, has_sizes
-from protocol.spec.params import FORMAT_NUMBERS, PROTOCOL_VERSION
+from protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from protocol.spec.typed_data import SigningDomain
@@ -41,8 +43,8 @@ STAND_IN = bytes(31) + b"\1"
 @dataclass(frozen=True)
 class RoundPlan:
     """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes: tokens of
-    1, 2 or 4 bytes by the vocabulary. tokenizer_sha256: of the tokenizer.json that made them, hex; empty
-    where there was none."""
+    1, 2 or 4 bytes by the vocabulary. initial_seed: `GIVEN_START` where the first weights are given.
+    tokenizer_sha256: of the tokenizer.json that made the tokens, hex; empty where there was none."""
 
     model: ModelConfig
     schedule: ScheduleConfig
@@ -72,11 +74,14 @@ class RoundPlan:
 
 
 def build_task(
-    plan: RoundPlan, dataset: bytes | memoryview, submitter: str, salt: bytes
+    plan: RoundPlan, dataset: bytes | memoryview, submitter: str, salt: bytes, start: Tensor | None = None
 ) -> tuple[PostedTerms, TrainingSpec]:
-    """The whole task, all roots computed."""
+    """The whole task, all roots computed. start: the flat weights that it begins with, where no seed makes
+    them."""
+    assert (plan.initial_seed == GIVEN_START) == (start is not None), "either a seed or weights"
     training = _build_training(plan, dataset)
-    terms = _build_terms(plan, training, submitter, salt)
+    weights = init_parameters(training.model, training.initial_seed) if start is None else start
+    terms = _build_terms(plan, training, submitter, salt, tensor_root(weights))
     levels = compute_schedule_levels(compute_schedule_sums(make_spec(terms, training)))
     terms = replace(terms, schedule_root=levels[-1][0])
     stepped = with_step_root(make_spec(terms, training))
@@ -113,13 +118,15 @@ def _build_training(plan: RoundPlan, dataset: bytes | memoryview) -> TrainingSpe
     return with_program(replace(sketch, dataset_root=dataset_root(dataset), program_root=bytes(32)))
 
 
-def _build_terms(plan: RoundPlan, training: TrainingSpec, submitter: str, salt: bytes) -> PostedTerms:
+def _build_terms(
+    plan: RoundPlan, training: TrainingSpec, submitter: str, salt: bytes, initial_root: bytes
+) -> PostedTerms:
     count = parameter_count(training.model)
     return replace(
         _sketch_terms(plan, count),
         submitter=submitter,
         salt=salt,
-        initial_weights_root=tensor_root(init_parameters(training.model, training.initial_seed)),
+        initial_weights_root=initial_root,
         zero_root=zero_root(count),
         schedule_root=bytes(32),
         step_root=bytes(32),
@@ -165,12 +172,18 @@ def refuse_bad_task(party: Party, terms: PostedTerms, training: TrainingSpec) ->
     return compute_escrow(game_terms)
 
 
-async def post_task(party: Party, plan: RoundPlan, dataset: bytes | memoryview, salt: bytes) -> bytes:
-    """Post the task with its escrow, and serve its dataset from now on; returns the task's id. Raises
-    InvalidInput where nodes would refuse it, ContractRefused where the account has too few tokens."""
-    terms, training = await asyncio.to_thread(build_task, plan, dataset, party.account, salt)
+async def post_task(
+    party: Party, plan: RoundPlan, dataset: bytes | memoryview, salt: bytes, start: Tensor | None = None
+) -> bytes:
+    """Post the task with its escrow, and serve its dataset from now on, with the weights that it begins with
+    (start) where they are given; returns the task's id. Raises InvalidInput where nodes would refuse it,
+    ContractRefused where the account has too few tokens."""
+    terms, training = await asyncio.to_thread(build_task, plan, dataset, party.account, salt, start)
     escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
     await asyncio.to_thread(party.store.put_dataset, dataset)
+    if start is not None:
+        put = (terms.initial_weights_root, tensor_bytes(start))
+        await asyncio.to_thread(party.store.put_tensor, *put)
     await deposit_missing(party, escrow_wei)
     receipt = await party.chain.tasks.post_task(terms, encode_training(training))
     posted: Event = receipt.find("TaskPosted")

@@ -13,12 +13,17 @@ from safetensors import SafetensorError
 
 from node import export
 from node.export import Choice, choose, choose_newest, choose_settled, explain_refusal, load_weights
+from protocol.adapters.blobs import BlobRef
+from protocol.adapters.store import BlobStore
+from protocol.compute.digest import tensor_bytes, tensor_root
 from protocol.compute.model.model_export import SAFETENSORS_NAME
-from protocol.compute.model.reference_model import parameter_count
-from protocol.spec.containers import ModelConfig
+from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.spec.containers import ModelConfig, TaskSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.state import RoundPhase
+from protocol.spec.params import GIVEN_START
+from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
 
@@ -109,6 +114,32 @@ def test_who_finds_no_peer_is_told_who_keeps_models(tmp_path: Path) -> None:
         asyncio.run(load_weights(reader, config, bytes(32), cast(Any, None), Choice(bytes(32), 0)))
     assert "a solver or a whistleblower of the task is up" in error.value.remedy
     assert "works on another task now, stop it first" in error.value.remedy
+
+
+async def test_the_first_model_of_given_weights_is_fetched_the_submitter_asked_first(tmp_path: Path) -> None:
+    """It cannot be made here. With a seed it is made, and nobody is asked."""
+    weights, asked = init_parameters(get_spec().training.model, 99), list[str]()
+    store = BlobStore(tmp_path / "blobs", is_durable=False)
+
+    async def fetch(peers: list[Any], ref: BlobRef) -> None:
+        asked.extend(peer.account for peer in peers)
+        store.put_tensor(ref.key.root, tensor_bytes(weights))
+
+    spec = get_spec()
+    terms = replace(spec.terms, initial_weights_root=tensor_root(weights))
+    given = TaskSpec(terms, replace(spec.training, initial_seed=GIVEN_START))
+    peers = {name: SimpleNamespace(account=name) for name in ("0xa", terms.submitter, "0xb")}
+    state, client = (
+        SimpleNamespace(network=SimpleNamespace(peers=peers)),
+        SimpleNamespace(fetch_from_any=fetch),
+    )
+    reader: Any = SimpleNamespace(state=state, store=store, client=client)
+    config: Any = SimpleNamespace(home=tmp_path, threads=1)
+    first = Choice(bytes(32), -1)
+    seeded = await load_weights(reader, config, bytes(32), spec, first)
+    assert torch.equal(seeded, init_parameters(spec.training.model, spec.training.initial_seed)) and not asked
+    assert torch.equal(await load_weights(reader, config, bytes(32), given, first), weights)
+    assert asked == [terms.submitter, "0xa", "0xb"]
 
 
 def test_a_full_disk_is_an_error_of_the_disk_and_leaves_no_weights(

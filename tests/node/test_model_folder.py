@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from node.export import write_model
@@ -69,23 +68,12 @@ def test_a_note_of_another_model_is_refused(tmp_path: Path, change: dict[str, ob
 
 
 def test_malformed_folders_are_refused(tmp_path: Path) -> None:
+    """What may be wrong with the weights: test_weights_folder.py."""
     write_model(tmp_path, WEIGHTS, MODEL)
     weights = tmp_path / SAFETENSORS_NAME
-    whole, tensors = weights.read_bytes(), load_file(weights)
-    tensors = {key: value.clone() for key, value in tensors.items()}
-    name = "model.norm.weight"
-    for broken in (whole[:-5], b"", b"\x80\x04pickle"):
-        weights.write_bytes(broken)
-        with pytest.raises(InvalidInput, match="not an exported model"):
-            read_model(tmp_path)
-    for changed in (
-        {key: value for key, value in tensors.items() if key != name},
-        {**tensors, name: tensors[name].to(torch.float16)},
-        {**{key: value for key, value in tensors.items() if key != name}, "other": tensors[name]},
-    ):
-        save_file(changed, weights)
-        with pytest.raises(InvalidInput, match="not an exported model"):
-            read_model(tmp_path)
+    weights.write_bytes(weights.read_bytes()[:-5])
+    with pytest.raises(InvalidInput, match="not the weights of this model"):
+        read_model(tmp_path)
     for text in ("", "[" * 10_000, "{}", '{"model": 1}'):
         (tmp_path / NOTE_NAME).write_text(text)
         with pytest.raises(InvalidInput, match="not an exported model"):

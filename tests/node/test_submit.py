@@ -11,6 +11,8 @@ import torch
 
 from node.submit import RoundPlan, build_task, post_task, refuse_bad_task
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.start_weights import refer_start
+from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import tensor_root
@@ -20,6 +22,7 @@ from protocol.compute.program.task_program import require_step_root
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
+from protocol.spec.params import GIVEN_START
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from protocol.spec.typed_data import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
@@ -49,7 +52,8 @@ class Desk:
         self.sent.append(("deposit", wei))
 
     async def post_task(self, terms: Any, training: bytes) -> Any:
-        served = [key.root for key in self.store.list_keys(BlobKind.DATASET)]
+        kinds = (BlobKind.DATASET, BlobKind.TENSOR)
+        served = [key.root for kind in kinds for key in self.store.list_keys(kind)]
         self.sent.append(("post", terms, training, served))
         event = SimpleNamespace(arguments={"task": TASK})
         return SimpleNamespace(find=lambda name: event if name == "TaskPosted" else None)
@@ -131,3 +135,25 @@ async def test_a_task_is_posted_with_its_escrow_once_its_dataset_is_served(
     assert await post_task(party, TINY_PLAN, DATASET, SALT) == TASK
     moved = [("approve", "purse", missing_wei), ("deposit", missing_wei)] if missing_wei else []
     assert desk.sent == [*moved, ("post", terms, encode_training(training), [training.dataset_root])]
+
+
+async def test_given_weights_are_named_by_their_root_and_served_before_the_task_is_posted(
+    tmp_path: Path,
+) -> None:
+    """A node that sees the task fetches them at once. No seed counts, and the text of the task says so."""
+    start = init_parameters(TINY_PLAN.model, 99)
+    plan = replace(TINY_PLAN, initial_seed=GIVEN_START)
+    terms, training = build_task(plan, DATASET, SUBMITTER, SALT, start)
+    assert terms.initial_weights_root == tensor_root(start) and training.is_start_given
+    assert decode_training(encode_training(training)) == training
+    seeded, other = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
+    assert training == replace(other, initial_seed=GIVEN_START), "nothing else of the text differs"
+    assert terms == replace(seeded, initial_weights_root=tensor_root(start))
+    party, desk = make_party(tmp_path, refuse_bad_task(make_party(tmp_path)[0], terms, training))
+    assert await post_task(party, plan, DATASET, SALT, start) == TASK
+    served = [training.dataset_root, tensor_root(start)]
+    assert desk.sent == [("post", terms, encode_training(training), served)]
+    assert torch.equal(load_tensor(party.store, refer_start(make_spec(terms, training))), start)
+    for one, weights in ((TINY_PLAN, start), (plan, None)):
+        with pytest.raises(AssertionError, match="either a seed or weights"):
+            build_task(one, DATASET, SUBMITTER, SALT, weights)

@@ -1,6 +1,6 @@
 """A model's shape from Hugging Face's `config.json`: its family, its sizes, and nothing ignored.
 
-The weights are not read: a task trains from its seed.
+The weights beside it are read in `node/weights_folder.py`.
 """
 
 import json
