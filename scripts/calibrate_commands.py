@@ -31,6 +31,7 @@ from node.export import save_tensors
 from node.submit import build_task
 from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
 from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.start_weights import load_start, make_start
 from protocol.adapters.operator_profiles import write_profile
 from protocol.compute.audit.calibrate import (
     FLOORS,
@@ -51,7 +52,6 @@ from protocol.compute.audit.compare import (
 )
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model.batches import get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
 from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.calibration_rules import (
@@ -173,17 +173,18 @@ def open_workplace(folder: Path) -> Workplace:
 
 # --- Measuring ----------------------------------------------------------------------------------------------
 def measure(
-    folder: Path, spec: TaskSpec, data: bytes, segments: Sequence[Segment], operator: str,
+    folder: Path, spec: TaskSpec, data: bytes, weights: Tensor, segments: Sequence[Segment], operator: str,
     say: Callable[[str], None],
 ) -> Profile:  # fmt: skip
-    """The profile of this machine. Raises EnvironmentFault where the disk is too small for all ends, or a
-    configuration does not run."""
+    """The profile of this machine. weights: those that the task begins with. Raises EnvironmentFault where
+    the disk is too small for all ends, or a configuration does not run."""
     configurations = list_every_configuration(list_cpu_capabilities(), list_devices())
     require_disk(folder, spec, len(segments) * (len(configurations) + 1))
     workplace = write_workplace(folder, spec.training, data, segments)
     say(f"segments: {len(segments)}; kernel configurations: {len(configurations)}")
     terms = spec.terms
-    kept = keep_well_conditioned(make_starts(workplace, terms.outer_learning_rate, terms.outer_momentum))
+    rates = terms.outer_learning_rate, terms.outer_momentum
+    kept = keep_well_conditioned(make_starts(workplace, weights, *rates))
     if len(kept) < len(segments):
         say(f"ill-conditioned segments, left out: {len(segments) - len(kept)}")
     for configuration in configurations:
@@ -219,13 +220,12 @@ def require_disk(folder: Path, spec: TaskSpec, states: int) -> None:
 
 
 def make_starts(
-    workplace: Workplace, learning_rate_bits: int, momentum_bits: int
+    workplace: Workplace, weights: Tensor, learning_rate_bits: int, momentum_bits: int
 ) -> dict[Segment, Distances]:
-    """Train all rounds once and store each segment's start; return how far its own two results lie apart.
-    After each round the slots' models are merged by the outer step, as nodes merge them (float32 bit patterns
-    of its rates, as in `TaskTerms`)."""
-    training, noise = workplace.training, dict[Segment, Distances]()
-    outer = begin_outer(init_parameters(training.model, training.initial_seed))
+    """Train all rounds once from `weights` and store each segment's start; return how far its own two results
+    lie apart. After each round the slots' models are merged by the outer step, as nodes merge them (float32
+    bit patterns of its rates, as in `TaskTerms`)."""
+    noise, outer = dict[Segment, Distances](), begin_outer(weights)
     for _, of_round in itertools.groupby(workplace.segments, key=lambda segment: segment.round):
         slots = itertools.groupby(of_round, key=lambda segment: segment.slot)
         ends = [_train_slot(workplace, outer.weights, list(segments), noise) for _, segments in slots]
@@ -330,14 +330,14 @@ def run_calibrate(options: argparse.Namespace) -> None:
     console, key = Console(), unlock_key(options.home, options.password_file)
     operator = key.address.lower()
     if read_path(options.task).is_file():
-        spec, data = _read_task(read_path(options.task), operator)
+        spec, data, weights = _read_task(read_path(options.task), operator)
     else:
-        spec, data = asyncio.run(_fetch_task(options, console))
+        spec, data, weights = asyncio.run(_fetch_task(options, console))
     _require_limits(spec.training)
     pin_kernels(1)
     segments = list_segments(spec, options.segments, options.rounds)
     with tempfile.TemporaryDirectory() as folder:
-        profile = measure(Path(folder), spec, data, segments, operator, console.say)
+        profile = measure(Path(folder), spec, data, weights, segments, operator, console.say)
     write_profile(options.out, profile, key)
     for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, compute_maxima(profile), strict=True):
         console.say(f"largest distance of {name}, to be compared with {limit}: {float(value):.3g}")
@@ -355,18 +355,20 @@ def _require_limits(training: TrainingSpec) -> None:
         )
 
 
-def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes]:
-    """What a task file would post; the limits in it have no part in the measurement."""
+def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes, Tensor]:
+    """What a task file would post, with its dataset and its first weights; the limits in it have no part in
+    the measurement."""
     file = read_task_file(path)
-    data = file.dataset.read_bytes()
-    return make_spec(*build_task(file.plan, data, operator, bytes(32))), data
+    data, start = file.dataset.read_bytes(), None if file.weights is None else file.weights.read()
+    spec = make_spec(*build_task(file.plan, data, operator, bytes(32), start))
+    return spec, data, make_start(spec) if start is None else start
 
 
-async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[TaskSpec, bytes]:
-    """A posted task and its dataset."""
+async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[TaskSpec, bytes, Tensor]:
+    """A posted task, its dataset and its first weights."""
     async with open_party(open_config(options, console)) as party:
         await catch_up(party)
         task, _ = find_game(party.state, options.task)
         spec = read_spec(party, task)
         refuse_broken(find_training_malformations(spec))
-        return spec, await fetch_dataset(party, task, spec)
+        return spec, await fetch_dataset(party, task, spec), await load_start(party, task, spec)

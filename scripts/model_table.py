@@ -3,6 +3,7 @@
 [model]
 preset = "gpt2-124m"            # or
 config = "config.json"          # relative to the task file; or all sizes, one by one
+weights = "folder"              # the task begins with these: beside any of the above; or alone, as exported
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from protocol.compute.model.model_import import MAX_CONFIG_BYTES, import_model
 from protocol.spec.containers import ModelConfig
 from protocol.spec.float32 import nearest
+from protocol.spec.params import GIVEN_START
 from scripts.figures import malformed
 from scripts.paths import read_path
 
@@ -28,8 +30,30 @@ PRESETS: dict[str, ModelConfig] = {
 }  # fmt: skip
 """The first two read bytes. The others have the sizes of openai-community/gpt2, HuggingFaceTB/SmolLM2-135M
 and Qwen/Qwen3-0.6B, as their `config.json` gives them; without GPT-2's dropout."""
+CONFIG_NAME = "config.json"
 WAYS = ("preset", "config")
 """Keys that stand for all others."""
+
+
+def take_weights(document: dict[str, Any], path: Path) -> Path | None:
+    """The folder of the weights that a task begins with, taken out of its document; there is a `config` then,
+    where nothing else says the sizes, and a seed that stands for it. Raises InvalidInput where the file names
+    both a folder and a seed, or the seed that none may name."""
+    table, seed = document.get("model"), document.get("initial_seed")
+    if seed == GIVEN_START:
+        raise malformed(path, "initial_seed", f"0 to {GIVEN_START - 1}", repr(seed))
+    if not isinstance(table, dict) or "weights" not in table:
+        return None
+    if seed is not None:
+        raise malformed(path, "initial_seed", "no such key beside model.weights", repr(seed))
+    named = table.pop("weights")
+    folder = path.parent / read_path(named) if isinstance(named, str) else None
+    if folder is None or "\0" in named or not folder.is_dir():
+        raise malformed(path, "model.weights", "the path of a folder, relative to this file", repr(named))
+    if not table:
+        table["config"] = str(folder.absolute() / CONFIG_NAME)
+    document["initial_seed"] = GIVEN_START
+    return folder
 
 
 def read_model_table(table: Any, path: Path) -> Any:

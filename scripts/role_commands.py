@@ -13,12 +13,15 @@ from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from node import export
-from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
+from node.weights_folder import import_start
+from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
 from protocol.actions.runtime.joining import SeatWish, compute_dataset_bytes, require_joinable
+from protocol.actions.runtime.start_weights import compute_start_bytes
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
+from protocol.adapters.store import BlobStore
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.calls import JoinSeat
@@ -26,7 +29,8 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.pools import find_seat, get_required_stake
 from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import Seat, SeatRole
-from protocol.spec.game.terms import LIMITS, GameTerms
+from protocol.spec.game.terms import LIMITS, GameTerms, make_spec
+from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.console import Console, parse_tokens, show_progress
 from scripts.figures import read_figures
@@ -54,11 +58,12 @@ REMEDY = "Do not stake on it; its submitter has to post a corrected task."
 @dataclass(frozen=True)
 class Offer:
     """What an operator offers: a role, and a stake in wei (0: what the task asks for). is_agreed: do not
-    ask."""
+    ask. weights: a folder with the weights that the task begins with, if it has them here."""
 
     role: SeatRole
     stake_wei: int
     is_agreed: bool
+    weights: Path | None = None
 
 
 def run_solve(options: argparse.Namespace) -> None:
@@ -92,7 +97,8 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
     console, home = Console(), read_config(options.home)
     require_free(options.home / JOURNAL_FILE)
     config = open_config(options, console)
-    offer = Offer(role, parse_tokens(options.stake) if options.stake else 0, options.yes)
+    stake_wei = parse_tokens(options.stake) if options.stake else 0
+    offer = Offer(role, stake_wei, options.yes, options.weights)
     asyncio.run(play_role(config, home, options.task, offer, console))
 
 
@@ -104,9 +110,15 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
         state = await read_state(chain, account)
         task, game = find_game(state, name)
         refuse_seat(task, game, account, offer, state.head_block + 1)
+        if offer.weights is not None:
+            spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
+            refuse_broken(find_training_malformations(spec))
+            store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
+            await asyncio.to_thread(import_start, store, offer.weights, spec)
         if offer.role is SeatRole.SOLVER:
-            dataset_bytes = compute_dataset_bytes(decode_training(state.texts[task]))
-            for line in tell_solver(game.terms, state.task_terms[task].parameter_count, dataset_bytes):
+            training, count = decode_training(state.texts[task]), state.task_terms[task].parameter_count
+            served_bytes = compute_dataset_bytes(training) + compute_start_bytes(training, count)
+            for line in tell_solver(game.terms, count, served_bytes):
                 console.say(line)
         wish = await agree_on_seat(chain, game, home, config.home / CONFIG_FILE, account, offer, console)
         run = resolve_name(ROLES[offer.role])
@@ -143,9 +155,10 @@ def _refuse_closed(task: bytes, game: LoggedGame) -> None:
         )
 
 
-def tell_solver(terms: GameTerms, count: int, dataset_bytes: int) -> Iterator[str]:
-    """What a solver has to have: disk, and where `respond` is short, speed."""
-    disk_bytes = compute_disk_bytes(terms, count, dataset_bytes)
+def tell_solver(terms: GameTerms, count: int, served_bytes: int) -> Iterator[str]:
+    """What a solver has to have: disk, and where `respond` is short, speed. served_bytes: of the dataset and
+    of given weights."""
+    disk_bytes = compute_disk_bytes(terms, count, served_bytes)
     yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
     respond, train_min = terms.windows.respond, terms.windows.train_min
     if respond < train_min:

@@ -1,6 +1,6 @@
 """`touchstone task create`: what a task costs and why, then posting it.
 
-It serves the task's dataset until the task is closed.
+It serves the task's dataset, and the weights that it begins with, until the task is closed.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import play
+from protocol.actions.runtime.start_weights import compute_start_bytes
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
@@ -57,20 +58,27 @@ async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, 
     justify(file, LIMITS[read_config(config.home).limits], console)
     await require_own_coin(config)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
+    start = None if file.weights is None else await asyncio.to_thread(file.weights.read)
     async with open_party(config) as party:
         refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
-        terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt)
+        terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt, start)
         refuse_other_root(file, training.dataset_root)
         escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
-        _tell_price(file, terms, escrow_wei, len(dataset), console)
+        served_bytes = len(dataset) + compute_start_bytes(training, terms.parameter_count)
+        _tell_price(file, terms, escrow_wei, served_bytes, console)
         await require_tokens(party.chain, party.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
-        task = await post_task(party, file.plan, dataset, salt)
+        task = await post_task(party, file.plan, dataset, salt, start)
         console.say(
-            f"posted 0x{task.hex()}; serving its dataset to the end. Ctrl-C stops that: run again, this "
-            "command posts another task with another escrow"
+            f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
+            "this command posts another task with another escrow"
         )
+        del start  # The store has it.
         await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
+
+
+def _tell_served(file: TaskFile) -> str:
+    return "its dataset" if file.weights is None else "its dataset and its first weights"
 
 
 def refuse_other_root(file: TaskFile, root: bytes) -> None:
@@ -87,10 +95,10 @@ def refuse_other_root(file: TaskFile, root: bytes) -> None:
 
 
 def _tell_price(
-    file: TaskFile, terms: PostedTerms, escrow_wei: int, dataset_bytes: int, console: Console
+    file: TaskFile, terms: PostedTerms, escrow_wei: int, served_bytes: int, console: Console
 ) -> None:
     count = terms.parameter_count
-    disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, dataset_bytes)
+    disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, served_bytes)
     console.say(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
     console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
     console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")

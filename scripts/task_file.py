@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from node.submit import RoundPlan, sketch_task
+from node.weights_folder import WeightsFolder, open_weights
 from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.analysis.amounts import derive_amounts
@@ -51,7 +52,7 @@ from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml
-from scripts.model_table import WAYS, read_model_table
+from scripts.model_table import WAYS, read_model_table, take_weights
 from scripts.packed_dataset import PackedDataset, find_largest_token, open_dataset
 from scripts.paths import read_path
 
@@ -89,13 +90,14 @@ OPTIONAL_SIZES = ("head_size", "tied")
 @dataclass(frozen=True)
 class TaskFile:
     """What a task file says: the plan, the figures that its amounts are checked against, the file of the
-    dataset's tokens, and what is known of them."""
+    dataset's tokens, what is known of them, and the weights that the task begins with where it names some."""
 
     path: Path
     plan: RoundPlan
     dataset: Path
     figures: Figures
     packed: PackedDataset
+    weights: WeightsFolder | None = None
 
 
 def read_task_file(path: Path) -> TaskFile:
@@ -114,7 +116,7 @@ def read_task_file(path: Path) -> TaskFile:
     if wanted not in (GIVEN, DERIVED):
         raise malformed(path, "economics.amounts", f"{GIVEN} or {DERIVED}", repr(wanted))
     _fill_format(document, path)
-    preset = str(document.get("preset", ""))
+    preset, folder = str(document.get("preset", "")), take_weights(document, path)
     _fill_from_note(document, packed)
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
@@ -131,7 +133,8 @@ def read_task_file(path: Path) -> TaskFile:
     if wanted == DERIVED:
         plan = replace(plan, amounts=_derive_amounts(terms, figures, path))
         _refuse_small_pay(terms, plan.amounts.solver_pay, economics, path)
-    return TaskFile(path, plan, packed.tokens, figures, packed)
+    weights = None if folder is None else open_weights(folder, plan.model)
+    return TaskFile(path, plan, packed.tokens, figures, packed, weights)
 
 
 def _find_dataset(path: Path, named: Any) -> PackedDataset:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from protocol.compute.digest import tensor_root
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
@@ -218,10 +219,13 @@ def render_task(out: Path, packed: PackedDataset, shape: Size, answers: dict[str
 
 
 def run_task_check(options: argparse.Namespace) -> None:
-    """Read a task file as posting does and show why its amounts are what they are. Raises InvalidInput where
-    nodes would not stake on it."""
+    """Read a task file as posting does, with every weight that it begins with, and show why its amounts are
+    what they are. Raises InvalidInput where nodes would not stake on it."""
     file, console = read_task_file(options.config), Console()
     justify(file, LIMITS[options.limits], console)
+    if file.weights is not None:
+        root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
+        console.say(f"it begins with the weights of {folder}, whose root is {root}")
     console.say(f"{options.config} can be posted: {parameter_count(file.plan.model):,} parameters")
 
 

@@ -31,7 +31,10 @@ Act = Callable[[argparse.Namespace], None]
 
 
 STAKE = Option("--stake", "whole tokens to stake; left out: what the task asks for", {"metavar": "AMOUNT"})
-SEAT = (TASK, STAKE, YES, *PARTY)
+WEIGHTS = Option(
+    "--weights", "a folder with the weights that the task begins with: none are fetched", {"type": read_path}
+)
+SEAT = (TASK, STAKE, WEIGHTS, YES, *PARTY)
 
 COMMANDS = (
     Command(

@@ -19,12 +19,13 @@ from eth_account import Account
 from safetensors.torch import load_file
 
 from node import export
-from node.export import choose_newest, choose_settled
+from node.export import choose_newest, choose_settled, write_model
 from protocol.actions.runtime.config import PartyConfig
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.keys import AccountKey
 from protocol.compute.model.model_export import SAFETENSORS_NAME
+from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
@@ -163,26 +164,48 @@ async def wait_for_task(desk: Desk) -> str:
     return found.group(1)
 
 
-async def play_parts(desk: Desk, parties: dict[str, tuple[PartyConfig, Console]]) -> None:
+def begin_with_weights(folder: Path) -> None:
+    """The task file names a folder in place of a seed."""
+    path = folder / "task.toml"
+    text = (
+        path.read_text()
+        .replace("initial_seed = 1\n", "")
+        .replace("[model]\n", '[model]\nweights = "start"\n')
+    )
+    write_model(folder / "start", init_parameters(TINY_PLAN.model, 99), TINY_PLAN.model)
+    path.write_text(text)
+
+
+async def play_parts(
+    desk: Desk, parties: dict[str, tuple[PartyConfig, Console]], start: Path | None = None
+) -> None:
+    """start: a folder that the verifiers have."""
     task = await wait_for_task(desk)
     works = []
     for name, role in CAST.items():
         config, console = parties[name]
-        works.append(play_role(config, read_config(config.home), task[:8], Offer(role, 0, True), console))
+        offer = Offer(role, 0, True, start if role == SeatRole.VERIFIER else None)
+        works.append(play_role(config, read_config(config.home), task[:8], offer, console))
     await run_beside(*works)
 
 
-async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_given", [False, True])
+async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: Path, is_given: bool) -> None:
+    """From a seed, and from a folder with weights, which one operator has as well."""
     async with open_desk(tmp_path) as desk:
+        if is_given:
+            begin_with_weights(tmp_path)
         parties = {name: await desk.sit(name) for name in ("submitter", *CAST)}
         config, console = parties["submitter"]
         file = read_task_file(tmp_path / "task.toml")
         await run_beside(
             create_task(config, file, console, is_agreed=True),
-            play_parts(desk, parties),
+            play_parts(desk, parties, tmp_path / "start" if is_given else None),
             _export_meanwhile(desk, config),
         )
         _check_said(desk)
+        if is_given:
+            _check_fetched(desk)
         for one in (parties["solver 0"][0], config):
             await _check_export(one, tmp_path / "model")
         await _check_money(desk, parties)
@@ -229,6 +252,14 @@ def _check_said(desk: Desk) -> None:
     )
     assert "locks " in desk.read("verifier 1")
     assert "60 blocks (respond)" in desk.read("solver 1"), "respond is shorter than train_min"
+
+
+def _check_fetched(desk: Desk) -> None:
+    """Who has the folder fetches nothing."""
+    assert "serving its dataset and its first weights" in desk.read("submitter")
+    line = "fetching the weights that the task begins with"
+    found = {name: line in desk.read(name) for name in CAST}
+    assert found == {name: role == SeatRole.SOLVER for name, role in CAST.items()}
 
 
 async def _check_export(config: PartyConfig, out: Path) -> None:

@@ -4,11 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from node.submit import build_task
+from protocol.actions.runtime.start_weights import make_start
 from protocol.adapters.operator_profiles import read_profile
 from protocol.compute.audit.calibrate import KernelConfiguration
 from protocol.compute.determinism import list_cpu_capabilities
+from protocol.compute.digest import tensor_root
+from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.calibration_rules import (
     QUANTITIES,
     Profile,
@@ -20,11 +25,12 @@ from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import make_spec
 from scripts import calibrate_commands
-from scripts.calibrate_commands import list_segments, measure, require_disk
+from scripts.calibrate_commands import list_segments, measure, require_disk, write_workplace
 from scripts.home import HomeConfig, create_home
 from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
+from tests.scripts.test_model_table import NUMBERS, START_SHAPE, write_start
 
 OPERATOR = "0x" + "12" * 20
 
@@ -51,7 +57,8 @@ def profile(spec: TaskSpec, dataset: bytes, tmp_path_factory: pytest.TempPathFac
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibrate_commands, "list_every_configuration", lambda *_: two)
         folder = tmp_path_factory.mktemp("calibration")
-        return measure(folder, spec, dataset, list_segments(spec, 8), OPERATOR, lambda line: None)
+        start = make_start(spec)
+        return measure(folder, spec, dataset, start, list_segments(spec, 8), OPERATOR, lambda line: None)
 
 
 # --- Measuring ----------------------------------------------------------------------------------------------
@@ -73,7 +80,8 @@ def test_measure_names_a_configuration_that_does_not_run(
     monkeypatch.setattr(calibrate_commands, "keep_well_conditioned", lambda noise: list(noise)[1:])
     said: list[str] = []
     with pytest.raises(EnvironmentFault, match="default-0-onednn"):
-        measure(tmp_path, spec, dataset, list_segments(spec, 1)[:1], OPERATOR, said.append)
+        segments = list_segments(spec, 1)[:1]
+        measure(tmp_path, spec, dataset, make_start(spec), segments, OPERATOR, said.append)
     assert said[:2] == ["segments: 1; kernel configurations: 1", "ill-conditioned segments, left out: 1"]
 
 
@@ -112,14 +120,21 @@ def test_run_calibrate_signs_what_it_measured(
     asked = []
 
     def measure_nothing(
-        folder: Path, given: TaskSpec, data: bytes, segments: list[object], operator: str, say: object
+        folder: Path,
+        given: TaskSpec,
+        data: bytes,
+        weights: Tensor,
+        segments: list[object],
+        operator: str,
+        say: object,
     ) -> Profile:
-        asked.append((given, data, len(segments)))
+        asked.append((given, data, weights, len(segments)))
         return make_profile(operator=operator)
 
     task = tmp_path / "task.toml"
     task.write_text("")
-    monkeypatch.setattr(calibrate_commands, "_read_task", lambda *_: (spec, dataset))
+    weights = make_start(spec)
+    monkeypatch.setattr(calibrate_commands, "_read_task", lambda *_: (spec, dataset, weights))
     monkeypatch.setattr(calibrate_commands, "measure", measure_nothing)
     out = tmp_path / "profile.json"
     options = ["--out", str(out), "--home", str(home), "--segments", "8"]
@@ -127,5 +142,25 @@ def test_run_calibrate_signs_what_it_measured(
     said = capsys.readouterr().out
     for name, limit in (("first moment", "tau_m"), ("second moment", "tau_v"), ("weights", "tau_w")):
         assert f"largest distance of {name}, to be compared with {limit}: " in said
-    assert asked == [(spec, dataset, 8)] and read_profile(out).operator == key.address.lower()
+    assert asked == [(spec, dataset, weights, 8)] and read_profile(out).operator == key.address.lower()
     assert main(["calibrate", str(task), *options]) == 2, "a profile is not written over"
+
+
+def test_what_a_task_begins_with_is_what_is_measured(tmp_path: Path) -> None:
+    """Noise of a trained model is another than that of a fresh one."""
+    path = write_start(tmp_path, 'weights = "start"')
+    spec, data, weights = calibrate_commands._read_task(path, OPERATOR)
+    start = init_parameters(START_SHAPE, 99)
+    assert torch.equal(weights, start) and spec.terms.initial_weights_root == tensor_root(start)
+    segments = list_segments(spec, 1, 1)[:1]
+    (tmp_path / "work").mkdir()
+    workplace = write_workplace(tmp_path / "work", spec.training, data, segments)
+    calibrate_commands.make_starts(
+        workplace, weights, spec.terms.outer_learning_rate, spec.terms.outer_momentum
+    )
+    assert torch.equal(workplace.load("start", segments[0], 0).weights, start)
+    path.write_text(
+        path.read_text().replace("[model]", "initial_seed = 7\n[model]").replace('weights = "start"', NUMBERS)
+    )
+    spec, _, weights = calibrate_commands._read_task(path, OPERATOR)
+    assert torch.equal(weights, init_parameters(START_SHAPE, 7))

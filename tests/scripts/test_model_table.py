@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from node.export import write_model
+from protocol.compute.digest import tensor_root
 from protocol.compute.model.model_export import export_texts
-from protocol.compute.model.reference_model import parameter_layout
+from protocol.compute.model.reference_model import init_parameters, parameter_layout
 from protocol.spec.containers import ModelConfig, RopeScaling
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.model_rules import count_parameters, list_model_rules
+from protocol.spec.params import GIVEN_START
 from scripts.example import TASK_FILE
 from scripts.failures import render_error
 from scripts.model_table import PRESETS, read_model_table
 from scripts.task_file import read_task_file
+from scripts.touchstone import main
 
 EXAMPLE = TASK_FILE.read_text()
 START, END = EXAMPLE.index("[model]"), EXAMPLE.index("[schedule]")
@@ -259,3 +264,76 @@ def test_single_numbers_of_every_family_are_taken(tmp_path: Path) -> None:
     table = 'architecture = "qwen3"\nhead_size = 48\ntied = 1\nrope_scaling = { kind = "linear", factor = 2 }'
     model = read_task_file(write(tmp_path, f"{table}\n{numbers}")).plan.model
     assert (model.head_elements, model.tied, model.rope_scaling.factor) == (48, 1, 2.0)
+
+
+# --- Weights that a task begins with ------------------------------------------------------------------------
+START_SHAPE = ModelConfig(256, 32, 48, 1, 4, 4, 128)
+
+
+def write_start(folder: Path, table: str, seed: str = "") -> Path:
+    """A task file beside a folder with weights; seed: the line about it."""
+    write_model(folder / "start", init_parameters(START_SHAPE, 99), START_SHAPE)
+    path = write(folder, table)
+    path.write_text(path.read_text().replace("initial_seed = 1\n", seed))
+    return path
+
+
+NUMBERS = "\n".join(f"{key} = {value}" for key, value in list(vars(START_SHAPE).items())[:7])
+
+
+@pytest.mark.parametrize("beside", ["", NUMBERS, 'config = "start/config.json"'])
+def test_a_task_may_begin_with_the_weights_of_a_folder(tmp_path: Path, beside: str) -> None:
+    """Alone its own config.json says the sizes."""
+    file = read_task_file(write_start(tmp_path, f'weights = "start"\n{beside}'))
+    assert file.plan.model == START_SHAPE and file.plan.initial_seed == GIVEN_START
+    assert file.weights is not None and torch.equal(file.weights.read(), init_parameters(START_SHAPE, 99))
+
+
+def test_a_seed_and_weights_exclude_each_other(tmp_path: Path) -> None:
+    for table, seed, named in (
+        (
+            'weights = "start"',
+            "initial_seed = 1\n",
+            "initial_seed: expected no such key beside model.weights",
+        ),
+        (NUMBERS, f"initial_seed = {GIVEN_START}\n", "initial_seed: expected 0 to"),
+        (NUMBERS, "", "initial_seed"),
+    ):
+        with pytest.raises(InvalidInput, match=named):
+            read_task_file(write_start(tmp_path, table, seed))
+    largest = read_task_file(write_start(tmp_path, NUMBERS, f"initial_seed = {GIVEN_START - 1}\n"))
+    assert largest.weights is None and largest.plan.initial_seed == GIVEN_START - 1
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ('weights = "none"', "model.weights"),
+        ('weights = "corpus.bin"', "model.weights"),
+        ("weights = 5", "model.weights"),
+        ('weights = "a\\u0000b"', "model.weights"),
+        ('weights = "."', "not the weights of this model"),
+        ('weights = "start"\npreset = "llama-6m"', "not the weights of this model"),
+        (f'weights = "start"\narchitecture = "qwen3"\n{NUMBERS}', "some are missing"),
+    ],
+)
+def test_weights_that_are_not_there_or_not_the_models_are_refused(
+    tmp_path: Path, table: str, named: str
+) -> None:
+    path = write_start(tmp_path, table)
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    with pytest.raises(InvalidInput, match=named):
+        read_task_file(path)
+
+
+def test_task_check_reads_every_weight(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says the root: two who have the same folder can compare it. A number that is none is found here."""
+    path = write_start(tmp_path, 'weights = "start"')
+    check = ["task", "check", "--config", str(path)]
+    assert main(check) == 0
+    said = "".join(capsys.readouterr().out.split())
+    assert tensor_root(init_parameters(START_SHAPE, 99)).hex() in said and "canbeposted" in said
+    spoiled = init_parameters(START_SHAPE, 99)
+    spoiled[-1] = float("nan")
+    write_model(tmp_path / "start", spoiled, START_SHAPE)
+    assert main(check) == 2 and "finite numbers" in capsys.readouterr().err

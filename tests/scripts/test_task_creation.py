@@ -27,10 +27,11 @@ ESCROW_WEI = 7
 @dataclass
 class Creation:
     """What `task create` does, step by step. wealth_wei: what its account has; lacking: models that no node
-    served."""
+    served; is_given: the task begins with weights of a folder."""
 
     wealth_wei: int = ESCROW_WEI
     lacking: tuple[KeepModel, ...] = ()
+    is_given: bool = False
     steps: list[tuple[Any, ...]] = field(default_factory=list)
 
     async def credit_of(self, account: str) -> int:
@@ -42,12 +43,16 @@ class Creation:
     async def require_coin(self, config: Any) -> None:
         self.steps.append(("coin",))
 
-    def build(self, plan: Any, dataset: bytes, account: str, salt: bytes) -> Any:
-        self.steps.append(("build", dataset, salt))
-        return SimpleNamespace(parameter_count=9, rounds=3), SimpleNamespace(dataset_root=bytes(32))
+    def read(self) -> str:
+        return "given weights"
 
-    async def post(self, party: Any, plan: Any, dataset: bytes, salt: bytes) -> bytes:
-        self.steps.append(("post", dataset, salt))
+    def build(self, plan: Any, dataset: bytes, account: str, salt: bytes, start: Any) -> Any:
+        self.steps.append(("build", dataset, salt, start))
+        training = SimpleNamespace(dataset_root=bytes(32), is_start_given=start is not None)
+        return SimpleNamespace(parameter_count=9, rounds=3), training
+
+    async def post(self, party: Any, plan: Any, dataset: bytes, salt: bytes, start: Any) -> bytes:
+        self.steps.append(("post", dataset, salt, start))
         return TASK
 
     async def play(self, party: Any, task: bytes, rooms: Any) -> None:
@@ -79,20 +84,23 @@ async def create(
         monkeypatch.setattr(task_creation, name, stand_in)
     monkeypatch.setattr(model_keeping, "list_duties", lambda party, block: iter(creation.lacking))
     packed = PackedDataset(path, path.stat().st_size)
-    file = SimpleNamespace(plan=TINY_PLAN, dataset=path, packed=packed)
+    weights = creation if creation.is_given else None
+    file = SimpleNamespace(plan=TINY_PLAN, dataset=path, packed=packed, weights=weights)
     config = SimpleNamespace(home=folder)
     await create_task(cast(Any, config), cast(Any, file), terminal, is_agreed=False)
 
 
+@pytest.mark.parametrize("is_given", [False, True])
 async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_given: bool
 ) -> None:
     """Its id follows from the salt: with another one it would be a task that was not judged."""
-    creation, terminal = Creation(), Terminal(is_agreed=True)
+    creation, terminal = Creation(is_given=is_given), Terminal(is_agreed=True)
     await create(creation, terminal, tmp_path, monkeypatch)
     coin, build, post, play = creation.steps
     assert coin == ("coin",) and build[1:] == post[1:] and build[1] == make_dataset() and len(build[2]) == 32
-    assert play == ("play", TASK)
+    assert build[3] == ("given weights" if is_given else None)
+    assert play == ("play", TASK) and ("and its first weights to the end" in terminal.said) == is_given
     assert "rounds, computed in float32" in terminal.said
     price, question = (terminal.said.index(text) for text in ("it costs at most", "Post it?"))
     assert price < question < terminal.said.index(f"posted 0x{TASK.hex()}")
