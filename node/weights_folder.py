@@ -97,9 +97,8 @@ def open_weights(folder: Path, model: ModelConfig) -> WeightsFolder:
     shapes = {one.name: one.shape for one in parameter_layout(model)}
     optional = {OUTPUT: shapes[_get_embedding(model)]} if model.tied else {}
     most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
-    named = _list_files(folder, most)
     found = dict[str, Found]()
-    for file, names in named.items():
+    for file, names in _list_files(folder).items():
         inside = dict(_read_header(file, most))
         if names is not None and set(inside) != names:
             raise _refuse_names("the tensors that the index names", names ^ set(inside), file)
@@ -133,7 +132,7 @@ def import_start(store: BlobStore, folder: Path, spec: TaskSpec) -> None:
 
 
 # --- Files --------------------------------------------------------------------------------------------------
-def _list_files(folder: Path, most_bytes: int) -> dict[Path, set[str] | None]:
+def _list_files(folder: Path) -> dict[Path, set[str] | None]:
     """The files with weights, each with the names that the index gives it (None: there is no index)."""
     single, index = folder / SAFETENSORS_NAME, folder / INDEX_NAME
     is_single, is_sharded = single.exists() or single.is_symlink(), index.exists() or index.is_symlink()
@@ -149,9 +148,6 @@ def _list_files(folder: Path, most_bytes: int) -> dict[Path, set[str] | None]:
         names = named.setdefault(folder / shard, set())
         assert names is not None
         names.add(name)
-    total = sum(_measure(file) for file in named)
-    if total > most_bytes + len(named) * (LENGTH_BYTES + MAX_HEADER_BYTES):
-        raise _refuse(f"at most {most_bytes} bytes of weights", f"{total} bytes", folder)
     return named
 
 

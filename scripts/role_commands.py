@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from node import export
 from node.weights_folder import import_start
-from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
+from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, compute_dataset_bytes, require_joinable
 from protocol.actions.runtime.start_weights import compute_start_bytes
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
@@ -113,6 +113,7 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
         if offer.weights is not None:
             spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
             refuse_broken(find_training_malformations(spec))
+            limit_memory(config)
             store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
             await asyncio.to_thread(import_start, store, offer.weights, spec)
         if offer.role is SeatRole.SOLVER:

@@ -58,9 +58,10 @@ async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, 
     justify(file, LIMITS[read_config(config.home).limits], console)
     await require_own_coin(config)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
-    start = None if file.weights is None else await asyncio.to_thread(file.weights.read)
     async with open_party(config) as party:
         refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
+        # Where `memory_mb` says so, into a file.
+        start = None if file.weights is None else await asyncio.to_thread(file.weights.read)
         terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt, start)
         refuse_other_root(file, training.dataset_root)
         escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
