@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.merge import global_model
 from protocol.actions.merge.global_model import (
     AskOuter,
     OuterAnswer,
@@ -18,6 +17,7 @@ from protocol.actions.merge.global_model import (
     load_outer_state,
     load_weights,
 )
+from protocol.actions.runtime import start_weights
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import refer_tensor
 from protocol.adapters.messages import encode_message
@@ -109,7 +109,7 @@ async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_i
             made.append(1)
             return first
 
-        monkeypatch.setattr(global_model, "init_parameters", make)
+        monkeypatch.setattr(start_weights, "init_parameters", make)
         header = keep_outer(party, begin_outer(first))
         for _ in range(3):
             state = await load_outer_state(party, header)
