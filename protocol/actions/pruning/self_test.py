@@ -15,6 +15,7 @@ from protocol.actions.dispute.segments import iterate_states
 from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.merge_records import find_own_slot
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.start_weights import require_start_here
 from protocol.actions.runtime.states import has_state
 from protocol.adapters.files import TaskBits, read_bits, read_processor_model, write_bits
 from protocol.compute.determinism import describe_bits
@@ -67,6 +68,7 @@ async def check_bits(party: Party) -> None:
 
 
 async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits:
+    require_start_here(party)
     step_root = await _compute_step_root(party)
     is_step_same = before is None or step_root in (before.step_root, before.former_root)
     found = [await asyncio.to_thread(test, party) for test in (compute_known_segment, compute_known_replay)]

@@ -23,6 +23,7 @@ from protocol.actions.merge.global_model import get_initial_header, load_outer_s
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
+from protocol.actions.runtime.start_weights import require_start_here
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.leaf_serving import LeafSource
@@ -67,6 +68,7 @@ async def check_machine(party: Party) -> None:
 
 
 async def _rehearse(party: Party) -> None:
+    require_start_here(party)
     task = party.task
     seed = hash_words(TAG_REHEARSAL, task.task, party.account)
     facts = await asyncio.to_thread(compute_step_facts, task.spec)
@@ -174,8 +176,9 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
 
 async def _have_start(party: Party) -> None:
     """The state before any training in the store, which every seat has to have. A node that has a seat
-    already goes on without given weights: it has disputes to answer, and fetches them when it needs them."""
+    already waits for no given weights: it has disputes to answer, and fetches them when it needs them."""
     try:
+        require_start_here(party)
         await load_outer_state(party, get_initial_header(party))
     except EnvironmentFault as fault:
         if not party.task.spec.training.is_start_given or find_seat(party.game, party.account) is None:

@@ -17,6 +17,7 @@ from protocol.compute.digest import tensor_bytes, tensor_root
 from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.containers import TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.pools import find_seat
 
 
 def refer_start(spec: TaskSpec) -> BlobRef:
@@ -75,6 +76,21 @@ async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
                 remedy="Ask the submitter, who has to serve them; or name a folder that has them: --weights.",
             ) from fault
     return ref
+
+
+def require_start_here(party: Party) -> None:
+    """Raises EnvironmentFault where this node has a seat and lacks the given weights. A node that starts with
+    a seat asks nobody for them: who serves them as slowly as it may would keep it from its disputes."""
+    spec, is_seated = party.task.spec, find_seat(party.game, party.account) is not None
+    ref = refer_start(spec)
+    if is_seated and spec.training.is_start_given and not party.store.has(ref):
+        raise EnvironmentFault(
+            what="the weights that the task begins with are not here",
+            expected=f"{ref.size_bytes} bytes in the store",
+            actual="none",
+            where=str(ref.key),
+            remedy="They are fetched once a duty needs them; or name a folder that has them: --weights.",
+        )
 
 
 def require_sound(weights: Tensor) -> None:

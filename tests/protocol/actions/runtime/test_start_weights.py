@@ -1,5 +1,6 @@
 """The weights that a task begins with: from its seed, or from a node that has them, proven by their root."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
+from protocol.actions.pruning import self_test
 from protocol.actions.pruning.kept import list_kept
 from protocol.actions.runtime import joining
 from protocol.actions.runtime.joining import SeatWish, take_seat
@@ -26,6 +28,7 @@ from protocol.spec.params import GIVEN_START
 from tests.protocol.actions.merge.stage import TASK, Stage, get_account, open_stage
 from tests.protocol.actions.pruning.stage import Node
 from tests.protocol.actions.pruning.test_kept import play
+from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.actions.specs import get_spec
 
 WEIGHTS = init_parameters(get_spec().training.model, 1234)
@@ -109,11 +112,7 @@ async def test_other_bytes_are_refused_and_not_kept(tmp_path: Path) -> None:
     spec = give()
     async with open_given(tmp_path, spec) as (_, server, asker):
         keep(server, spec)
-        path = server.store.get_path(refer_start(spec).key)
-        data = bytearray(path.read_bytes())
-        data[77] ^= 1
-        path.chmod(0o600)
-        path.write_bytes(bytes(data))
+        _spoil(server, spec)
         with pytest.raises(EnvironmentFault, match="no peer serves the weights that the task begins with"):
             await load_start(asker, TASK, spec)
         assert not asker.store.has(refer_start(spec))
@@ -150,6 +149,27 @@ async def test_a_node_with_a_seat_starts_again_though_nobody_serves_them(
             await joining._have_start(asker)
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+async def test_a_node_with_a_seat_waits_for_no_peer_when_it_starts_again(
+    tmp_path: Path, is_damaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that answers as slowly as it may would hold it for hours, and disputes have windows."""
+    spec, lines = give(), list[str]()
+    async with open_given(tmp_path, spec) as (_, server, asker), run_silent() as show:
+        asker.state.network.peers = {server.account: show(server.account)}
+        asker.config = replace(asker.config, say=lines.append)
+        monkeypatch.setattr(self_test, "find_last_stated", lambda _: 7)
+        if is_damaged:
+            keep(asker, spec)
+            _spoil(asker, spec)
+        async with asyncio.timeout(2):
+            await joining._have_start(asker)
+            await self_test.check_bits(asker)
+            await joining.check_machine(asker)
+        assert len(lines) == 3 and all("WARNING" in line for line in lines)
+        assert asker.task.pruning.unlike_until == 7, "what was stated before is kept whole"
+
+
 async def test_weights_on_which_no_work_is_accepted_are_refused(tmp_path: Path) -> None:
     """Their submitter's own command refuses them; a hostile one posts them all the same."""
     for number, is_sound in ((2.0**63, True), (2.0**64, False), (-(2.0**127), False)):
@@ -172,6 +192,14 @@ def test_given_weights_stay_as_long_as_the_node_works_on_the_task(tmp_path: Path
     state = play(node, 4).get_now()
     kept = list_kept(state, replace(node.books, is_start_given=is_given), 10**6)
     assert (node.initial.weights_root in {key.root for key in kept}) == is_given
+
+
+def _spoil(party: Party, spec: TaskSpec) -> None:
+    """A bit of the stored weights turns over."""
+    path = party.store.get_path(refer_start(spec).key)
+    data = bytearray(path.read_bytes())
+    data[77] ^= 1
+    path.write_bytes(bytes(data))
 
 
 def _join_only_start(monkeypatch: pytest.MonkeyPatch) -> None:
