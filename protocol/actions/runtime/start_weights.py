@@ -13,8 +13,9 @@ from protocol.actions.runtime.party import Party, list_peers
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.compute.audit.compare import UNSOUND_FROM
-from protocol.compute.digest import tensor_bytes, tensor_root
+from protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
 from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.tensor_allocator import relax
 from protocol.spec.containers import TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.game.pools import find_seat
@@ -96,12 +97,13 @@ def require_start_here(party: Party) -> None:
 def require_sound(weights: Tensor) -> None:
     """Raises InvalidInput for a weight so large that every comparison refuses it: all honest work on it would
     go unpaid."""
-    least, greatest = torch.aminmax(weights)
-    largest = max(-float(least), float(greatest))
-    if not largest < UNSOUND_FROM:
-        raise InvalidInput(
-            what="the weights that the task begins with are too large",
-            expected=f"numbers below {UNSOUND_FROM:.4g}",
-            actual=largest,
-            remedy="Do not stake on it; its submitter has to post a task with other weights.",
-        )
+    for part in torch.split(weights, PART_ELEMENTS):
+        least, greatest = map(float, part.aminmax())
+        relax()
+        if not -UNSOUND_FROM < least <= greatest < UNSOUND_FROM:
+            raise InvalidInput(
+                what="the weights that the task begins with are too large",
+                expected=f"numbers below {UNSOUND_FROM:.4g}",
+                actual=max(-least, greatest),
+                remedy="Do not stake on it; its submitter has to post a task with other weights.",
+            )
