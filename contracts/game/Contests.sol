@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {Draw} from "../libraries/Draw.sol";
+import {Float32} from "../libraries/Float32.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
@@ -185,7 +186,16 @@ contract Contests is Module, IContests {
         bytes[] memory deltas = _readClaims(task, c.round, view_, rest, index, depth);
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
         (weights, momentum) = OuterMath.outerLeaf(weights, momentum, deltas, rates);
-        return PositionalMerkle.leafHash(c.tensor == WEIGHTS ? weights : momentum);
+        bytes memory leaf = c.tensor == WEIGHTS ? weights : momentum;
+        _clearBehind(leaf, terms.parameterCount - index * PositionalMerkle.LEAF_ELEMENTS);
+        return PositionalMerkle.leafHash(leaf);
+    }
+
+    /// @dev Behind the last element a tensor's leaf is zero, whatever claims have there.
+    function _clearBehind(bytes memory leaf, uint256 elements) private pure {
+        for (uint256 at = elements; at < PositionalMerkle.LEAF_ELEMENTS; ++at) {
+            Float32.store(leaf, at, 0);
+        }
     }
 
     /// @dev The leaves of the base root's tensors, and the inputs behind them.

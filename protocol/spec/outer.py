@@ -20,6 +20,7 @@ from protocol.spec.params import (
     DELTA_BLOCK_BYTES,
     DELTA_LEAF_BYTES,
     LEAF_BYTES,
+    LEAF_ELEMENTS,
     MAX_SHARDS,
     QUANTUM_MAX,
     SCALE_BYTE_MAX,
@@ -136,10 +137,15 @@ def compute_outer_element(
 
 
 def compute_outer_leaf(
-    weights: bytes, momentum: bytes, delta_leaves: Sequence[bytes], learning_rate: int, momentum_factor: int
+    weights: bytes,
+    momentum: bytes,
+    delta_leaves: Sequence[bytes],
+    learning_rate: int,
+    momentum_factor: int,
+    elements: int = LEAF_ELEMENTS,
 ) -> tuple[bytes, bytes]:
     """The new weights leaf and momentum leaf (1024 bytes each) from the old ones and the included claims'
-    leaves."""
+    leaves. elements: so many are the tensor's; what lies behind them is zero, whatever claims have there."""
     deltas = [decode_delta_leaf(leaf) for leaf in delta_leaves]
     stepped = [
         compute_outer_element(
@@ -147,7 +153,9 @@ def compute_outer_leaf(
         )
         for i, (weight, moment) in enumerate(zip(_unpack_leaf(weights), _unpack_leaf(momentum), strict=True))
     ]
-    return float32.pack_bits([w for w, _ in stepped]), float32.pack_bits([m for _, m in stepped])
+    new_weights, new_momentum = (float32.pack_bits(list(column)) for column in zip(*stepped, strict=True))
+    size = elements * LEAF_BYTES // LEAF_ELEMENTS
+    return new_weights[:size].ljust(LEAF_BYTES, b"\0"), new_momentum[:size].ljust(LEAF_BYTES, b"\0")
 
 
 def _finite(bits: int) -> int:

@@ -67,7 +67,7 @@ contract ContestsTest is GameWorld {
     function _makeModel() private {
         uint256 count = (uint256(parameters) + 255) / 256;
         for (uint256 i = 0; i < count; ++i) {
-            weights.push(_noise(i));
+            weights.push(_cut(_noise(i), i));
             momentum.push(new bytes(1024));
             for (uint256 seat = 0; seat < CLAIMS; ++seat) {
                 deltas[solverSeat(seat)].push(_delta(100 * seat + i));
@@ -91,6 +91,15 @@ contract ContestsTest is GameWorld {
         }
     }
 
+    /// @dev As every node has a leaf: zeros behind the last element.
+    function _cut(bytes memory leaf, uint256 index) private view returns (bytes memory) {
+        for (uint256 at = 0; at < 256; ++at) {
+            if (256 * index + at >= parameters) Float32.store(leaf, at, 0);
+        }
+        return leaf;
+    }
+
+    /// @dev Anything, behind the last element too.
     function _delta(uint256 seed) private pure returns (bytes memory delta) {
         delta = new bytes(260);
         for (uint256 i = 0; i < 260; ++i) {
@@ -125,8 +134,8 @@ contract ContestsTest is GameWorld {
                 all[j] = deltas[seats[j]][i];
             }
             (bytes memory w, bytes memory m) = OuterMath.outerLeaf(weights[i], momentum[i], all, rates);
-            newWeights.push(PositionalMerkle.leafHash(w));
-            newMomentum.push(PositionalMerkle.leafHash(m));
+            newWeights.push(PositionalMerkle.leafHash(_cut(w, i)));
+            newMomentum.push(PositionalMerkle.leafHash(_cut(m, i)));
         }
         (postedWeights, postedMomentum) = (newWeights, newMomentum);
     }
@@ -303,6 +312,24 @@ contract ContestsTest is GameWorld {
         bytes32 id = _contest("");
         _descend(id, isMomentum ? 1 : 0, index);
         _bring(id, index < LEAVES ? _inputs(index) : bytes(""));
+        _requireStands(id, stranger);
+    }
+
+    /// @dev The right root is that of tensors, which end with the last element: a claim that has numbers behind it fells no root.
+    function test_bringLeaf_claimsBehindTheLastElement_stands() public {
+        _postRoot();
+        bytes32 id = _contest("");
+        _descend(id, 0, LEAVES - 1);
+        _bring(id, _inputs(LEAVES - 1));
+        _requireStands(id, stranger);
+    }
+
+    /// @dev The same of the momentum.
+    function test_bringLeaf_claimsBehindTheLastMoment_stands() public {
+        _postRoot();
+        bytes32 id = _contest("");
+        _descend(id, 1, LEAVES - 1);
+        _bring(id, _inputs(LEAVES - 1));
         _requireStands(id, stranger);
     }
 

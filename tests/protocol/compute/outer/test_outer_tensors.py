@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.compute.determinism import list_cpu_capabilities
-from protocol.compute.digest import tensor_bytes
+from protocol.compute.digest import build_tensor_tree, tensor_bytes
 from protocol.compute.outer import outer_tensors
 from protocol.compute.outer.outer_tensors import (
     OuterState,
@@ -82,6 +82,18 @@ def test_merge_equals_the_reference_whatever_was_committed(
     assert (as_leaf(merged.weights), as_leaf(merged.momentum)) == expected
 
 
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 255, 256])
+def test_what_a_claim_has_behind_the_last_element_is_in_no_leaf(count: int) -> None:
+    """A contest may lead to the last leaf, where the contract computes as the reference does."""
+    weights, momentum = noise(count, 5), noise(count, 6)
+    deltas = [encode_delta(noise(256, 7 + one), noise(256, 9 + one)) for one in range(2)]
+    merged = merge(OuterState(weights, momentum), deltas, RATE, MOMENTUM)
+    before = (build_tensor_tree(flat).open_leaf(0)[0] for flat in (weights, momentum))
+    after = (build_tensor_tree(flat).open_leaf(0)[0] for flat in (merged.weights, merged.momentum))
+    expected = reference.compute_outer_leaf(next(before), next(before), deltas, RATE, MOMENTUM, count)
+    assert tuple(after) == expected
+
+
 def test_elements_that_would_overflow_stay_as_they_are() -> None:
     huge = torch.full((256,), 3.4e38)
     deltas = [encode_delta(torch.full((256,), -(2.0**77)), torch.zeros(256))]
@@ -147,7 +159,7 @@ import sys
 from hashlib import sha256
 import torch
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.digest import tensor_bytes
+from protocol.compute.digest import build_tensor_tree, tensor_bytes
 from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
 from protocol.spec.float32 import float_to_bits, nearest
 pin_kernels(int(sys.argv[1]), sys.argv[2] == "1")
