@@ -28,6 +28,7 @@ from lab.benchmarks.reports import write_report
 from protocol.actions.dispute.step_judging import find_false_step
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.determinism import pin_kernels
+from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 from scripts.calibrate_commands import Segment, Workplace, make_starts
@@ -87,7 +88,8 @@ class Found:
 def judge_phase(track: Track, folder: Path, workers: Sequence[Worker], limits: Limits, sample: int) -> Found:
     """Replays a track on all machines and judges as verifiers do. sample: pairs to be judged step by step."""
     workplace, found = open_track(track, folder), Found()
-    make_starts(workplace, *OUTER_RATES_BITS)
+    training = workplace.training
+    make_starts(workplace, init_parameters(training.model, training.initial_seed), *OUTER_RATES_BITS)
     for worker in workers:
         worker.replay(track)
     names = [worker.machine.name for worker in workers]

@@ -39,6 +39,7 @@ from lab.benchmarks.replays.pairs import (
 from lab.benchmarks.reports import BUILD, write_report
 from protocol.compute.audit.compare import Distances, find_usual, is_well_conditioned
 from protocol.compute.determinism import describe_kernels, pin_kernels
+from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import MARGIN
 from protocol.spec.containers import Limits
@@ -120,7 +121,8 @@ def measure_track(
 ) -> list[dict[str, Any]]:
     """By segment: distances for a calibration, verdicts for the campaign."""
     workplace = open_track(track, folder)
-    noise = make_starts(workplace, *OUTER_RATES_BITS)
+    training = workplace.training
+    noise = make_starts(workplace, init_parameters(training.model, training.initial_seed), *OUTER_RATES_BITS)
     for worker in workers:
         worker.replay(track)
     names = [worker.machine.name for worker in workers]
