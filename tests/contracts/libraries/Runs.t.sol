@@ -166,6 +166,20 @@ contract RunsTest is Test {
     }
 
     // Integers ----------------------------------------------------------------------------------------------------
+    function headInteger(Run memory run, uint256 elementBytes) external pure {
+        run.headInteger(elementBytes);
+    }
+
+    /// @dev Else what lies behind in memory would be the claimed value.
+    function test_headInteger_behindTheData_isRefused() public {
+        Run memory run = Run(hex"80818283", 2, false);
+        this.headInteger(run, 1);
+        (bool ok, bytes memory said) = address(this).call(abi.encodeCall(this.headInteger, (run, 2)));
+        assertTrue(
+            !ok && keccak256(said) == keccak256(abi.encodeWithSelector(Runs.RunOutside.selector, 2, 3)), "refused"
+        );
+    }
+
     /// @dev 0x8081, 0x8283 ... as they lie in memory: the lowest byte first.
     function test_integers_haveTheirSigns() public pure {
         bytes memory data = hex"808182830405068788898a8b";
