@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {StateHeader, StepFacts} from "../../../contracts/Types.sol";
+import {LeafProof, StateHeader, StepFacts} from "../../../contracts/Types.sol";
 import {IStepProofs} from "../../../contracts/interfaces/IStepProofs.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
+import {Float32} from "../../../contracts/libraries/Float32.sol";
 import {Judge} from "../../../contracts/libraries/Judge.sol";
 import {PositionalMerkle} from "../../../contracts/libraries/PositionalMerkle.sol";
 import {StepNode} from "../../../contracts/libraries/StepNode.sol";
@@ -117,6 +118,60 @@ contract StepProofsTest is ToyStep {
                 );
             }
             this.requireAnswer(demand, "trace", start, opening);
+        }
+    }
+
+    // Data --------------------------------------------------------------------------------------------------------
+    function datasetToken(StepFacts calldata facts, uint256 index, LeafProof calldata leaf)
+        external
+        pure
+        returns (uint256)
+    {
+        return StepProofs.datasetToken(facts, index, leaf);
+    }
+
+    function test_datasetToken_theVocabularysEnd() public view {
+        bytes memory data = new bytes(PositionalMerkle.LEAF_BYTES);
+        (data[0], data[1], data[2], data[3], data[4], data[5]) = (0x2b, 0x01, 0x2c, 0x01, 0x2d, 0x01);
+        StepFacts memory facts;
+        (facts.datasetRoot, facts.datasetBytes) = (PositionalMerkle.leafHash(data), uint64(data.length));
+        (facts.tokenBytes, facts.vocabularySize) = (2, 300);
+        LeafProof memory leaf = LeafProof(data, new bytes32[](0));
+        assertEq(this.datasetToken(facts, 0, leaf), 299, "the last token");
+        assertEq(this.datasetToken(facts, 1, leaf), 0, "the first number behind it");
+        assertEq(this.datasetToken(facts, 2, leaf), 0, "the next one");
+    }
+
+    function scalarOf(
+        StepFacts calldata facts,
+        StateHeader calldata start,
+        uint32 which,
+        LeafProof calldata leaf
+    ) external pure returns (uint32) {
+        return StepProofs.scalarOf(facts, start, which, leaf);
+    }
+
+    function test_scalarOf_rateByTheGlobalStep_othersByTheLocalOne() public {
+        bytes[] memory leaves = new bytes[](4);
+        for (uint256 step = 0; step < leaves.length; ++step) {
+            leaves[step] = new bytes(12);
+            for (uint256 which = 0; which < 3; ++which) {
+                Float32.store(leaves[step], which, uint32(100 * step + which));
+            }
+        }
+        bytes32[] memory hashes = Trees.hashAll(leaves);
+        StepFacts memory facts;
+        (facts.scalarsRoot, facts.scalarCount) = (Trees.root(hashes), uint32(leaves.length));
+        StateHeader memory start = StateHeader(0, 0, 0, 1, 3);
+        for (uint32 which = 0; which < 3; ++which) {
+            (uint256 right, uint256 wrong) = which == 0 ? (uint256(3), uint256(1)) : (uint256(1), uint256(3));
+            LeafProof memory leaf = LeafProof(leaves[right], Trees.path(hashes, right));
+            assertEq(this.scalarOf(facts, start, which, leaf), 100 * right + which, "scalar");
+            leaf = LeafProof(leaves[wrong], Trees.path(hashes, wrong));
+            vm.expectRevert(
+                abi.encodeWithSelector(IStepProofs.LeafMismatch.selector, facts.scalarsRoot, right)
+            );
+            this.scalarOf(facts, start, which, leaf);
         }
     }
 }
