@@ -19,9 +19,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from protocol.actions.stored_tensors import keep_tree
+from protocol.adapters.blobs import BlobKind
 from protocol.adapters.store import BlobStore
 from protocol.compute.audit.compare import UNSOUND_FROM
-from protocol.compute.digest import tensor_bytes, tensor_root
+from protocol.compute.digest import build_tensor_tree
 from protocol.compute.model.model_export import SAFETENSORS_NAME
 from protocol.compute.model.reference_model import parameter_count, parameter_layout, split_parameters
 from protocol.compute.program.tensor_allocator import allocate, relax
@@ -118,17 +120,17 @@ def open_weights(folder: Path, model: ModelConfig) -> WeightsFolder:
 def import_start(store: BlobStore, folder: Path, spec: TaskSpec) -> None:
     """Put the weights of a folder into a node's store, as those that the task begins with: nothing of them is
     fetched then. Raises InvalidInput where they are others, and as `open_weights` and `read` do."""
-    weights = open_weights(folder, spec.training.model).read()
-    root, expected = tensor_root(weights), spec.terms.initial_weights_root
-    if root != expected:
+    tree = build_tensor_tree(open_weights(folder, spec.training.model).read())
+    expected = spec.terms.initial_weights_root
+    if tree.root != expected:
         raise InvalidInput(
             what="not the weights that the task begins with",
             expected=f"root {expected.hex()}",
-            actual=root.hex(),
+            actual=tree.root.hex(),
             where=str(folder),
             remedy="Leave --weights out: the node fetches them. Or ask the submitter which ones they are.",
         )
-    store.put_tensor(root, tensor_bytes(weights))
+    keep_tree(store, BlobKind.TENSOR, tree)
 
 
 # --- Files --------------------------------------------------------------------------------------------------
