@@ -57,6 +57,20 @@ contract DisputeOpeningTest is DisputeWorld {
         _open2();
     }
 
+    /// @dev A round that nobody has closed yet would give no end of the window: opening a dispute closes it first.
+    function test_disputeClaim_roundClosedByTime_windowEnds() public {
+        delete pots;
+        deploy();
+        begin(soundTerms(), 3, 6, 3);
+        commitAll(0);
+        uint256 until = now_() + terms.windows.dispute;
+        give(opener, 1000);
+        ofSeat = seatIn(0, ofSlot);
+        roll(until + 1);
+        _expect(abi.encodeWithSelector(IRefusals.OutsideWindow.selector, 0, until, now_()));
+        _open();
+    }
+
     function test_disputeClaim_refusals() public {
         acceptAll(0);
         _expect(_error(IRefusals.StatementUnknown.selector, 0, ofSlot));
