@@ -216,7 +216,7 @@ async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Mem
     chain, ended = Chain(folder, plan["members"], number, world.state.rounds[0], own), Ended()
     async with AsyncExitStack() as stack:
         journal = stack.enter_context(Journal(home / "journal.sqlite", RECORDS))
-        store = BlobStore(home / "blobs")
+        store = BlobStore(home / "blobs", is_durable=False)
         client = await stack.enter_async_context(BlobClient(store, RequestSigner(key, SIGNING)))
         config = PartyConfig(home, home, "", key, say=ended.hear)
         state = ChainState(account, LIMITS_LOCAL, SIGNING)

@@ -147,7 +147,7 @@ class Desk:
         self._load, self._book = load, book
         self._batches = partial(get_batch, open_demo_corpus(data, self.spec), self.spec, make_beacon(0, 0), 0)
         self._state = begin_round(init_parameters(model, 1), 0)
-        self._store = BlobStore(folder / "blobs")
+        self._store = BlobStore(folder / "blobs", is_durable=False)  # As a node has it.
         self._shelf = StateShelf(self._store, parameter_count(model))
 
     def train(self, steps: int) -> float:
