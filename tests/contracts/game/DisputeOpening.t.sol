@@ -57,6 +57,17 @@ contract DisputeOpeningTest is DisputeWorld {
         _open2();
     }
 
+    function test_disputeClaim_roundStillOpen_reverts() public {
+        delete pots;
+        deploy();
+        begin(soundTerms(), 3, 6, 3);
+        commit(0, seatIn(0, ofSlot));
+        give(opener, 1000);
+        assertTrue(now_() > 2 * terms.windows.auditMax, "the chain is older than a round may take");
+        _expect(_error(IRefusals.ClaimUndecided.selector, 0, ofSlot));
+        _open();
+    }
+
     /// @dev A round that nobody has closed yet would give no end of the window: opening a dispute closes it first.
     function test_disputeClaim_roundClosedByTime_windowEnds() public {
         delete pots;
