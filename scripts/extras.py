@@ -16,5 +16,5 @@ def load_extra(module: str, what: str, extra: str = "data") -> Any:
             what=f"{what} needs a library that is not installed",
             expected=f"{module.split('.')[0]}, of the extra [{extra}]",
             actual=str(error),
-            remedy=f"Install it: pip install '.[{extra}]' in the checkout.",
+            remedy=f"Install it, in the checkout: .venv/bin/pip install -e '.[{extra}]'",
         ) from error

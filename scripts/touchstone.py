@@ -28,6 +28,11 @@ EXIT_BUG = 70
 """EX_SOFTWARE of sysexits.h: not the operator's fault."""
 EXIT_INTERRUPTED = 130
 Act = Callable[[argparse.Namespace], None]
+GROUPS = {
+    "data": "pack texts for a task: touchstone data --help",
+    "task": "write, check, post, halt and close a task: touchstone task --help",
+}
+"""What is said of the commands that begin with the same word."""
 
 
 STAKE = Option("--stake", "whole tokens to stake; left out: what the task asks for", {"metavar": "AMOUNT"})
@@ -155,7 +160,7 @@ COMMANDS = (
         (
             Option(
                 "--out",
-                "folder for task.toml and corpus.bin; ./example unless told otherwise",
+                "folder for task.toml and corpus.bin",
                 {"type": read_path, "default": Path("example")},
             ),
         ),
@@ -312,9 +317,17 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
 
 def _find_group(groups: dict[str, Any], path: str) -> Any:
     if path not in groups:
-        parser = groups[""].add_parser(path, help=f"commands about a {path}")
+        parser = groups[""].add_parser(
+            path, help=GROUPS[path], description=GROUPS[path].capitalize().split(":")[0] + "."
+        )
         groups[path] = parser.add_subparsers(required=True, metavar="COMMAND")
     return groups[path]
+
+
+def _tell_default(option: Option) -> str:
+    """What an option is where it is left out, unless that is nothing."""
+    default = option.settings.get("default")
+    return "" if default in (None, "", []) else f" (default: {default})"
 
 
 def _add_command(group: Any, name: str, command: Command) -> None:
@@ -328,7 +341,7 @@ def _add_command(group: Any, name: str, command: Command) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for option in command.options:
-        parser.add_argument(option.name, help=option.help, **option.settings)
+        parser.add_argument(option.name, help=option.help + _tell_default(option), **option.settings)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.set_defaults(act=command.act)
 

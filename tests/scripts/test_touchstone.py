@@ -110,6 +110,8 @@ def test_help_shows_an_example_that_parses(command: Command) -> None:
     assert status == 0 and command.example in out
     for option in command.options:
         assert option.help in " ".join(out.split()) and option.name.removeprefix("--") in out.lower()
+        default = option.settings.get("default")
+        assert not default or f"(default: {default})" in " ".join(out.split())
     words = command.example.split()
     assert words[0] == "touchstone"
     assert make_parser().parse_args(words[1:]).act == command.act

@@ -71,6 +71,7 @@ async def _rehearse(party: Party) -> None:
     require_start_here(party)
     task = party.task
     seed = hash_words(TAG_REHEARSAL, task.task, party.account)
+    party.say("checking one step of the task on this machine; it takes as long as five to nine steps")
     facts = await asyncio.to_thread(compute_step_facts, task.spec)
     await require_referee(party)
     await prepare_steps(task.corpus, task.spec.training, seed, 0, (0,))
