@@ -9,7 +9,7 @@ DATA_COMMANDS = (
     Command(
         "data pack",
         "turn text files, JSONL or Parquet into a folder with the tokens of a task",
-        "touchstone data pack texts.jsonl --tokenizer tokenizer.json --end-of-text [EOS] --out corpus",
+        "touchstone data pack texts.jsonl --tokenizer tokenizer.json --end-of-text '</s>' --out corpus",
         "scripts.data_pack:run_data_pack",
         (
             Option(
@@ -22,7 +22,7 @@ DATA_COMMANDS = (
             Option("--column", "column of Parquet that is the text", {"default": "text"}),
             Option(
                 "--tokenizer",
-                "tokenizer.json of Hugging Face; left out: bytes are tokens",
+                "tokenizer.json of Hugging Face, or a folder with it; left out: bytes are tokens",
                 {"type": read_path},
             ),
             Option(
@@ -38,10 +38,17 @@ DATA_COMMANDS = (
         "scripts.task_init:run_task_init",
         (
             Option("--dataset", "folder of `touchstone data pack`, or a raw file of one byte a token"),
-            Option("--size", "tiny, small, medium or large"),
-            Option("--rounds", "how many"),
-            Option("--pay", "of a solver's round, in whole tokens"),
-            Option("--preset", "time of a block of the chain: 12s, 2s or local"),
+            Option(
+                "--size", "tiny, small, medium, large, or a preset of docs/commands.md; small if not said"
+            ),
+            Option(
+                "--weights",
+                "folder of Hugging Face whose weights the task begins with, in the place of --size",
+                {"type": read_path, "metavar": "FOLDER"},
+            ),
+            Option("--rounds", "how many; 4 if not said"),
+            Option("--pay", "of a solver's round, in whole tokens; 10 if not said"),
+            Option("--preset", "time of a block of the chain: 12s, 2s or local; local if not said"),
             Option("--out", "file to write", {"type": read_path, "default": Path("task.toml")}),
         ),
     ),
@@ -66,7 +73,9 @@ DATA_COMMANDS = (
         "scripts.model_commands:run_eval",
         (
             Option(
-                "model", "an exported folder, or the id of a task for its newest model", {"metavar": "MODEL"}
+                "model",
+                "folder of an exported model or of one of Hugging Face; or the id of a task, for its newest",
+                {"metavar": "MODEL"},
             ),
             Option("--dataset", "packed folder whose held-out tokens measure", {"type": read_path}),
             Option("--text", "text file that measures instead", {"type": read_path}),
@@ -76,11 +85,15 @@ DATA_COMMANDS = (
     ),
     Command(
         "sample",
-        "let an exported model go on with a text",
+        "let a model go on with a text",
         "touchstone sample build/model --prompt Once --tokens 100 --temperature 0.8 --top-k 40",
         "scripts.model_commands:run_sample",
         (
-            Option("model", "an exported folder", {"type": read_path, "metavar": "FOLDER"}),
+            Option(
+                "model",
+                "folder of an exported model, or of one of Hugging Face",
+                {"type": read_path, "metavar": "FOLDER"},
+            ),
             Option("--prompt", "text to go on with", {"required": True}),
             Option("--tokens", "tokens to write", {"type": int, "default": 100}),
             Option("--temperature", "0 takes the likeliest token", {"type": float, "default": 1.0}),

@@ -42,6 +42,8 @@ COPY_BYTES = 1 << 20
 HELDOUT_TAG = b"touchstone.heldout"
 MOST_HELDOUT = 0.5
 HELDOUT_NAME = "heldout.bin"
+SHOWN, SHOWN_CHARACTERS = 5, 40
+"""Names in an error, and of each so much."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def pack(plan: PackPlan) -> DatasetNote:
     """Write the folder; returns its dataset.json. Raises InvalidInput for an input, a tokenizer or an option
     that cannot be used, and where `out` is there already; then nothing is left behind."""
     if plan.out.exists():
-        raise _refuse("the dataset would replace something", "a new folder", str(plan.out), "--out")
+        remedy = "Choose another --out, or delete what is there."
+        raise _refuse("the dataset would replace something", "a new folder", str(plan.out), "--out", remedy)
     if not 0 < plan.heldout <= MOST_HELDOUT:
         expected = f"above 0 and at most {MOST_HELDOUT}"
         raise _refuse("not a share to hold out", expected, str(plan.heldout), "--heldout")
@@ -117,11 +120,20 @@ def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
         return ()
     found = None if tokenizer is None else tokenizer.find(name)
     if found is None:
-        has = "the tokenizer has no such token" if tokenizer else "bytes as tokens have no such token"
         raise _refuse(
-            "no token to end a document with", "the name of a token", f"{name!r}: {has}", "--end-of-text"
+            "no token to end a document with",
+            _name_special(tokenizer) if tokenizer else "no such option: bytes as tokens have no token for it",
+            f"{name!r}: no such token",
+            "--end-of-text",
         )
     return (found,)
+
+
+def _name_special(tokenizer: FileTokens) -> str:
+    """Its first special tokens, as an error names them."""
+    names = [repr(name[:SHOWN_CHARACTERS]) for name in tokenizer.list_special()]
+    shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+    return f"the name of a token; special ones are {shown or 'none'}"
 
 
 @contextmanager
@@ -217,5 +229,5 @@ class _Packer:
             self.trained = total - self.held
 
 
-def _refuse(what: str, expected: str, actual: str, where: str) -> InvalidInput:
-    return InvalidInput(what=what, expected=expected, actual=actual, where=where, remedy="Correct it.")
+def _refuse(what: str, expected: str, actual: str, where: str, remedy: str = "Correct it.") -> InvalidInput:
+    return InvalidInput(what=what, expected=expected, actual=actual, where=where, remedy=remedy)

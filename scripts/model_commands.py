@@ -23,7 +23,7 @@ from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.compute.model.batches import read_known_rows
 from protocol.compute.model.generation import Measure, Taste, generate, measure_rows
 from protocol.spec.containers import ModelConfig
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from scripts.console import Console
 from scripts.packed_dataset import PackedDataset, open_dataset
 from scripts.role_commands import open_config
@@ -46,8 +46,8 @@ def run_eval(options: argparse.Namespace) -> None:
         measure = measure_rows(weights, note.model, islice(rows, *_limit(options, note.model)))
     else:
         if options.text or options.dataset:
-            raise _refuse("--text and --dataset are for an exported folder", "a folder", options.model)
-        measure = asyncio.run(_measure_task(open_config(options, console), options, console))
+            raise _refuse("--text and --dataset are for the folder of a model", "a folder", options.model)
+        measure = asyncio.run(measure_task(open_config(options, console), options, console))
     console.say(show_measure(measure))
 
 
@@ -113,22 +113,35 @@ def open_tokens(folder: Path, note: ModelNote) -> Tokens:
 
 
 # --- A task -------------------------------------------------------------------------------------------------
-async def _measure_task(config: PartyConfig, options: argparse.Namespace, console: Console) -> Measure:
-    """The newest model that this account may have, on the task's held-out tokens."""
+async def measure_task(config: PartyConfig, options: argparse.Namespace, console: Console) -> Measure:
+    """The newest model that this account may have, on the task's held-out tokens. Raises EnvironmentFault
+    where no node serves one of both."""
     async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
         task, _ = find_game(await read_state(chain), options.model)
     async with open_reader(config) as reader:
         spec, choice, weights = await export.load_newest(reader, config, task)
         training = spec.training
-        corpus = await export.open_data(reader, task, spec, config.say)
         length, most = training.sequence_tokens, _limit(options, training.model)[0]
         count = min(most, (training.heldout_tokens - 1) // length)
         last = training.heldout_tokens - length - 1
         starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
-        await corpus.prepare(starts, length + 1)
+        try:
+            corpus = await export.open_data(reader, task, spec, config.say)
+            await corpus.prepare(starts, length + 1)
+        except (EnvironmentFault, ProtocolFault) as fault:
+            raise _tell_unserved(fault) from fault
         rows = await asyncio.to_thread(read_known_rows, corpus, training, starts)
         console.say(f"{choice}, on its held-out tokens:")
         return await asyncio.to_thread(partial(measure_rows, weights, training.model), rows.unbind())
+
+
+def _tell_unserved(fault: TouchstoneError) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="no node serves the held-out tokens of this task",
+        expected="one that does: those of a task that is over have ended",
+        actual=str(fault),
+        remedy="Export the model, then measure its folder: touchstone eval FOLDER with --dataset or --text.",
+    )
 
 
 # --- Sampling -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from node.model_folder import CONFIG_NAME
 from protocol.compute.model.model_import import MAX_CONFIG_BYTES, import_model
 from protocol.spec.containers import ModelConfig
 from protocol.spec.float32 import nearest
@@ -30,7 +31,6 @@ PRESETS: dict[str, ModelConfig] = {
 }  # fmt: skip
 """The first two read bytes. The others have the sizes of openai-community/gpt2, HuggingFaceTB/SmolLM2-135M
 and Qwen/Qwen3-0.6B, as their `config.json` gives them; without GPT-2's dropout."""
-CONFIG_NAME = "config.json"
 WAYS = ("preset", "config")
 """Keys that stand for all others."""
 
@@ -54,6 +54,12 @@ def take_weights(document: dict[str, Any], path: Path) -> Path | None:
         table["config"] = str(folder.absolute() / CONFIG_NAME)
     document["initial_seed"] = GIVEN_START
     return folder
+
+
+def read_folder_config(folder: Path) -> ModelConfig:
+    """The shape of the model in a Hugging Face folder, by its `config.json`. Raises InvalidInput where there
+    is none that can be read, or for the first field that asks for what is not offered."""
+    return _read_config(CONFIG_NAME, folder / CONFIG_NAME)
 
 
 def read_model_table(table: Any, path: Path) -> Any:

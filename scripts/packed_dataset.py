@@ -14,10 +14,10 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from node.model_folder import TOKENIZER_NAME
+from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
 from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
-from scripts.tokenizing import BYTE_VOCABULARY
+from scripts.documents import JSONL, PARQUET
 
 TOKENS_NAME, NOTE_NAME = "tokens.bin", "dataset.json"
 FORMAT = 1
@@ -74,8 +74,11 @@ class PackedDataset:
 
 def open_dataset(path: Path) -> PackedDataset:
     """A packed folder, or a raw file of tokens of one byte. Raises InvalidInput where it is neither, or a
-    file of the folder is not what its note says. The root is not computed here."""
+    file of the folder is not what its note says. A file of JSONL or Parquet is refused: its bytes are not
+    meant as tokens. The root is not computed here."""
     if path.is_file():
+        if path.suffix.lower() in (*JSONL, *PARQUET):
+            raise _refuse("a packed dataset", "texts, in a file of their own format", path)
         return PackedDataset(path, path.stat().st_size)
     note = read_note(path / NOTE_NAME)
     tokens, tokenizer = path / TOKENS_NAME, path / TOKENIZER_NAME
@@ -121,5 +124,5 @@ def _refuse(expected: str, actual: str, where: Path) -> InvalidInput:
         expected=expected,
         actual=actual,
         where=str(where),
-        remedy="Pack it again with `touchstone data pack`, or name a raw file of one byte a token.",
+        remedy="Pack the texts with `touchstone data pack`, or name a raw file of one byte a token.",
     )

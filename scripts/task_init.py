@@ -1,7 +1,8 @@
 """`touchstone task init` and `task check`: a task file from a few answers, and whether a file would be taken.
 
-What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset. Each
-question has an option, so that the command runs where there is no terminal.
+What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset, the sizes
+of given weights from their folder. Each question has an option, so that the command runs where there is no
+terminal.
 """
 
 import argparse
@@ -12,19 +13,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from node.model_folder import CONFIG_NAME, TOKENIZER_NAME, hash_file
 from protocol.compute.digest import tensor_root
 from protocol.compute.model.reference_model import parameter_count
-from protocol.spec.containers import ModelConfig
+from protocol.spec.containers import ModelConfig, count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS
 from scripts.console import Console, parse_tokens
+from scripts.model_table import PRESETS, read_folder_config
 from scripts.packed_dataset import PackedDataset, open_dataset
 from scripts.paths import read_path
 from scripts.task_creation import justify
 from scripts.task_file import TaskFile, read_task_file
 
 INNER_STEPS, SEGMENT_STEPS = 40, 10
+MOST_ROW_TOKENS = 512
+"""A model may take longer rows. A step is in the memory of every node, so the file begins with less."""
+FRESH_RATE, GIVEN_RATE = 0.002, 0.0002
+"""Peak learning rates: one that is right for fresh weights takes from given ones what they have learned."""
 RESPOND, LEAST_DISPUTE = 300, 3_000
 """Blocks of a local chain; a dispute outlasts a contest, which is longer where a model is larger."""
 HELDOUT_PART = 100
@@ -55,6 +62,20 @@ SIZES = {
     "medium": Size(384, 1024, 6, 6, 256),
     "large": Size(768, 2048, 12, 12, 512),
 }
+FRESH_MODEL = """\
+[model]                       # {size}: {parameters:,} parameters
+vocabulary_size = {model.vocabulary_size}
+hidden_size = {model.hidden_size}
+intermediate_size = {model.intermediate_size}
+layer_count = {model.layer_count}
+head_count = {model.head_count}
+kv_head_count = {model.kv_head_count}
+context_tokens = {model.context_tokens}
+"""
+NAMED_MODEL = """\
+[model]                       # {parameters:,} parameters
+{way} = {named}
+"""
 TEMPLATE = """\
 dataset = {dataset}
 preset = "{preset}"              # windows for this time of a block: 12s, 2s, or local for an own chain
@@ -72,21 +93,12 @@ carry_moments = 0
 outer_learning_rate = 0.7
 outer_momentum = 0.6
 sequences_per_step = 8
-sequence_tokens = {context}
-{heldout}initial_seed = 1
-numeric_format = "exact"      # the same bits on every machine: then no limits are needed
+sequence_tokens = {row}
+{heldout}{seed}numeric_format = "exact"      # the same bits on every machine: then no limits are needed
 
-[model]                       # {size}: {parameters:,} parameters
-vocabulary_size = {vocabulary}
-hidden_size = {shape.hidden_size}
-intermediate_size = {shape.intermediate_size}
-layer_count = {shape.layer_count}
-head_count = {shape.head_count}
-kv_head_count = {shape.head_count}
-context_tokens = {context}
-
+{model}
 [schedule]
-peak_learning_rate = 0.002
+peak_learning_rate = {rate}
 warmup_steps = {inner_steps}
 inner_warmup_steps = 8        # after each reset of the moments
 total_steps = {total_steps}             # rounds * inner_steps
@@ -118,9 +130,20 @@ class Question:
     default: str = ""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The model that a task trains. table: of the file, as text; is_given: it begins with the weights of a
+    folder."""
+
+    model: ModelConfig
+    table: str
+    is_given: bool = False
+
+
+SIZE = Question("size", f"Size of the model: {', '.join((*SIZES, *PRESETS))}", "small")
 QUESTIONS = (
     Question("dataset", "Dataset: a folder of `touchstone data pack`, or a raw file of one byte a token"),
-    Question("size", f"Size of the model: {', '.join(SIZES)}", "small"),
+    SIZE,
     Question("rounds", "Rounds", "4"),
     Question("pay", "Pay of a solver's round, in whole tokens", "10"),
     Question("preset", f"Time of a block of the chain: {', '.join(GAME_WINDOWS)}", "local"),
@@ -133,12 +156,19 @@ def run_task_init(options: argparse.Namespace) -> None:
     console, out = Console(), options.out
     if out.exists():
         raise _refuse("the task file would replace a file", "a new path", str(out), "Choose another --out.")
+    if options.weights is not None and options.size is not None:
+        raise _refuse(
+            "two options say the size of the model", "--size or --weights", "both",
+            "Leave --size out: the folder says it.",
+        )  # fmt: skip
     is_asked, ask = sys.stdin.isatty(), lambda text: console.rich.input(text, markup=False)
-    given = {one.option: getattr(options, one.option) for one in QUESTIONS}
-    answers = {one.option: answer(one, given[one.option], ask if is_asked else None) for one in QUESTIONS}
-    file = write_task_file(out, answers)
+    questions = [one for one in QUESTIONS if options.weights is None or one is not SIZE]
+    given = {one.option: getattr(options, one.option) for one in questions}
+    answers = {one.option: answer(one, given[one.option], ask if is_asked else None) for one in questions}
+    file = write_task_file(out, answers, options.weights)
     model = file.plan.model
     console.say(f"wrote {out}: {parameter_count(model):,} parameters, {file.plan.rounds} rounds")
+    tell_weights(file, console)
     console.say(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
 
 
@@ -159,13 +189,13 @@ def answer(question: Question, given: str | None, ask: Callable[[str], str] | No
     return typed or question.default
 
 
-def write_task_file(out: Path, answers: dict[str, str]) -> TaskFile:
-    """The file at `out`, which is read as posting reads it before it gets its name. Raises InvalidInput for
-    the first answer that cannot be used."""
+def write_task_file(out: Path, answers: dict[str, str], weights: Path | None = None) -> TaskFile:
+    """The file at `out`, which is read as posting reads it before it gets its name. weights: the folder of
+    those that the task begins with; then no answer says a size. Raises InvalidInput for the first answer that
+    cannot be used, and for a folder whose weights no task can begin with."""
     dataset = open_answered(read_path(answers["dataset"]))
-    shape = SIZES.get(answers["size"])
-    if shape is None:
-        raise _refuse("not a size", " or ".join(SIZES), answers["size"], "Correct --size.")
+    choice = choose_fresh(answers["size"], dataset) if weights is None else choose_given(weights, out)
+    refuse_other_width(dataset, choice)
     if not answers["rounds"].isdecimal() or len(answers["rounds"]) > 9:
         raise _refuse("not a number of rounds", "a whole number", answers["rounds"], "Correct --rounds.")
     if answers["preset"] not in GAME_WINDOWS:
@@ -174,12 +204,24 @@ def write_task_file(out: Path, answers: dict[str, str]) -> TaskFile:
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(out.name + ".partial")
     try:
-        aside.write_text(render_task(out, dataset, shape, answers), encoding="utf-8")
+        aside.write_text(render_task(out, dataset, choice, answers), encoding="utf-8")
         file = read_task_file(aside)
         aside.rename(out)
     finally:
         aside.unlink(missing_ok=True)
     return file
+
+
+def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
+    """Raises InvalidInput where a token of the dataset has more or fewer bytes than one of the model."""
+    tokens = choice.model.vocabulary_size
+    if count_token_bytes(tokens) != packed.token_bytes:
+        raise _refuse(
+            "the tokens of the dataset are not those of the model",
+            f"{count_token_bytes(tokens)} bytes each, for a vocabulary of {tokens}",
+            f"{packed.token_bytes}, for one of {packed.vocabulary_size}",
+            "Pack it with the model's tokenizer: touchstone data pack --tokenizer.",
+        )
 
 
 def open_answered(path: Path) -> PackedDataset:
@@ -189,33 +231,80 @@ def open_answered(path: Path) -> PackedDataset:
     return open_dataset(path)
 
 
-def render_task(out: Path, packed: PackedDataset, shape: Size, answers: dict[str, str]) -> str:
+def choose_fresh(size: str, packed: PackedDataset) -> Choice:
+    """A model of this size, or of this preset of task files. Raises InvalidInput where there is none."""
+    if size in PRESETS:
+        count = parameter_count(PRESETS[size])
+        table = NAMED_MODEL.format(parameters=count, way="preset", named=json.dumps(size))
+        return Choice(PRESETS[size], table)
+    if size not in SIZES:
+        raise _refuse("not a size", " or ".join((*SIZES, *PRESETS)), size, "Correct --size.")
+    model = SIZES[size].make_model(packed.vocabulary_size)
+    table = FRESH_MODEL.format(size=size, parameters=parameter_count(model), model=model)
+    return Choice(model, table)
+
+
+def choose_given(folder: Path, out: Path) -> Choice:
+    """The model of a Hugging Face folder, and its weights. Raises InvalidInput where it has none that a task
+    can train."""
+    if not (folder / CONFIG_NAME).is_file():
+        expected = f"a folder of Hugging Face, with {CONFIG_NAME}"
+        raise _refuse("no weights", expected, str(folder), "Correct --weights.")
+    model, named = read_folder_config(folder), json.dumps(name_beside(folder, out))
+    table = NAMED_MODEL.format(parameters=parameter_count(model), way="weights", named=named)
+    return Choice(model, table, is_given=True)
+
+
+def name_beside(path: Path, out: Path) -> str:
+    """A path as a task file at `out` names it."""
+    return os.path.relpath(path.resolve(), out.parent.resolve())
+
+
+def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[str, str]) -> str:
     """The text of the file."""
-    model = shape.make_model(packed.vocabulary_size)
+    model = choice.model
     path = packed.tokens if packed.note is None else packed.tokens.parent
     tokens, rounds = packed.size_bytes // packed.token_bytes, int(answers["rounds"])
-    held = max(10 * shape.context_tokens, tokens // HELDOUT_PART)
-    is_said = packed.note is not None and packed.note.heldout_tokens > shape.context_tokens
+    row = min(model.context_tokens, MOST_ROW_TOKENS)
+    held = max(10 * row, tokens // HELDOUT_PART)
+    is_said = packed.note is not None and packed.note.heldout_tokens > row
     is_local, levels = answers["preset"] == "local", count_contest_levels(parameter_count(model))
     dispute = max(LEAST_DISPUTE, 2 * levels * RESPOND)
     comment = "# the last tokens of the dataset: they measure, they do not train"
     return TEMPLATE.format(
         # JSON's strings are TOML's.
-        dataset=json.dumps(os.path.relpath(path.resolve(), out.parent.resolve())),
+        dataset=json.dumps(name_beside(path, out)),
         preset=answers["preset"],
         rounds=rounds,
         inner_steps=INNER_STEPS,
         segment_steps=SEGMENT_STEPS,
-        context=shape.context_tokens,
+        row=row,
         heldout="" if is_said else f"heldout_tokens = {held}       {comment}\n",
-        size=answers["size"],
-        parameters=parameter_count(model),
-        vocabulary=packed.vocabulary_size,
-        shape=shape,
+        seed="" if choice.is_given else "initial_seed = 1\n",
+        model=choice.table,
+        rate=GIVEN_RATE if choice.is_given else FRESH_RATE,
         total_steps=rounds * INNER_STEPS,
         pay=answers["pay"],
         windows=LOCAL_WINDOWS.format(respond=RESPOND, dispute=dispute) if is_local else "",
     )
+
+
+def tell_weights(file: TaskFile, console: Console) -> None:
+    """Say so where a task begins with the weights of a folder and its dataset has another tokenizer: no rule
+    of a task can see that."""
+    if file.weights is None:
+        return
+    folder, made_with = file.weights.folder, file.packed.tokenizer_sha256
+    tokenizer = folder / TOKENIZER_NAME
+    own = hash_file(tokenizer) if tokenizer.is_file() else ""
+    if made_with and not own:
+        console.say(f"{folder} has no {TOKENIZER_NAME}: make sure that the dataset's is the one of its model")
+    elif own != made_with:
+        other = f"SHA-256 {made_with}" if made_with else "none, its tokens are bytes"
+        console.say(
+            f"WARNING: the dataset was packed with another tokenizer ({other}) than that of {folder}. On "
+            "tokens of another one the weights are worth nothing: pack it with `--tokenizer` and this folder"
+        )
 
 
 def run_task_check(options: argparse.Namespace) -> None:
@@ -226,6 +315,7 @@ def run_task_check(options: argparse.Namespace) -> None:
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
         console.say(f"it begins with the weights of {folder}, whose root is {root}")
+        tell_weights(file, console)
     console.say(f"{options.config} can be posted: {parameter_count(file.plan.model):,} parameters")
 
 

@@ -10,12 +10,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-from node.model_folder import TOKENIZER_NAME
+from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
 from protocol.spec.errors import InvalidInput
 from scripts.extras import load_extra
 
 MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
-BYTE_VOCABULARY = 256
 
 
 class Tokens(Protocol):
@@ -64,6 +63,11 @@ class FileTokens:
         """The number of a token by its name; None where there is none."""
         found = self._tokenizer.token_to_id(token)
         return None if found is None else int(found)
+
+    def list_special(self) -> list[str]:
+        """The names of its special tokens, in their order."""
+        added = sorted(self._tokenizer.get_added_tokens_decoder().items())
+        return [str(token.content) for _, token in added if token.special]
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """As `Tokens.encode`, without tokens that the tokenizer would add at the ends."""

@@ -26,7 +26,7 @@ from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.keys import AccountKey
 from protocol.compute.model.model_export import SAFETENSORS_NAME
 from protocol.compute.model.reference_model import init_parameters
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from scripts import devnet
@@ -34,6 +34,7 @@ from scripts.chain_commands import make_home, tell_status
 from scripts.console import Console
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
+from scripts.model_commands import measure_task
 from scripts.money_commands import withdraw
 from scripts.role_commands import Offer, open_config, play_role
 from scripts.task_creation import create_task
@@ -208,6 +209,7 @@ async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: P
             _check_fetched(desk)
         for one in (parties["solver 0"][0], config):
             await _check_export(one, tmp_path / "model")
+        await _check_eval(desk, *parties["solver 0"])
         await _check_money(desk, parties)
 
 
@@ -251,6 +253,7 @@ def _check_said(desk: Desk) -> None:
         and "the task is closed" in said
     )
     assert "locks " in desk.read("verifier 1")
+    assert desk.read("verifier 1").index("checking one step") < desk.read("verifier 1").index("took a seat")
     assert "60 blocks (respond)" in desk.read("solver 1"), "respond is shorter than train_min"
 
 
@@ -273,6 +276,13 @@ async def _check_export(config: PartyConfig, out: Path) -> None:
         load_file(out.parent / "early" / "model" / SAFETENSORS_NAME),
     )
     assert last.keys() == early.keys() and any(not last[name].equal(early[name]) for name in last)
+
+
+async def _check_eval(desk: Desk, config: PartyConfig, console: Console) -> None:
+    """No node is up that has the held-out tokens: the operator is told what to do without them."""
+    options = argparse.Namespace(model=await wait_for_task(desk), tokens=100)
+    with pytest.raises(EnvironmentFault, match="held-out tokens of this task.*Export the model"):
+        await measure_task(config, options, console)
 
 
 async def _check_money(desk: Desk, parties: dict[str, tuple[PartyConfig, Console]]) -> None:

@@ -76,5 +76,5 @@ def test_malformed_folders_are_refused(tmp_path: Path) -> None:
         read_model(tmp_path)
     for text in ("", "[" * 10_000, "{}", '{"model": 1}'):
         (tmp_path / NOTE_NAME).write_text(text)
-        with pytest.raises(InvalidInput, match="not an exported model"):
+        with pytest.raises(InvalidInput, match="not the folder of a model"):
             read_model(tmp_path)

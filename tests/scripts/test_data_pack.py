@@ -147,7 +147,7 @@ def test_other_inputs_are_refused(tmp_path: Path) -> None:
         (PackPlan(good, out, end_of_text=END), "no such token"),
         (
             PackPlan(good, out, tokenizer=make_tokenizer(tmp_path / "t.json"), end_of_text="<no>"),
-            "no such token",
+            r"special ones are '<\|end\|>'.*no such token",
         ),
         (PackPlan(good, out, tokenizer=tmp_path / "good.txt"), "not a tokenizer"),
         (PackPlan(good, out, tokenizer=tmp_path / "none"), "not a tokenizer"),

@@ -1,10 +1,13 @@
 """`touchstone eval` and `sample` on an exported folder."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from node.export import write_model
+from node.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME
 from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.containers import ModelConfig
 from scripts.data_pack import PackPlan, pack
@@ -25,6 +28,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def published(folder: Path) -> Path:
+    """The same model as transformers saves it: without our note. `hollow` has no tokenizer, `odd` is of no
+    family."""
+    (folder / "model" / NOTE_NAME).rename(folder / NOTE_NAME)
+    shutil.copytree(folder / "model", folder / "hollow")
+    (folder / "hollow" / TOKENIZER_NAME).unlink()
+    (folder / "odd").mkdir()
+    (folder / "odd" / CONFIG_NAME).write_text('{"model_type": "unheard-of"}')
+    return folder
+
+
 def run(*words: str | Path) -> int:
     return main([str(word) for word in words])
 
@@ -35,6 +50,19 @@ def test_a_fresh_model_is_as_good_as_chance(folder: Path, capsys: pytest.Capture
         said = capsys.readouterr().out
         loss = float(said.split("loss ")[1].split()[0])
         assert 5 < loss < 6.5 and "perplexity" in said and "over 640 tokens" in said, "ln 312 is 5.74"
+
+
+def test_a_published_folder_is_read_as_an_export_of_it(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for _ in range(2):
+        for source in (("--dataset", published / "packed"), ("--text", published / "words.txt")):
+            assert run("eval", published / "model", *source, "--tokens", "640") == 0
+        assert run("sample", published / "model", "--prompt", "the quick", "--tokens", "5") == 0
+        said.append(re.sub(r"\d\d:\d\d:\d\d", "", capsys.readouterr().out))
+        (published / NOTE_NAME).replace(published / "model" / NOTE_NAME) if not said[1:] else None
+    assert said[0] == said[1]
 
 
 def test_a_sample_begins_with_the_prompt_and_is_the_same_again(
@@ -54,17 +82,19 @@ def test_a_sample_begins_with_the_prompt_and_is_the_same_again(
         (("eval", "model", "--text", "none"), "no text"),
         (("eval", "model", "--dataset", "words.txt"), "another tokenizer"),
         (("eval", "model", "--text", "words.txt", "--tokens", "0"), "one token or more"),
-        (("sample", "packed", "--prompt", "x"), "not an exported model"),
+        (("sample", "packed", "--prompt", "x"), "not the folder of a model"),
+        (("eval", "hollow", "--text", "words.txt"), "tokenizer.json, or a vocabulary of 256"),
+        (("eval", "odd", "--text", "words.txt"), "model_type"),
         (("sample", "model", "--prompt", ""), "cannot read"),
         (("sample", "model", "--prompt", "x", "--temperature", "-1"), "temperature"),
         (("sample", "model", "--prompt", "x", "--tokens", "0"), "one token or more"),
     ],
 )
 def test_what_cannot_be_done_is_said(
-    folder: Path, words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str],
+    published: Path, words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(published)
     assert run(*words) == 2
     assert reason in capsys.readouterr().err
 

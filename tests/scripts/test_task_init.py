@@ -5,14 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from node.export import write_model
+from protocol.compute.model.reference_model import init_parameters
+from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
+from protocol.spec.params import GIVEN_START
 from scripts.data_pack import PackPlan, pack
+from scripts.model_table import PRESETS
 from scripts.task_file import read_task_file
-from scripts.task_init import QUESTIONS, SIZES, answer, write_task_file
+from scripts.task_init import MOST_ROW_TOKENS, QUESTIONS, SIZE, SIZES, answer, write_task_file
 from scripts.touchstone import main
 from tests.scripts.test_data_pack import make_tokenizer
 
-DATASET, SIZE = QUESTIONS[0], QUESTIONS[1]
+DATASET = QUESTIONS[0]
 
 
 def make_raw(folder: Path) -> Path:
@@ -48,10 +53,81 @@ def test_a_packed_dataset_says_vocabulary_and_tokenizer(tmp_path: Path) -> None:
     assert file.plan.heldout_tokens == note.heldout_tokens
 
 
+def pack_words(folder: Path, tokenizer: Path) -> Path:
+    (folder / "words.txt").write_text("the quick ing er ly ed " * 20_000)
+    pack(PackPlan([folder / "words.txt"], folder / "packed", tokenizer=tokenizer))
+    return folder / "packed"
+
+
+def make_weights(folder: Path, tokenizer: Path | None, context_tokens: int = 32) -> ModelConfig:
+    """A folder of Hugging Face; its model."""
+    model = ModelConfig(400, 32, 48, 1, 2, 2, context_tokens, architecture="qwen3", tied=1)
+    write_model(folder, init_parameters(model, 1), model, tokenizer.read_bytes() if tokenizer else None)
+    return model
+
+
+def test_given_weights_say_sizes_and_leave_no_seed(tmp_path: Path) -> None:
+    packed = pack_words(tmp_path, make_tokenizer(tmp_path / "t.json"))
+    model, out = make_weights(tmp_path / "model", None), tmp_path / "deep" / "task.toml"
+    file = write_task_file(out, make_answers(packed, size="no size"), tmp_path / "model")
+    assert file.plan.model == model and file.plan.sequence_tokens == model.context_tokens
+    assert file.plan.initial_seed == GIVEN_START and file.weights is not None
+    assert 'weights = "../model"' in out.read_text() and "initial_seed" not in out.read_text()
+    fresh = write_task_file(tmp_path / "fresh.toml", make_answers(packed))
+    rates = [one.plan.schedule.peak_learning_rate for one in (file, fresh)]
+    assert rates[0] < rates[1], "given weights are not to be lost"
+
+
+def test_a_preset_is_a_size_and_a_long_context_makes_no_long_row(tmp_path: Path) -> None:
+    packed = pack_words(tmp_path, make_tokenizer(tmp_path / "t.json"))
+    file = write_task_file(tmp_path / "task.toml", make_answers(packed, size="smollm2-135m"))
+    assert file.plan.model == PRESETS["smollm2-135m"]
+    assert file.plan.sequence_tokens == MOST_ROW_TOKENS < file.plan.model.context_tokens
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [("same", ""), ("other", "WARNING: the dataset was packed with"), ("", "has no tokenizer")],
+)
+def test_another_tokenizer_than_that_of_the_weights_is_said(
+    tmp_path: Path, own: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = make_tokenizer(tmp_path / "t.json")
+    packed, out = pack_words(tmp_path, tokenizer), tmp_path / "task.toml"
+    if own == "other":
+        tokenizer.write_bytes(tokenizer.read_bytes() + b"\n")
+    make_weights(tmp_path / "model", tokenizer if own else None)
+    words = ["--dataset", str(packed), "--weights", str(tmp_path / "model"), "--out", str(out)]
+    assert main(["task", "init", *words]) == 0
+    found = capsys.readouterr().out.replace("\n", " ")
+    assert said in found and ("WARNING" in found or "has no" in found) == bool(said)
+    assert main(["task", "check", "--config", str(out)]) == 0
+    assert said in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_size_and_weights_together_and_a_folder_without_a_model_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, out = make_raw(tmp_path), tmp_path / "task.toml"
+    words = ["task", "init", "--dataset", str(raw), "--weights", str(tmp_path), "--out", str(out)]
+    assert main([*words, "--size", "tiny"]) == 2
+    assert "--size or --weights" in capsys.readouterr().err
+    assert main(words) == 2
+    assert "config.json" in capsys.readouterr().err and not out.exists()
+
+
+@pytest.mark.parametrize("name", ["texts.jsonl", "texts.PARQUET"])
+def test_texts_that_are_not_packed_are_no_dataset(tmp_path: Path, name: str) -> None:
+    make_raw(tmp_path).rename(tmp_path / name)
+    with pytest.raises(InvalidInput, match="data pack"):
+        write_task_file(tmp_path / "task.toml", make_answers(tmp_path / name))
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"size": "giant"}, "--size"),
+        ({"size": "smollm2-135m"}, "data pack --tokenizer"),
         ({"rounds": "-1"}, "--rounds"),
         ({"rounds": "0"}, "rounds"),
         ({"rounds": "9" * 40}, "--rounds"),
