@@ -27,6 +27,8 @@ KEYSTORE_FILE = "keystore.json"
 PATHS = ("deployment", "password_file")
 Limits = Literal["12s", "2s", "local"]
 """Presets of a deployment's limits, by the time of a block."""
+Executor = Literal["process", "ray"]
+"""What runs replays: processes of this machine, or Ray."""
 Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
 """Empty before there is a key."""
 BEGIN = "Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME."
@@ -36,9 +38,10 @@ FINISH = "Run `touchstone init` with the same --home: it goes on with the key th
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`config.toml`: which chain, where to listen, with how many threads to train and in how much memory (0:
     as it comes). dataset_cache_mb: of disk for parts of datasets, beyond those that must stay; whole_dataset:
-    fetch all of a dataset before taking a seat. limits: the preset for this chain's time of a block, by which
-    tasks are judged; economics: the table of what else is assumed of the world (`scripts/figures.py`).
-    `account` is the keystore's."""
+    fetch all of a dataset before taking a seat. replay_processes, executor, ray_address: how many segments an
+    auditor replays at once, and where (`PartyConfig`). limits: the preset for this chain's time of a block,
+    by which tasks are judged; economics: the table of what else is assumed of the world
+    (`scripts/figures.py`). `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
@@ -50,6 +53,9 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     memory_mb: Annotated[int, Meta(ge=0)] = 0
     dataset_cache_mb: Annotated[int, Meta(ge=1)] = 1_000
     whole_dataset: bool = False
+    replay_processes: Annotated[int, Meta(ge=1)] = 1
+    executor: Executor = "process"
+    ray_address: str = ""
     password_file: str = ""
     limits: Limits = "12s"
     economics: dict[str, Any] = {}
@@ -146,15 +152,20 @@ def _require_folder(home: Path) -> None:
 
 def _malformed(path: str, actual: str) -> InvalidInput:
     key = _find_key(actual)
-    *others, last = get_args(Limits)
+    choices = {"limits": _say_choices(Limits), "executor": _say_choices(Executor)}
     keys = f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type"
     return InvalidInput(
         what="the configuration is malformed",
-        expected=f"{', '.join(others)} or {last}" if key == "limits" else keys,
+        expected=choices.get(key, keys),
         actual=actual,
         where=f"{path}, {key}" if key else path,
         remedy="Correct this key." if key else "Correct the file.",
     )
+
+
+def _say_choices(kind: Any) -> str:
+    *others, last = get_args(kind)
+    return f"{', '.join(others)} or {last}"
 
 
 def _find_key(said: str) -> str:

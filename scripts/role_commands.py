@@ -7,13 +7,14 @@ limits of this home, its amounts by the figures of this home. The role itself th
 import argparse
 import asyncio
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from node import export
 from node.weights_folder import import_start
+from protocol.actions.audit.ray_workers import load_ray
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, compute_dataset_bytes, require_joinable
 from protocol.actions.runtime.start_weights import compute_start_bytes
@@ -96,10 +97,23 @@ async def _export(config: PartyConfig, name: str, out: Path, tokenizer: Path | N
 def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
     console, home = Console(), read_config(options.home)
     require_free(options.home / JOURNAL_FILE)
-    config = open_config(options, console)
+    # Before the password is asked for.
+    executor = choose_executor(role, getattr(options, "executor", None), home)
+    config = replace(open_config(options, console), **executor)
     stake_wei = parse_tokens(options.stake) if options.stake else 0
     offer = Offer(role, stake_wei, options.yes, options.weights)
     asyncio.run(play_role(config, home, options.task, offer, console))
+
+
+def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
+    """What runs the role's replays, as fields of its `PartyConfig`; a solver has none. chosen: by an option,
+    before what the home says. Raises InvalidInput for Ray where it is not installed."""
+    if role == SeatRole.SOLVER:
+        return {"executor": "process", "replay_processes": 1}
+    executor = chosen or home.executor
+    if executor == "ray":
+        load_ray(home.ray_address)
+    return {"executor": executor}
 
 
 async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console) -> None:
@@ -265,5 +279,8 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         memory_mb=config.memory_mb,
         dataset_cache_mb=config.dataset_cache_mb,
         whole_dataset=config.whole_dataset,
+        replay_processes=config.replay_processes,
+        executor=config.executor,
+        ray_address=config.ray_address,
         say=console.say,
     )

@@ -39,6 +39,11 @@ STAKE = Option("--stake", "whole tokens to stake; left out: what the task asks f
 WEIGHTS = Option(
     "--weights", "a folder with the weights that the task begins with: none are fetched", {"type": read_path}
 )
+EXECUTOR = Option(
+    "--executor",
+    "what runs replays: process, or ray (an extra); left out: as config.toml says",
+    {"choices": ("process", "ray")},
+)
 SEAT = (TASK, STAKE, WEIGHTS, YES, *PARTY)
 
 COMMANDS = (
@@ -220,14 +225,14 @@ COMMANDS = (
         "replay drawn segments of a task blind and vote",
         "touchstone verify 0x3fa9 --home ~/bob",
         "scripts.role_commands:run_verify",
-        SEAT,
+        (*SEAT, EXECUTOR),
     ),
     Command(
         "watch",
         "audit a task late, check its roots, dispute what is wrong",
         "touchstone watch 0x3fa9 --home ~/carol",
         "scripts.role_commands:run_watch",
-        SEAT,
+        (*SEAT, EXECUTOR),
     ),
     Command(
         "status",

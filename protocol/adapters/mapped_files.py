@@ -82,6 +82,12 @@ def map_file(path: Path) -> memoryview:
         return _remember(mmap(file.fileno(), 0, access=ACCESS_COPY))
 
 
+def map_shared(path: Path) -> memoryview:
+    """The bytes of a file of `make_shared`: what is written to them all its users see."""
+    with path.open("r+b") as file:
+        return _remember(mmap(file.fileno(), 0))
+
+
 def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
     """Fill `piece` with the bytes of a whole mapped file from `start` on, and let go of their pages."""
     piece[:] = mapped[start : start + len(piece)]
@@ -94,13 +100,23 @@ def read_piece(mapped: memoryview, start: int, piece: memoryview) -> None:
 def make_mapped(folder: Path, size_bytes: int) -> memoryview:
     """So many zero bytes in a file without a name: it is gone with its last user. Raises EnvironmentFault
     where the disk does not take them."""
+    path, mapped = make_shared(folder, size_bytes)
+    path.unlink()
+    return mapped
+
+
+def make_shared(folder: Path, size_bytes: int, prefix: str = "tmp") -> tuple[Path, memoryview]:
+    """So many zero bytes in a new file that other processes of this account may map too, and its path. Raises
+    as `make_mapped` does."""
     try:
-        handle, name = tempfile.mkstemp(dir=folder)
-        os.unlink(name)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=prefix)
         try:
             # Taken now: a page that the disk does not take later ends the process.
             os.posix_fallocate(handle, 0, size_bytes)
-            return _remember(mmap(handle, size_bytes))
+            return Path(name), _remember(mmap(handle, size_bytes))
+        except OSError:
+            os.unlink(name)
+            raise
         finally:
             os.close(handle)
     except OSError as error:

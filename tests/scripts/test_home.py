@@ -72,6 +72,8 @@ WHOLE = f'rpc_url="u"\ndeployment="d"\naccount="0x{40 * "1"}"\n'
         (WHOLE + "listen_port=65536", "listen_port"),
         (WHOLE + "threads=0", "threads"),
         (WHOLE + "memory_mb=-1", "memory_mb"),
+        (WHOLE + "replay_processes=0", "replay_processes"),
+        (WHOLE + 'executor="threads"', "executor"),
         (WHOLE + 'limits="3s"', "limits"),
         (WHOLE + "economics=3", "economics"),
         (WHOLE + "nonsense=1", "nonsense"),
@@ -102,11 +104,15 @@ def test_an_option_that_could_not_be_read_again_is_refused_by_its_name() -> None
     assert error.value.where == "--memory-mb"
 
 
-def test_limits_that_are_no_preset_are_told_the_presets(tmp_path: Path) -> None:
+def test_a_key_with_choices_is_told_them(tmp_path: Path) -> None:
     (tmp_path / CONFIG_FILE).write_text(WHOLE + 'limits="3s"')
     with pytest.raises(InvalidInput) as error:
         read_config(tmp_path)
     assert error.value.expected == "12s, 2s or local"
+    (tmp_path / CONFIG_FILE).write_text(WHOLE + 'executor="threads"')
+    with pytest.raises(InvalidInput) as error:
+        read_config(tmp_path)
+    assert error.value.expected == "process or ray"
 
 
 def test_a_folder_that_is_no_home_sends_to_init(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from protocol.actions.audit import ray_workers
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.opening import RECORDS
@@ -23,7 +25,8 @@ from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
 from scripts.example import TASK_FILE
-from scripts.role_commands import ROLES, Offer, refuse_seat, tell_format, tell_solver
+from scripts.home import read_config
+from scripts.role_commands import ROLES, Offer, choose_executor, refuse_seat, tell_format, tell_solver
 from scripts.task_file import compute_disk_bytes
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
@@ -244,3 +247,19 @@ def test_a_task_under_which_cheating_pays_is_not_posted(
     lines = fail(capsys, "task", "create", "--config", str(config), "--home", str(home), "--yes")
     assert "cheating pays" in lines[0] and "amounts.solver_stake" in lines[0]
     assert main(["status", "--home", str(home)]) == 0
+
+
+def test_ray_that_is_not_installed_is_named_with_the_command_before_the_password_is_asked_for(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solver has no replays that Ray could run, whatever its configuration says."""
+
+    def miss(name: str) -> None:
+        raise ImportError(f"No module named '{name}'")
+
+    monkeypatch.setattr(ray_workers, "import_module", miss)
+    lines = fail(capsys, "verify", "0xabc", "--home", str(home), "--executor", "ray")
+    assert len(lines) == 4 and "No module named 'ray'" in lines[2] and "pip install '.[ray]'" in lines[3]
+    config = structs.replace(read_config(home), executor="ray", replay_processes=8)
+    assert choose_executor(SeatRole.SOLVER, None, config) == {"executor": "process", "replay_processes": 1}
+    assert choose_executor(SeatRole.VERIFIER, "process", config) == {"executor": "process"}

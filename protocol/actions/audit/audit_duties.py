@@ -4,7 +4,8 @@ An auditor audits the draws that name its seat, and offers its votes to the solv
 answers peers in the room's name.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,15 +13,24 @@ from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.audit.audit_room import AuditRoom, read_audit_task
 from protocol.actions.audit.audit_serving import BODY_BYTES, Audits
 from protocol.actions.audit.audit_votes import list_waiting, offer
+from protocol.actions.audit.ray_workers import open_ray
+from protocol.actions.audit.replay_pool import ProcessWorker, ReplayPool, ReplayWorker
 from protocol.actions.audit.replaying import audit
 from protocol.actions.merge.outer_step import BaseModels
 from protocol.actions.merge.work import OwnClaims, find_work
+from protocol.actions.runtime.config import (
+    PartyConfig,
+    has_replay_processes,
+    make_scratch,
+    share_memory_mb,
+)
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.messages import Message
 from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.adapters.wire.conventions import Desk
 from protocol.compute.model.batches import Corpus
+from protocol.compute.program.step import train_segment
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import (
@@ -44,8 +54,22 @@ class KnownModels(BaseModels):
         return (await find_work(self._party, game_round, game_round.claims[slot])).carried_root
 
 
+def open_pool(config: PartyConfig) -> ReplayPool:
+    """The processes that a party's configuration asks for; none runs before the first replay. Raises
+    InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
+    scratch = make_scratch(config)
+    make_worker: Callable[[], ReplayWorker]
+    if config.executor == "ray":
+        make_worker = open_ray(config.ray_address, config.threads, config.replay_processes)
+    else:
+        make_worker = partial(ProcessWorker, config.threads, scratch, share_memory_mb(config))
+    return ReplayPool(scratch, config.replay_processes, make_worker)
+
+
 def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Audits:
-    """The audits of a task that the party is about to join: what its journal has of them."""
+    """The audits of a task that the party is about to join: what its journal has of them. Raises as
+    `open_pool` does."""
+    pool = open_pool(party.config) if has_replay_processes(party.config) else None
     return Audits(
         AuditRoom(
             account=party.account,
@@ -62,6 +86,9 @@ def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Au
             sign=partial(_sign, party),
             recover=partial(_recover, party),
             say=party.say,
+            train=pool.train if pool else train_segment,
+            run_apart=pool.run_apart if pool else asyncio.to_thread,
+            close=pool.close if pool else lambda: None,
         )
     )
 

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.stored_tensors import StoredState, keep_tree, load_tensor, open_tensor
@@ -159,6 +159,10 @@ class AuditRoom:
     """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
     say: Callable[[str], None] = print
     train: Train = train_segment
+    run_apart: Callable[..., Awaitable[Any]] = asyncio.to_thread
+    """run_apart(work, *arguments): what `work`, which trains, comes to, in a thread that may wait for it"""
+    close: Callable[[], None] = lambda: None
+    """Lets go of what `train` computes with."""
     locks: Mapping[AuditPlace, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     grants: dict[int, set[tuple[str, bytes]]] = field(default_factory=dict)
     offered: set[tuple[AuditPlace, bool, str]] = field(default_factory=set)

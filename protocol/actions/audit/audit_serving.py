@@ -203,6 +203,10 @@ class Audits:
             for name, most in BODY_BYTES.items()
         }
 
+    def close(self) -> None:
+        """Let go of what replays are computed with."""
+        self.room.close()
+
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
         """Whether a blob was shown to this account in an audit."""
         return may_read(self.room, account, kind, root)

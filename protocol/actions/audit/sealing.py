@@ -189,7 +189,8 @@ async def _try_training(
     start: StateHeader,
 ) -> Trained:
     try:
-        return await asyncio.to_thread(train, room, drawn, start)
+        trained: Trained = await room.run_apart(train, room, drawn, start)
+        return trained
     except ProtocolFault as fault:
         raise Diverged(**vars(fault)) from fault
 

@@ -14,11 +14,11 @@ from functools import partial
 from protocol.actions.dispute.segments import iterate_states
 from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.merge_records import find_own_slot
+from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.start_weights import require_start_here
 from protocol.actions.runtime.states import has_state
-from protocol.adapters.files import TaskBits, read_bits, read_processor_model, write_bits
-from protocol.compute.determinism import describe_bits
+from protocol.adapters.files import TaskBits, read_bits, write_bits
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.program.step import begin_round
@@ -38,11 +38,6 @@ UNTESTED = (
 )
 
 log = logging.getLogger(__name__)
-
-
-def describe_machine() -> str:
-    """All whose change may change the bits of a training step here."""
-    return f"{describe_bits()}, {read_processor_model()}"
 
 
 async def check_bits(party: Party) -> None:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from protocol.adapters.files import read_processor_model
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.mapped_files import PageLimit, make_mapped, require_mapping
 from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
 from protocol.adapters.wire.conventions import NodeStatus
+from protocol.compute.determinism import describe_bits
 from protocol.compute.program.tensor_allocator import Room, use_room
 
 JOURNAL_FILE = FILE_NAME
@@ -27,8 +29,10 @@ class PartyConfig:
     """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
     `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
     at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk for parts of datasets,
-    beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat. `say` shows a
-    line to the operator."""
+    beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat.
+    `replay_processes`: so many segments are replayed at once, each in a process of `executor` ("process": a
+    child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own). `say`
+    shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -41,6 +45,9 @@ class PartyConfig:
     memory_mb: int = 0
     dataset_cache_mb: int = 1_000
     whole_dataset: bool = False
+    replay_processes: int = 1
+    executor: str = "process"
+    ray_address: str = ""
     say: Callable[[str], None] = print
 
 
@@ -64,11 +71,39 @@ def share_interpreter() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
+def describe_machine() -> str:
+    """All whose change may change the bits of a training step here."""
+    return f"{describe_bits()}, {read_processor_model()}"
+
+
+def has_replay_processes(config: PartyConfig) -> bool:
+    """Whether segments are replayed in other processes than this one."""
+    return config.executor != "process" or config.replay_processes > 1
+
+
 def limit_memory(config: PartyConfig) -> None:
     """Have this process's large tensors lie in files, if its operator wants so. Raises EnvironmentFault where
     the system cannot."""
+    keep_to_memory(make_scratch(config), share_memory_mb(config))
+
+
+def share_memory_mb(config: PartyConfig) -> int:
+    """What each process of this node may use: its replay processes have the same share as itself."""
+    on_this_machine = config.replay_processes if has_replay_processes(config) else 0
+    return -(-config.memory_mb // (1 + on_this_machine))
+
+
+def make_scratch(config: PartyConfig) -> Path:
+    """The home's folder of files that nobody needs after this process, made where something will use it."""
+    folder = config.home / SCRATCH_FOLDER
     if config.memory_mb:
         require_mapping()
-        folder = config.home / SCRATCH_FOLDER
+    if config.memory_mb or has_replay_processes(config):
         folder.mkdir(mode=0o700, exist_ok=True)
-        use_room(Room(partial(make_mapped, folder), PageLimit(config.memory_mb * MEGABYTE).keep))
+    return folder
+
+
+def keep_to_memory(folder: Path, memory_mb: int) -> None:
+    """Have this process's large tensors lie in files of `folder`; 0: nothing changes."""
+    if memory_mb:
+        use_room(Room(partial(make_mapped, folder), PageLimit(memory_mb * MEGABYTE).keep))

@@ -191,5 +191,6 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
     try:
         return await Loop(party, rooms, is_seated=wish is not None).run()
     finally:
+        party.task.audits.close()
         party.task.cases.close()
         party.task.retraining.close()

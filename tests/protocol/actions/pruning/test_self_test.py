@@ -12,7 +12,8 @@ from protocol.actions.audit.audit_records import SealMade, make_sealed
 from protocol.actions.dispute.casebook import Compute
 from protocol.actions.merge.work import open_boundary
 from protocol.actions.pruning import self_test
-from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment, describe_machine
+from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
+from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
 from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits

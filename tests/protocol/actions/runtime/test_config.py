@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from protocol.actions.runtime.config import (
     Status,
     limit_memory,
     share_interpreter,
+    share_memory_mb,
 )
 from protocol.adapters import mapped_files
 from protocol.adapters.mapped_files import PageLimit, make_mapped
@@ -75,6 +77,15 @@ def test_with_a_limit_large_tensors_lie_in_files_that_the_operator_alone_can_rea
     tensors = [allocate(SMALL), allocate(LARGE)]
     assert files == [(scratch, LARGE_BYTES)] and tensors[1].numel() == LARGE
     assert limits == [700 * MEGABYTE] * 2
+
+
+def test_processes_that_replay_share_the_memory_with_their_node(tmp_path: Path) -> None:
+    alone = make_config(tmp_path, 900)
+    assert share_memory_mb(alone) == 900
+    assert share_memory_mb(replace(alone, replay_processes=2)) == 300
+    assert share_memory_mb(replace(alone, executor="ray")) == 450
+    limit_memory(replace(make_config(tmp_path, 0), replay_processes=2))
+    assert (tmp_path / SCRATCH_FOLDER).stat().st_mode & 0o777 == 0o700, "states lie there in files"
 
 
 def test_a_system_that_cannot_keep_to_a_limit_is_refused_before_anything_is_made(

@@ -1,0 +1,257 @@
+"""Replays in processes of their own: so many at once, each tried again once where its process dies.
+
+    thread of the audit --> a file: W, m, v, tokens, labels --> worker: pins its kernels, trains in that file
+                        <-- the same file: W, m, v of the end
+
+A worker is told numbers, the canonical bytes of the task's training, and a path. It answers with losses and
+with what its machine is. One that would compute other bits than this process does not count. What is wrong
+with a worker is never the solver's fault: the audit is tried again, and its vote is ABSTAIN in the end.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from pathlib import Path
+from threading import Thread
+from typing import NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from protocol.actions.runtime.config import describe_machine, keep_to_memory
+from protocol.adapters.mapped_files import make_shared, map_shared
+from protocol.compute.determinism import pin_kernels
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, train_segment
+from protocol.compute.program.tensor_allocator import view_mapped
+from protocol.spec.codec import decode_training, encode_training
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.params import PRODUCT_BITS
+
+PREFIX = "replay-"
+"""Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
+ATTEMPTS = 2
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ReplayJob:
+    """What a worker is told. training: canonical bytes of the task's training; elements: of W; the counters
+    of the start state; first_step: 0-based in the round."""
+
+    training: bytes
+    elements: int
+    local_step: int
+    global_step: int
+    first_step: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class ReplayDone:
+    """The loss of each step (nats), and what computed them (`describe_machine`)."""
+
+    losses: tuple[float, ...]
+    machine: str
+
+
+class ReplayTensors(NamedTuple):
+    """A replay's memory: flat float32 W, m, v; int32 [steps, rows, tokens] tokens and labels."""
+
+    vectors: tuple[Tensor, Tensor, Tensor]
+    tokens: Tensor
+    labels: Tensor
+
+
+class WorkerDied(Exception):
+    """The process is gone: killed, or out of memory."""
+
+
+class ReplayWorker(Protocol):
+    """One process that replays one segment at a time."""
+
+    def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        """Train in the file at `path`, which holds the end state then. Raises WorkerDied, and what else goes
+        wrong in the process."""
+
+    def close(self) -> None:
+        """Let the process go; what it replays is of no use any more."""
+
+
+# --- In the worker ------------------------------------------------------------------------------------------
+def measure_job(job: ReplayJob) -> int:
+    """Bytes of a job's memory."""
+    spec = decode_training(job.training)
+    return 12 * job.elements + 8 * job.steps * spec.sequences_per_step * spec.sequence_tokens
+
+
+def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
+    """The tensors of a job, as they lie in its memory."""
+    spec, count = decode_training(job.training), job.elements
+    words = view_mapped(memory)
+    first, second, third, rest = torch.split(words, [count, count, count, words.numel() - 3 * count])
+    shape = (2, job.steps, spec.sequences_per_step, spec.sequence_tokens)
+    tokens, labels = rest.view(torch.int32).view(shape)
+    return ReplayTensors((first, second, third), tokens, labels)
+
+
+def replay(job: ReplayJob, memory: memoryview) -> ReplayDone:
+    """Replay a segment in its memory: W, m, v are the start, and the end afterwards."""
+    tensors, spec = view_job(job, memory), decode_training(job.training)
+
+    def get_batch(step: int) -> Batch:
+        """As `GetBatch`."""
+        number = step - job.first_step
+        return Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
+
+    state = TrainingState(*tensors.vectors, job.local_step, job.global_step)
+    end, losses = train_segment(state, spec, get_batch, job.first_step, job.steps)
+    for target, source in zip(tensors.vectors, end.vectors, strict=True):
+        target.copy_(source)
+    return ReplayDone(tuple(losses), describe_machine())
+
+
+def replay_file(job: ReplayJob, path: str) -> ReplayDone:
+    """The same in a file of `make_shared`."""
+    return replay(job, map_shared(Path(path)))
+
+
+def begin_worker(threads: int, scratch: str, memory_mb: int) -> None:
+    """What a worker process does first, before its first tensor. It ends with its parent, whose key press
+    (Ctrl-C) is no business of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    pin_kernels(threads)
+    keep_to_memory(Path(scratch), memory_mb)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+# --- In the node --------------------------------------------------------------------------------------------
+class ProcessWorker:
+    """A process of this machine. Each has an executor of its own: one that dies takes no other with it."""
+
+    def __init__(self, threads: int, scratch: Path, memory_mb: int = 0) -> None:
+        arguments = (threads, str(scratch), memory_mb)
+        self._executor = ProcessPoolExecutor(1, get_context("spawn"), begin_worker, arguments)
+
+    def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        """As `ReplayWorker.replay`."""
+        try:
+            return self._executor.submit(replay_file, job, str(path)).result()
+        except BrokenProcessPool as error:
+            raise WorkerDied from error
+
+    def close(self) -> None:
+        """As `ReplayWorker.close`."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass
+class ReplayPool:
+    """At most `processes` replays at once; others wait. scratch: the folder for their files."""
+
+    scratch: Path
+    processes: int
+    make_worker: Callable[[], ReplayWorker]
+    _threads: ThreadPoolExecutor = field(init=False)
+    _idle: list[ReplayWorker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # Not asyncio's threads, in which the server reads its files: each of these waits for one worker.
+        self._threads = ThreadPoolExecutor(self.processes, "replay")
+        for left in self.scratch.glob(f"{PREFIX}*"):
+            left.unlink(missing_ok=True)
+
+    async def run_apart(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """The result of `work`, which may call `train`."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
+
+    def train(
+        self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        """As `compute.program.step.train_segment`, by a worker. Raises EnvironmentFault where workers died
+        twice, or one cannot compute what this process would."""
+        counters = (state.local_step, state.global_step)
+        job = ReplayJob(encode_training(spec), state.elements, *counters, inner_step, steps)
+        for _ in range(ATTEMPTS):
+            try:
+                done, vectors = self._attempt(job, state, get_batch)
+            except WorkerDied:
+                continue
+            _require_same_machine(spec, done)
+            end = TrainingState(*vectors, state.local_step + steps, state.global_step + steps)
+            return end, list(done.losses)
+        raise EnvironmentFault(
+            what="the process of a replay died twice",
+            expected=f"{steps} steps from step {inner_step} on",
+            actual="a process that was killed, or ran out of memory",
+            remedy="The audit is tried again. If it stays so, set fewer replay_processes in config.toml.",
+        )
+
+    def _attempt(
+        self, job: ReplayJob, state: TrainingState, get_batch: GetBatch
+    ) -> tuple[ReplayDone, tuple[Tensor, Tensor, Tensor]]:
+        """One try, in a fresh file: what died may have written to the last one."""
+        path, memory = make_shared(self.scratch, measure_job(job), PREFIX)
+        try:
+            tensors = view_job(job, memory)
+            for target, source in zip(tensors.vectors, state.vectors, strict=True):
+                target.copy_(source)
+            for number in range(job.steps):
+                batch = get_batch(job.first_step + number)
+                tensors.tokens[number].copy_(batch.tokens_BT)
+                tensors.labels[number].copy_(batch.labels_BT)
+            return self._replay(job, path), tensors.vectors
+        finally:
+            path.unlink()
+
+    def _replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        worker = self._idle.pop() if self._idle else self.make_worker()
+        try:
+            done = worker.replay(job, path)
+        except WorkerDied:
+            worker.close()
+            raise
+        except Exception as error:
+            worker.close()
+            raise EnvironmentFault(
+                what="a replay failed in its process",
+                expected=f"{job.steps} steps from step {job.first_step} on",
+                actual=f"{type(error).__name__}: {error}",
+                remedy="The audit is tried again. If it stays so, set replay_processes to 1 in config.toml.",
+            ) from error
+        self._idle.append(worker)
+        return done
+
+    def close(self) -> None:
+        """Let threads and workers go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:
+    """Raises EnvironmentFault for a worker whose bits may be others than this process's, where the task's
+    format lets them: a vote is answered for by computing it again here."""
+    own = describe_machine()
+    if spec.numeric_format not in PRODUCT_BITS and done.machine != own:
+        raise EnvironmentFault(
+            what="a replay was computed on another machine than this node's",
+            expected=own,
+            actual=done.machine,
+            remedy='Set executor = "process" in config.toml, or give Ray machines of this kind alone.',
+            retryable=False,
+        )

@@ -1,0 +1,268 @@
+"""Replays in other processes: the same bits, and what a worker that dies or lies costs: never a vote."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Barrier, Timer
+from typing import Any
+
+import pytest
+
+from protocol.actions.audit.audit_duties import open_pool
+from protocol.actions.audit.ray_workers import load_ray
+from protocol.actions.audit.replay_pool import (
+    PREFIX,
+    ProcessWorker,
+    ReplayDone,
+    ReplayJob,
+    ReplayPool,
+    ReplayWorker,
+    WorkerDied,
+    replay_file,
+)
+from protocol.actions.audit.replaying import audit
+from protocol.actions.runtime.config import PartyConfig
+from protocol.compute.digest import state_header
+from protocol.compute.model.batches import get_batch
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import begin_round, train_segment
+from protocol.spec.codec import compute_state_root
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.statements import VoteWord
+from tests.protocol.actions.audit.stage import Node, Stage, get_task, make_solver, make_stage
+from tests.protocol.adapters.parties import make_key
+
+STEPS = 2
+Ends = tuple[bytes, list[float]]
+
+
+def run_training(train: Any, numeric_format: str = "float32") -> Ends:
+    """The root after a segment of the tiny task, and its losses."""
+    about = get_task()
+    spec = replace(about.training, numeric_format=numeric_format)
+    start = begin_round(init_parameters(spec.model, 3), 0)
+    state, _ = train_segment(start, spec, partial(get_batch, about.corpus, spec, bytes(32), 0), 0, 1)
+    batches = partial(get_batch, about.corpus, spec, bytes(32), 0)
+    end, losses = train(state, spec, batches, 1, STEPS)
+    assert (end.local_step, end.global_step) == (1 + STEPS, 1 + STEPS)
+    return compute_state_root(state_header(end)), losses
+
+
+class StandIn:
+    """A worker in this process, with a fault."""
+
+    def __init__(self, fail: Callable[[], None] = lambda: None, machine: str | None = None) -> None:
+        self.fail, self.machine, self.is_closed = fail, machine, False
+
+    def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        self.fail()
+        done = replay_file(job, str(path))
+        return replace(done, machine=self.machine or done.machine)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Mortal(ProcessWorker):
+    """A worker process that is killed while it replays."""
+
+    def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        pid = self._executor.submit(os.getpid).result()
+        os.kill(pid, signal.SIGSTOP)
+        Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
+        return super().replay(job, path)
+
+
+@pytest.fixture
+def pools(tmp_path: Path) -> Iterator[Callable[..., ReplayPool]]:
+    """Makes a pool of workers that are made one after the other by these."""
+    made: list[ReplayPool] = []
+
+    def make(*makers: Callable[[], ReplayWorker], processes: int = 1) -> ReplayPool:
+        queue = list(makers)
+        made.append(ReplayPool(tmp_path, processes, lambda: (queue.pop(0) if len(queue) > 1 else queue[0])()))
+        return made[-1]
+
+    yield make
+    for pool in made:
+        pool.close()
+
+
+def make_process(folder: Path) -> ProcessWorker:
+    return ProcessWorker(1, folder)
+
+
+@pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
+def test_a_worker_process_comes_to_the_same_bits(
+    pools: Callable[..., ReplayPool], tmp_path: Path, numeric_format: str
+) -> None:
+    made: list[ProcessWorker] = []
+
+    def make() -> ProcessWorker:
+        made.append(make_process(tmp_path))
+        return made[-1]
+
+    pool, here = pools(make), run_training(train_segment, numeric_format)
+    assert [run_training(pool.train, numeric_format) for _ in range(2)] == [here, here]
+    assert len(made) == 1, "a process is used again: it has built the program and compiled its loops"
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
+
+
+async def test_an_audit_in_a_worker_process_says_what_it_says_without(tmp_path: Path) -> None:
+    stage = make_stage()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    config = PartyConfig(auditor.folder, tmp_path, "", make_key(1), replay_processes=2, memory_mb=3_000)
+    pool = open_pool(config)
+    auditor.room.train, auditor.room.run_apart, auditor.room.close = pool.train, pool.run_apart, pool.close
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        vote = await audit(auditor.room, stage.get_drawn())
+    auditor.audits.close()
+    drawn = stage.get_drawn()
+    assert vote is not None and vote.word == VoteWord.ACCEPT
+    assert auditor.room.book.seals[drawn.place].own_end == stage.claim.headers[drawn.segment + 1]
+
+
+def test_a_process_that_dies_is_replaced_once_and_the_bits_are_the_same(
+    pools: Callable[..., ReplayPool], tmp_path: Path
+) -> None:
+    pool = pools(lambda: Mortal(1, tmp_path), partial(make_process, tmp_path))
+    assert run_training(pool.train) == run_training(train_segment)
+
+
+def test_what_a_dying_process_wrote_is_not_trained_on(pools: Callable[..., ReplayPool]) -> None:
+    def write_and_die(job: ReplayJob, path: Path) -> ReplayDone:
+        path.write_bytes(bytes(path.stat().st_size))
+        raise WorkerDied
+
+    first = StandIn()
+    first.replay = write_and_die  # type: ignore[method-assign]
+    assert run_training(pools(lambda: first, StandIn).train) == run_training(train_segment)
+    assert first.is_closed
+
+
+async def test_processes_that_keep_dying_cost_an_abstention_and_nothing_else(
+    pools: Callable[..., ReplayPool], tmp_path: Path
+) -> None:
+    """While there is time the audit is tried again; no word says anything against the solver."""
+    stage, deaths = make_stage(), list[int]()
+
+    def die() -> None:
+        deaths.append(1)
+        raise WorkerDied
+
+    await check_abstention(stage, pools(lambda: StandIn(die)), tmp_path, "died twice")
+    assert len(deaths) == 4
+
+
+async def test_a_fault_in_a_process_is_never_the_solvers(
+    pools: Callable[..., ReplayPool], tmp_path: Path
+) -> None:
+    """Here a ProtocolFault would say that the claim cannot be trained from, and cost its solver a fee."""
+
+    def blame() -> None:
+        raise ProtocolFault(what="wrong", expected=1, actual=2, remedy="")
+
+    await check_abstention(make_stage(), pools(lambda: StandIn(blame)), tmp_path, "failed in its process")
+
+
+async def check_abstention(stage: Stage, pool: ReplayPool, folder: Path, why: str) -> None:
+    auditor = Node(stage, stage.find_auditor(), folder / "auditor")
+    auditor.room.train, auditor.room.run_apart = pool.train, pool.run_apart
+    async with make_solver(stage, folder).run(), auditor.run():
+        with pytest.raises(EnvironmentFault, match=why):
+            await audit(auditor.room, stage.get_drawn())
+        assert not auditor.room.book.votes
+        stage.world.jump(stage.audit_end - 1)
+        vote = await audit(auditor.room, stage.get_drawn())
+    assert vote is not None and vote.word == VoteWord.ABSTAIN
+
+
+def test_a_machine_that_may_compute_other_bits_does_not_count(pools: Callable[..., ReplayPool]) -> None:
+    """Ray may have machines of several kinds. In an exact task all of them compute the same."""
+    pool = pools(lambda: StandIn(machine="another"))
+    with pytest.raises(EnvironmentFault, match="another machine"):
+        run_training(pool.train)
+    assert run_training(pool.train, "exact15") == run_training(train_segment, "exact15")
+
+
+async def test_two_segments_are_replayed_at_once_and_a_third_one_waits(
+    pools: Callable[..., ReplayPool],
+) -> None:
+    meet, running = Barrier(2, timeout=60), list[int]()
+
+    def note() -> None:
+        running.append(1)
+        meet.wait()
+
+    pool = pools(lambda: StandIn(note), processes=2)
+    work = [asyncio.create_task(pool.run_apart(run_training, pool.train)) for _ in range(4)]
+    roots = await asyncio.gather(*work)
+    assert len(running) == 4 and all(one == roots[0] for one in roots)
+    assert len(pool._idle) == 2
+
+
+def test_files_of_a_killed_node_are_removed_at_its_next_start(
+    pools: Callable[..., ReplayPool], tmp_path: Path
+) -> None:
+    for name in (f"{PREFIX}left", "other"):
+        (tmp_path / name).write_bytes(b"x")
+    pools(StandIn)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+LEFT_BEHIND = """
+import os, sys
+from pathlib import Path
+from protocol.actions.audit.replay_pool import ProcessWorker
+
+if __name__ == "__main__":
+    worker = ProcessWorker(1, Path(sys.argv[1]))
+    Path(sys.argv[1], "pid").write_text(str(worker._executor.submit(os.getpid).result()))
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_worker_ends_with_its_node_however_that_ended(tmp_path: Path) -> None:
+    """It holds gigabytes, and the next start of the node makes others."""
+    script = tmp_path / "node.py"
+    script.write_text(LEFT_BEHIND)
+    environment = os.environ | {"PYTHONPATH": os.getcwd()}
+    run = subprocess.run([sys.executable, script, tmp_path], env=environment, check=False)
+    assert run.returncode == -signal.SIGKILL
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(200):
+        if not Path("/proc", str(pid)).exists():
+            return
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("it is still there")
+
+
+def test_ray_comes_to_the_same_bits_and_a_killed_actor_is_replaced(tmp_path: Path) -> None:
+    """One replay dies with its process; strangers without the secret are not let in."""
+    if find_spec("ray") is None:
+        pytest.skip("the extra [ray] is not installed: pip install '.[ray]'")
+    config = PartyConfig(tmp_path, tmp_path, "", make_key(1), executor="ray")
+    pool, ray = open_pool(config), load_ray("")
+    try:
+        here = run_training(train_segment)
+        assert run_training(pool.train) == here
+        (worker,) = pool._idle
+        worker.close()  # Kills the actor, as a lack of memory does.
+        assert run_training(pool.train) == here and pool._idle != [worker]
+        address = ray.get_runtime_context().gcs_address
+        stranger = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        ask = [sys.executable, "-c", f"import ray; ray.init({address!r})"]
+        refused = subprocess.run(ask, env=stranger, capture_output=True, text=True, check=False)
+        assert refused.returncode and "Failed to connect" in refused.stderr, refused.stderr
+        pool.close()
+    finally:
+        ray.shutdown()
