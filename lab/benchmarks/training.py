@@ -5,11 +5,13 @@
 Parts: `plain`, the program beside plain PyTorch; `share`, what being verifiable costs; `race`, nodes beside
 torchft 0.2.0 and hivemind 1.1.12, whose environments are installed below build/training the first time;
 `long`, rounds beside synchronous training (hours: only with --full). Writes build/training/report.json, and
-the table of docs/training.md where nothing was left out but `long`.
+the figures of docs/training.md where nothing was left out but `long`. docs/training.md explains the method.
 """
 
 import argparse
 import json
+import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +29,7 @@ from lab.benchmarks.diloco.verifiable import (
     measure_share,
 )
 from lab.benchmarks.reports import BUILD, write_report
-from protocol.compute.determinism import pin_kernels
+from protocol.compute.determinism import describe_kernels, pin_kernels
 
 PAGE = BUILD.parent / "docs" / "training.md"
 OPENING, CLOSING = "<!-- figures -->\n", "<!-- end of figures -->\n"
@@ -109,7 +111,7 @@ MEANINGS = {
     "outer_vs_hivemind": "The same over hivemind's",
     "bytes_vs_torchft": "Bytes that a member sends and receives for an outer step, over torchft's",
     "memory_vs_torchft": "Largest memory of a member, over torchft's",
-    "loss_vs_torchft": "Mean held-out loss less torchft's, in spreads of its seeds; smallest model",
+    "loss_vs_torchft": "Mean held-out loss less torchft's, in the range of its seeds' losses; smallest model",
     "loss_vs_synchronous": "Held-out loss over that of synchronous training",
     "tokens_vs_plain": "Tokens a second of the program, over those of plain PyTorch, by model",
     "verifiable_share_1k": "Share of a segment's time that being verifiable costs, 1,024 tokens a step",
@@ -133,27 +135,65 @@ def say(text: str) -> None:
 
 
 STARTED = time.monotonic()
+COLUMNS = {"tokens_s": 1, "outer_s": 1, "outer_bytes": 1e6, "peak_bytes": 1e6, "heldout": 1}
+"""Fields of a run that the page shows, and the unit of each."""
+ROUNDED_FROM = 1000
 
 
 # --- The page ---------------------------------------------------------------------------------------------
+def format_page(report: dict[str, Any]) -> str:
+    """The figures of a report as Markdown: ratios, what they are of, on which machine."""
+    machine = describe_kernels()
+    on = f"Measured on {machine.processor}, {machine.cpu_capability}, {os.cpu_count()} cores, PyTorch "
+    left = "".join(f"{kind} is missing: it failed, see the report. " for kind in report.get("left_out") or ())
+    return f"{format_table(report)}\n{format_runs(report)}\n{left}{on}{machine.torch_version}.\n"
+
+
 def format_table(report: dict[str, Any]) -> str:
-    """The lines of a report as a table of Markdown."""
+    """The lines of a report, all of them ratios."""
     rows = [f"| {MEANINGS[line]} | {format_value(report.get(line))} |\n" for line in LINES]
+    exact = {
+        size: ratios.get(FORMATS[1]) for size, ratios in report.get("tokens_vs_plain_by_format", {}).items()
+    }
+    rows.append(
+        f"| Tokens a second of an exact program, over those of plain PyTorch | {format_value(exact)} |\n"
+    )
     return "".join(["| line | value |\n", "|---|---|\n", *rows])
+
+
+def format_runs(report: dict[str, Any]) -> str:
+    """What the ratios are of: medians over the runs of each kind."""
+    rows = [
+        "| model, kind | tokens a second | outer step, s | MB for it | memory, MB | held-out loss, nats |\n"
+    ]
+    rows.append("|---|---|---|---|---|---|\n")
+    for size, kinds in report.get("runs", {}).items():
+        for kind, runs in kinds.items():
+            values = [format_value(find_median(runs, name, unit)) for name, unit in COLUMNS.items()]
+            rows.append(f"| {size}, {kind} | {' | '.join(values)} |\n")
+    return "".join(rows)
+
+
+def find_median(runs: Sequence[dict[str, Any]], name: str, unit: float) -> float | None:
+    """Over runs, in this unit; None where one lacks it, or where there are none."""
+    values = [run[name] for run in runs]
+    return None if not values or None in values else statistics.median(values) / unit
 
 
 def format_value(value: Any) -> str:
     """A number, several by model, or that there is none."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         return ", ".join(f"{size} {format_value(own)}" for size, own in value.items())
-    return "not measured" if value is None else f"{value:.3g}"
+    if value is None or value == {}:
+        return "not measured"
+    return f"{value:,.0f}" if value >= ROUNDED_FROM else f"{value:.3g}"
 
 
 def fill_table(page: Path, report: dict[str, Any]) -> None:
-    """Put a report's table between the marks of a page."""
+    """Put a report's figures between the marks of a page."""
     before, rest = page.read_text().split(OPENING)
     _, after = rest.split(CLOSING)
-    page.write_text(before + OPENING + format_table(report) + CLOSING + after)
+    page.write_text(before + OPENING + format_page(report) + CLOSING + after)
 
 
 def main() -> None:

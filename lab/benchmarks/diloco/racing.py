@@ -57,17 +57,26 @@ SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 # --- Environments -----------------------------------------------------------------------------------------
 def install_peer(name: str) -> Path:
-    """The interpreter of the peer's environment, which is made the first time, with this PyTorch's version.
-    Raises CalledProcessError where that fails."""
+    """The interpreter of the peer's environment, which is made the first time, and again for another PyTorch
+    than this one's. Raises CalledProcessError where that fails."""
     folder = BUILD / "training" / name
     python, stamp = folder / "bin" / "python", folder / "installed"
-    if not stamp.exists() or stamp.read_text() != PEERS[name]:
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True)
-        wanted = [f"torch=={torch.__version__.split('+')[0]}", "numpy", PEERS[name]]
+    wanted = [f"torch=={torch.__version__.split('+')[0]}", "numpy", PEERS[name]]
+    if not stamp.exists() or stamp.read_text() != " ".join(wanted):
+        # Minutes, and gigabytes where pip takes PyTorch's CUDA build.
+        print(f"installing {', '.join(wanted)} below {folder}, once", file=sys.stderr, flush=True)
+        make = [sys.executable, "-m", "venv", "--clear", str(folder)]
+        subprocess.run(make, check=True, capture_output=True, text=True)
         install = [str(python), "-m", "pip", "install", "--quiet", *wanted]
         subprocess.run(install, check=True, capture_output=True, text=True)
-        stamp.write_text(PEERS[name])
+        stamp.write_text(" ".join(wanted))
     return python
+
+
+def explain(fault: Exception) -> str:
+    """Why a kind was left out: what failed, and of a command the end of what it said."""
+    said = (fault.stderr or fault.stdout or "") if isinstance(fault, subprocess.CalledProcessError) else ""
+    return f"{fault} {said[-SAID:]}".strip()
 
 
 # --- One run ----------------------------------------------------------------------------------------------
@@ -195,8 +204,8 @@ def race_all(races: Sequence[Race], say: Callable[[str], None]) -> tuple[Table, 
                 except (RuntimeError, subprocess.CalledProcessError) as fault:
                     if kind == OURS:
                         raise
-                    failures[kind] = str(fault)
-                    say(f"{kind} is left out: {fault}")
+                    failures[kind] = explain(fault)
+                    say(f"{kind} is left out: {failures[kind]}")
     return table, failures
 
 
@@ -232,7 +241,8 @@ def _compare(rows: Mapping[str, Sequence[Result]], peer: str) -> dict[str, float
 
 
 def _compare_losses(rows: Mapping[str, Sequence[Result]]) -> float | None:
-    """How far our mean lies above theirs, in spreads of their seeds; None where there are too few."""
+    """How far our mean lies above theirs, in the range of theirs over seeds (largest less smallest); None
+    where there are too few."""
     own, other = ([one.heldout for one in rows[kind]] for kind in (OURS, "torchft"))
     if len(other) < 2 or max(other) == min(other):
         return None

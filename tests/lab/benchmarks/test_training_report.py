@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from lab.benchmarks import training
-from lab.benchmarks.training import LINES, MEANINGS, PAGE, QUICK, fill_table, format_value, run
+from lab.benchmarks.training import (
+    LINES,
+    MEANINGS,
+    PAGE,
+    QUICK,
+    fill_table,
+    format_page,
+    format_value,
+    run,
+)
 
 
 def test_every_line_is_in_the_report_and_null_where_its_part_was_left_out(
@@ -28,6 +37,16 @@ def test_the_table_stands_between_the_marks_and_can_be_filled_again(tmp_path: Pa
     assert "## Method" in once and once.startswith(PAGE.read_text()[:50])
     fill_table(page, {"tokens_vs_plain": {"1M": 0.912345, "30M": None}})
     assert page.read_text() == once
+
+
+def test_the_page_says_what_ratios_are_of_and_which_peer_is_missing() -> None:
+    run = {"tokens_s": 12_345.6, "outer_s": 0.25, "outer_bytes": None, "peak_bytes": 5e8, "heldout": 3.0}
+    runs = {"30M": {"touchstone": [run, {**run, "outer_s": 0.75}], "hivemind": []}}
+    by_format = {"1M": {"float32": 1.1, "exact15": 0.52}}
+    text = format_page({"runs": runs, "left_out": {"hivemind": "x"}, "tokens_vs_plain_by_format": by_format})
+    assert "| 30M, touchstone | 12,346 | 0.5 | not measured | 500 | 3 |" in text
+    assert "exact program, over those of plain PyTorch | 1M 0.52 |" in text
+    assert "| 30M, hivemind | not measured |" in text and "hivemind is missing" in text and "cores" in text
 
 
 def test_every_line_has_its_meaning() -> None:

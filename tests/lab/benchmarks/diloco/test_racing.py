@@ -1,6 +1,7 @@
 """What runs come to, and what members of the benchmark `training` are told."""
 
 import json
+import subprocess
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,12 @@ from lab.benchmarks.diloco.node_member import build_spec
 from lab.benchmarks.diloco.plain_member import Model, make_inner, read_rows
 from lab.benchmarks.diloco.racing import (
     OURS,
+    PEERS,
     Race,
     Result,
     compare,
+    explain,
+    install_peer,
     race_all,
     run_once,
     summarize,
@@ -65,6 +69,27 @@ def test_a_peer_that_fails_is_left_out_and_ours_is_not(monkeypatch: pytest.Monke
     monkeypatch.setattr(racing, "run_once", partial(fall, OURS))
     with pytest.raises(RuntimeError, match="fell"):
         race_all([RACE], lambda line: None)
+
+
+def test_what_pip_said_is_told_and_another_pytorch_is_another_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    def refuse(command: list[str], **_: object) -> None:
+        asked.append(command[-1])
+        raise subprocess.CalledProcessError(1, command, stderr="no matching version")
+
+    monkeypatch.setattr(racing, "BUILD", tmp_path)
+    monkeypatch.setattr(subprocess, "run", refuse)
+    stamp = tmp_path / "training" / "torchft" / "installed"
+    stamp.parent.mkdir(parents=True)
+    stamp.write_text(f"torch=={torch.__version__.split('+')[0]} numpy {PEERS['torchft']}")
+    assert install_peer("torchft") == stamp.parent / "bin" / "python" and not asked
+    stamp.write_text(f"torch==1.0 numpy {PEERS['torchft']}")
+    with pytest.raises(subprocess.CalledProcessError) as fault:
+        install_peer("torchft")
+    assert asked == [str(stamp.parent)] and "no matching version" in explain(fault.value)
 
 
 def test_all_kinds_train_the_same_steps_on_the_same_rows(tmp_path: Path) -> None:
