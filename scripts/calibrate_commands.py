@@ -53,7 +53,7 @@ from protocol.compute.audit.compare import (
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model.batches import get_batch, open_corpus
 from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
-from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from protocol.compute.program.step import GetBatch, TrainingState, begin_round, replay_segment
 from protocol.spec.calibration_rules import (
     DEFAULT_SEGMENTS,
     PROFILE_VERSION,
@@ -131,14 +131,14 @@ class Workplace:
         places = (segment.inner_step + done, segment.global_step + done)
         return TrainingState(tensors["w"], tensors["m"], tensors["v"], *places)
 
-    def replay(self, segment: Segment, device: str = "cpu") -> TrainingState:
+    def replay(self, segment: Segment) -> TrainingState:
         """The segment's end from its stored start."""
-        return self.train(segment, self.load("start", segment, 0), device)
+        return self.train(segment, self.load("start", segment, 0))
 
-    def train(self, segment: Segment, start: TrainingState, device: str = "cpu") -> TrainingState:
+    def train(self, segment: Segment, start: TrainingState) -> TrainingState:
         """The segment's end from any start, as this process computes it."""
         batches, place = self.get_batches(segment), (segment.inner_step, segment.steps)
-        return train_segment(start, self.training, batches, *place, device)[0].move("cpu")
+        return replay_segment(start, self.training, batches, *place)[0]
 
     def sum_rates(self, segment: Segment) -> int:
         """L of a segment in units of 2^-64, as the schedule tree holds it."""
@@ -275,10 +275,10 @@ def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> No
 
 def run_worker(folder: Path, configuration: KernelConfiguration) -> None:
     """Replay every segment on this process's kernels and store its end."""
-    pin_kernels(configuration.threads, configuration.onednn)
+    pin_kernels(configuration.threads, configuration.onednn, configuration.device)
     workplace = open_workplace(folder)
     for segment in workplace.segments:
-        workplace.save(configuration.name, segment, workplace.replay(segment, configuration.device))
+        workplace.save(configuration.name, segment, workplace.replay(segment))
 
 
 def compare_all(

@@ -211,6 +211,7 @@ def _make_config(options: argparse.Namespace) -> HomeConfig:
         listen_port=options.listen_port,
         public_url=options.public_url,
         threads=options.threads,
+        device=options.device,
         memory_mb=options.memory_mb,
         password_file=str(options.password_file.absolute()) if options.password_file else "",
         limits=options.limits or ("local" if options.devnet else "12s"),

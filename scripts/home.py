@@ -31,17 +31,19 @@ Executor = Literal["process", "ray"]
 """What runs replays: processes of this machine, or Ray."""
 Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
 """Empty before there is a key."""
+Device = Annotated[str, Meta(pattern=r"\A(cpu|cuda(:[0-9]{1,2})?)\Z")]
+"""As `determinism.require_device`; that asks PyTorch, for which other commands would have to wait."""
 BEGIN = "Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME."
 FINISH = "Run `touchstone init` with the same --home: it goes on with the key that is there."
 
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`config.toml`: which chain, where to listen, with how many threads to train and in how much memory (0:
-    as it comes). dataset_cache_mb: of disk for parts of datasets, beyond those that must stay; whole_dataset:
-    fetch all of a dataset before taking a seat. replay_processes, executor, ray_address: how many segments an
-    auditor replays at once, and where (`PartyConfig`). limits: the preset for this chain's time of a block,
-    by which tasks are judged; economics: the table of what else is assumed of the world
-    (`scripts/figures.py`). `account` is the keystore's."""
+    """`config.toml`: which chain, where to listen, with how many threads to train, on which device, and in
+    how much memory (0: as it comes). dataset_cache_mb: of disk for parts of datasets, beyond those that must
+    stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor, ray_address:
+    how many segments an auditor replays at once, and where (`PartyConfig`). limits: the preset for this
+    chain's time of a block, by which tasks are judged; economics: the table of what else is assumed of the
+    world (`scripts/figures.py`). `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
@@ -50,6 +52,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     public_url: str = ""
     threads: Annotated[int, Meta(ge=1)] = 1
+    device: Device = "cpu"
     memory_mb: Annotated[int, Meta(ge=0)] = 0
     dataset_cache_mb: Annotated[int, Meta(ge=1)] = 1_000
     whole_dataset: bool = False

@@ -23,6 +23,7 @@ from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
 from protocol.adapters.store import BlobStore
+from protocol.compute.determinism import require_device
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.calls import JoinSeat
@@ -96,6 +97,7 @@ async def _export(config: PartyConfig, name: str, out: Path, tokenizer: Path | N
 
 def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
     console, home = Console(), read_config(options.home)
+    require_device(home.device)
     require_free(options.home / JOURNAL_FILE)
     # Before the password is asked for.
     executor = choose_executor(role, getattr(options, "executor", None), home)
@@ -107,11 +109,18 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
     """What runs the role's replays, as fields of its `PartyConfig`; a solver has none. chosen: by an option,
-    before what the home says. Raises InvalidInput for Ray where it is not installed."""
+    before what the home says. Raises InvalidInput for Ray on a graphics card, or where it is not installed."""
     if role == SeatRole.SOLVER:
         return {"executor": "process", "replay_processes": 1}
     executor = chosen or home.executor
     if executor == "ray":
+        if home.device != "cpu":
+            raise InvalidInput(
+                what="Ray runs replays on processors alone",
+                expected='device = "cpu", or executor = "process"',
+                actual=f'device = "{home.device}", executor = "ray"',
+                remedy="Change one of them: in config.toml, or the executor by --executor.",
+            )
         load_ray(home.ray_address)
     return {"executor": executor}
 
@@ -276,6 +285,7 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         listen_port=config.listen_port,
         public_url=config.public_url,
         threads=config.threads,
+        device=config.device,
         memory_mb=config.memory_mb,
         dataset_cache_mb=config.dataset_cache_mb,
         whole_dataset=config.whole_dataset,

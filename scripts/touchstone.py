@@ -100,6 +100,7 @@ COMMANDS = (
                 {"default": ""},
             ),
             Option("--threads", "threads to train with", {"type": int, "default": 1}),
+            Option("--device", "where to compute steps: cpu, cuda, cuda:1 ...", {"default": "cpu"}),
             Option("--memory-mb", "memory to use, 0: as it comes", {"type": int, "default": 0}),
             Option(
                 "--limits",

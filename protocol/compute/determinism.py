@@ -4,10 +4,13 @@ Two machines may still differ by float noise: that is what the limits are for. W
 every cause of difference that one machine can remove: the number of threads (it changes the order of sums),
 kernels that add in an order of arrival, lower matmul precision, and subnormals flushed in one process and
 kept in another.
+
+A process has one device. Training, replays, traces and self-tests compute on it, since none is told another.
 """
 
 import os
 import platform
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -28,13 +31,21 @@ class KernelDescription:
     onednn: bool
     matmul_precision: str
     deterministic: bool
+    device: str
 
 
-def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
-    """Pins this process to `threads` CPU threads and to kernels that repeat their bits; returns what it got.
+CPU = torch.device("cpu")
+_pinned: list[torch.device] = [CPU]
+"""The device of this process."""
 
-    Call it before the first tensor operation of a process, and once. Raises EnvironmentFault where the
-    machine refuses: a node that cannot repeat its own bits would lose its stake."""
+
+def pin_kernels(threads: int = 1, onednn: bool = True, device: str = "cpu") -> KernelDescription:
+    """Pins this process to `threads` CPU threads, to a device, and to kernels that repeat their bits; returns
+    what it got.
+
+    Call it before the first tensor operation of a process, and once. Raises InvalidInput for a device of
+    another kind; EnvironmentFault where the machine has no such device, or refuses: a node that cannot repeat
+    its own bits would lose its stake."""
     if threads < 1:
         raise InvalidInput(
             what="no threads to compute with",
@@ -42,6 +53,7 @@ def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
             actual=threads,
             remedy="Pass 1 or more.",
         )
+    _pinned[:] = [require_device(device)]
     torch.set_num_threads(threads)
     # Products on graphics cards repeat their bits with workspaces of a fixed size.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -52,9 +64,42 @@ def pin_kernels(threads: int = 1, onednn: bool = True) -> KernelDescription:
     torch.set_float32_matmul_precision("highest")
     torch.set_default_dtype(torch.float32)
     torch.backends.mkldnn.set_flags(onednn)  # type: ignore[no-untyped-call]
+    # Convolutions have a switch of their own for operands of fewer bits.
+    torch.backends.cudnn.allow_tf32 = False
     _keep_subnormals()
     _require_little_endian()
     return describe_kernels()
+
+
+def get_device() -> torch.device:
+    """Where this process computes training steps, as `pin_kernels` was told; the CPU before that."""
+    return _pinned[0]
+
+
+def require_device(name: str) -> torch.device:
+    """The device of that name. Raises InvalidInput where steps are never computed on such, EnvironmentFault
+    where this machine has none."""
+    # No `mps`: it has no float64, which exact programs need.
+    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,2})?", name):
+        raise InvalidInput(
+            what="steps are not computed on such a device",
+            expected="cpu, cuda, or cuda with a number, as cuda:1",
+            actual=name,
+            where="device",
+            remedy="Set one of these in the home's config.toml.",
+        )
+    kind, _, number = name.partition(":")
+    count = torch.cuda.device_count() if kind == "cuda" and torch.cuda.is_available() else 0
+    if kind == "cuda" and int(number or 0) >= count:
+        raise EnvironmentFault(
+            what="this machine has no such device",
+            expected=f"a graphics card that PyTorch {torch.__version__} can compute on",
+            actual=f"{count} of them, numbered from 0" if count else "none",
+            where=f"device = {name}",
+            remedy='Set device = "cpu" in config.toml; or install a driver, and the PyTorch for the card.',
+            retryable=False,
+        )
+    return torch.device(kind, int(number or 0)) if kind == "cuda" else CPU
 
 
 def has_byte_products() -> bool:
@@ -73,7 +118,18 @@ def describe_kernels() -> KernelDescription:
         onednn=bool(torch.backends.mkldnn.enabled),
         matmul_precision=torch.get_float32_matmul_precision(),
         deterministic=torch.are_deterministic_algorithms_enabled(),
+        device=_describe_device(get_device()),
     )
+
+
+def _describe_device(device: torch.device) -> str:
+    """Of a card what a library chooses its kernels by, and the library."""
+    if device.type != "cuda":
+        return str(device)
+    card = torch.cuda.get_device_properties(device)
+    library = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"HIP {torch.version.hip}"
+    kind = f"{card.name}, {card.major}.{card.minor}, {card.multi_processor_count} processors"
+    return f"{device}: {kind}, {library}"
 
 
 def list_cpu_capabilities() -> tuple[str, ...]:

@@ -71,6 +71,8 @@ WHOLE = f'rpc_url="u"\ndeployment="d"\naccount="0x{40 * "1"}"\n'
         (WHOLE + 'listen_port="1"', "listen_port"),
         (WHOLE + "listen_port=65536", "listen_port"),
         (WHOLE + "threads=0", "threads"),
+        (WHOLE + 'device="mps"', "device"),
+        (WHOLE + 'device="cuda:x"', "device"),
         (WHOLE + "memory_mb=-1", "memory_mb"),
         (WHOLE + "replay_processes=0", "replay_processes"),
         (WHOLE + 'executor="threads"', "executor"),

@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec import structs
 
 from protocol.actions.audit import ray_workers
@@ -177,6 +178,20 @@ def _judge_otherwise(operators: Operators, task: str) -> None:
     edit_config(home, "limits", "local")
 
 
+def test_a_device_that_this_machine_lacks_is_said_before_a_password_is_asked(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the task: nothing of the chain is read either. Other commands need no device."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    home = operators.home_of("alice")
+    edit_config(home, "device", "cuda:1")
+    for role in ("solve", "verify", "watch"):
+        lines = operators.fail("alice", role, "0x00", "--yes")
+        assert "no such device" in lines[0] and "device = cuda:1" in lines[0]
+        assert len(lines) == 4 and 'device = "cpu"' in lines[3]
+    edit_config(home, "device", "cpu")
+
+
 def test_a_seat_of_another_role_is_not_played(operators: Operators) -> None:
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
@@ -263,3 +278,5 @@ def test_ray_that_is_not_installed_is_named_with_the_command_before_the_password
     config = structs.replace(read_config(home), executor="ray", replay_processes=8)
     assert choose_executor(SeatRole.SOLVER, None, config) == {"executor": "process", "replay_processes": 1}
     assert choose_executor(SeatRole.VERIFIER, "process", config) == {"executor": "process"}
+    with pytest.raises(InvalidInput, match="on processors alone"):
+        choose_executor(SeatRole.VERIFIER, None, structs.replace(config, device="cuda"))

@@ -30,7 +30,7 @@ from protocol.adapters.messages import Message
 from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.adapters.wire.conventions import Desk
 from protocol.compute.model.batches import Corpus
-from protocol.compute.program.step import train_segment
+from protocol.compute.program.step import replay_segment
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import (
@@ -62,7 +62,7 @@ def open_pool(config: PartyConfig) -> ReplayPool:
     if config.executor == "ray":
         make_worker = open_ray(config.ray_address, config.threads, config.replay_processes)
     else:
-        make_worker = partial(ProcessWorker, config.threads, scratch, share_memory_mb(config))
+        make_worker = partial(ProcessWorker, config.threads, config.device, scratch, share_memory_mb(config))
     return ReplayPool(scratch, config.replay_processes, make_worker)
 
 
@@ -86,7 +86,7 @@ def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Au
             sign=partial(_sign, party),
             recover=partial(_recover, party),
             say=party.say,
-            train=pool.train if pool else train_segment,
+            train=pool.train if pool else replay_segment,
             run_apart=pool.run_apart if pool else asyncio.to_thread,
             close=pool.close if pool else lambda: None,
         )

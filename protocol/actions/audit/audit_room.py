@@ -20,7 +20,7 @@ from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import StateTrees, build_state_trees
 from protocol.compute.model.batches import Corpus
-from protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
 from protocol.spec.containers import Limits, OuterHeader, StateHeader, TaskSpec, TrainingSpec
 from protocol.spec.game.auditing import AuditPlace
 from protocol.spec.game.state import GameState
@@ -158,7 +158,7 @@ class AuditRoom:
     recover: Callable[[Statement, bytes, str], str]
     """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
     say: Callable[[str], None] = print
-    train: Train = train_segment
+    train: Train = replay_segment
     run_apart: Callable[..., Awaitable[Any]] = asyncio.to_thread
     """run_apart(work, *arguments): what `work`, which trains, comes to, in a thread that may wait for it"""
     close: Callable[[], None] = lambda: None

@@ -28,7 +28,7 @@ from torch import Tensor
 from protocol.actions.runtime.config import describe_machine, keep_to_memory
 from protocol.adapters.mapped_files import make_shared, map_shared
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, train_segment
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, replay_segment
 from protocol.compute.program.tensor_allocator import view_mapped
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.containers import TrainingSpec
@@ -112,7 +112,7 @@ def replay(job: ReplayJob, memory: memoryview) -> ReplayDone:
         return Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
 
     state = TrainingState(*tensors.vectors, job.local_step, job.global_step)
-    end, losses = train_segment(state, spec, get_batch, job.first_step, job.steps)
+    end, losses = replay_segment(state, spec, get_batch, job.first_step, job.steps)
     for target, source in zip(tensors.vectors, end.vectors, strict=True):
         target.copy_(source)
     return ReplayDone(tuple(losses), describe_machine())
@@ -123,12 +123,12 @@ def replay_file(job: ReplayJob, path: str) -> ReplayDone:
     return replay(job, map_shared(Path(path)))
 
 
-def begin_worker(threads: int, scratch: str, memory_mb: int) -> None:
+def begin_worker(threads: int, device: str, scratch: str, memory_mb: int) -> None:
     """What a worker process does first, before its first tensor. It ends with its parent, whose key press
     (Ctrl-C) is no business of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
-    pin_kernels(threads)
+    pin_kernels(threads, device=device)
     keep_to_memory(Path(scratch), memory_mb)
 
 
@@ -143,8 +143,8 @@ def _end_with_parent() -> None:
 class ProcessWorker:
     """A process of this machine. Each has an executor of its own: one that dies takes no other with it."""
 
-    def __init__(self, threads: int, scratch: Path, memory_mb: int = 0) -> None:
-        arguments = (threads, str(scratch), memory_mb)
+    def __init__(self, threads: int, device: str, scratch: Path, memory_mb: int = 0) -> None:
+        arguments = (threads, device, str(scratch), memory_mb)
         self._executor = ProcessPoolExecutor(1, get_context("spawn"), begin_worker, arguments)
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
@@ -182,7 +182,7 @@ class ReplayPool:
     def train(
         self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
     ) -> tuple[TrainingState, list[float]]:
-        """As `compute.program.step.train_segment`, by a worker. Raises EnvironmentFault where workers died
+        """As `compute.program.step.replay_segment`, by a worker. Raises EnvironmentFault where workers died
         twice, or one cannot compute what this process would."""
         counters = (state.local_step, state.global_step)
         job = ReplayJob(encode_training(spec), state.elements, *counters, inner_step, steps)

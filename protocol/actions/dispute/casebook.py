@@ -31,7 +31,7 @@ from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.messages import Word
 from protocol.compute.bounds.trace import Retrace, TraceTree, retrace
-from protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.game.state import GameState, StatementRef
 from protocol.spec.statements import Sealed, Vote, VoteOpening
@@ -233,14 +233,14 @@ class StepDesk:
 SEARCHES_AT_ONCE = 4
 """Traces that are searched at the same time; others wait their turn."""
 Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[TrainingState, list[float]]]
-"""The signature of `compute.step.train_segment`."""
+"""The signature of `compute.step.replay_segment`."""
 
 
 @dataclass(frozen=True)
 class Compute:
     """What a node trusts to compute for it: segments, and the trace of a step."""
 
-    train: Train = train_segment
+    train: Train = replay_segment
     retrace: Retrace = retrace
 
 

@@ -37,6 +37,7 @@ from protocol.adapters.blobs import BlobKind, refer_delta
 from protocol.compute.digest import build_delta_tree
 from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.compute.program.devices import copy_to_host
 from protocol.compute.program.step import TrainingState, begin_round, train_segment
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import OuterHeader, StateHeader
@@ -189,9 +190,10 @@ def _is_begun_right(party: Party, origin: Origin, work: ClaimWork) -> bool:
 
 
 async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require) -> bytes:
-    """Train the segments that are not done yet; the pseudo-gradient. A boundary is hashed and kept while the
-    next segment is trained, the last one while the pseudo-gradient is encoded. A segment waits while an
-    answer on chain is computed that has no time to wait (`Retraining`)."""
+    """Train the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
+    boundary is copied from there, hashed and kept while the next segment is trained, the last one while the
+    pseudo-gradient is encoded. A segment waits while an answer on chain is computed that has no time to wait
+    (`Retraining`)."""
     state, first = await _resume(party, origin, work)
     round_blocks = party.game.terms.windows.train_min
     segment_blocks = -(-round_blocks // party.task.spec.terms.segment_count)
@@ -242,6 +244,7 @@ async def _train_segment(party: Party, origin: Origin, segment: int, state: Trai
     batches = partial(get_batch, party.task.corpus, training, origin.beacon, origin.shard)
     step, steps = segment * terms.segment_steps, terms.segment_steps
     state, losses = await asyncio.to_thread(train_segment, state, training, batches, step, steps)
+    state = state.bring_home()
     done = f"trained {step + steps} of {terms.inner_steps} steps"
     party.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
     return state
@@ -272,7 +275,7 @@ def _note(party: Party, origin: Origin, boundary: int, header: StateHeader) -> N
 
 
 def _encode(party: Party, work: ClaimWork, end: TrainingState) -> bytes:
-    return encode_delta(load_state(party, work.boundaries[0]).weights, end.weights)
+    return encode_delta(load_state(party, work.boundaries[0]).weights, copy_to_host(end.weights))
 
 
 def _conclude(party: Party, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:

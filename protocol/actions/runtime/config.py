@@ -27,7 +27,8 @@ SWITCH_S = 5e-5
 @dataclass(frozen=True)
 class PartyConfig:
     """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
-    `public_url` empty: the address it listens on. `memory_mb`: as much of this machine's memory is to be used
+    `public_url` empty: the address it listens on. `device`: where steps are computed
+    (`determinism.require_device`). `memory_mb`: as much of this machine's memory is to be used
     at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk for parts of datasets,
     beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat.
     `replay_processes`: so many segments are replayed at once, each in a process of `executor` ("process": a
@@ -42,6 +43,7 @@ class PartyConfig:
     listen_port: int = 0
     public_url: str = ""
     threads: int = 1
+    device: str = "cpu"
     memory_mb: int = 0
     dataset_cache_mb: int = 1_000
     whole_dataset: bool = False

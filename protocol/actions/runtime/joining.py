@@ -159,8 +159,9 @@ async def catch_up(party: Party) -> None:
 
 async def open_task(party: Party, task: bytes, figures: Figures | None = None) -> None:
     """Work on `task` from now on, without a seat so far. Raises InvalidInput for an unknown or malformed
-    task, and what fetching its data raises."""
-    pin_kernels(party.config.threads)
+    task, EnvironmentFault where this machine lacks the configured device, and what fetching its data
+    raises."""
+    pin_kernels(party.config.threads, device=party.config.device)
     spec = read_spec(party, task)
     refuse_harmful(party.state.games[task].terms, spec, figures, party.chain.limits)
     require_format(party.state.task_terms[task].format, spec)

@@ -13,8 +13,8 @@ from protocol.spec.containers import StateHeader, StateLeaves
 
 
 def keep_state(party: Party, state: TrainingState) -> StateHeader:
-    """Hash a state, once, and put its three tensors into the store."""
-    trees = build_state_trees(state)
+    """Hash a state, once, and put its three tensors into the store; first it is brought home."""
+    trees = build_state_trees(state.bring_home())
     for tree in (trees.weights, trees.first_moment, trees.second_moment):
         keep_tree(party.store, BlobKind.TENSOR, tree)
     return trees.header

@@ -26,6 +26,7 @@ from protocol.compute.bounds.check import Fault, Provider, TraceChecker
 from protocol.compute.bounds.exact_fault import find_writer
 from protocol.compute.bounds.fault import OperationFault, iterate_runs, prove_operation
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from protocol.compute.determinism import get_device
 from protocol.compute.digest import state_header
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
@@ -184,10 +185,16 @@ def _check_bounds(program: Program, numeric_format: str) -> _Check:
 
 
 def _compare_kernels(built: BuiltProgram, inputs: Sequence[Tensor], numeric_format: str) -> _Check:
-    """Beside the run another one, by `device_kernels.py`."""
+    """Beside the run another one on the processor: by its compiled loops where this process has another
+    device, else by `device_kernels.py`."""
     program, written = built.program, list_written(built.program)
     other = Interpreter(
-        program, built.constants, is_traced=True, numeric_format=numeric_format, by_tensors=True
+        program,
+        built.constants,
+        is_traced=True,
+        numeric_format=numeric_format,
+        device="cpu",
+        by_tensors=get_device().type == "cpu",
     )
     weights, first, second, tokens, labels, scalars = inputs
     steps = other.iterate((weights, first, second), tokens, labels, scalars)

@@ -189,7 +189,7 @@ def retrace(
         keep(number, tensor)
     result = step.run(keep)
     levels = compute_levels([roots[number] for number in range(len(program.buffers))])
-    end = TrainingState(*result[:3], start.local_step + 1, start.global_step + 1)
+    end = TrainingState(*result[:3], start.local_step + 1, start.global_step + 1).move("cpu")
     return Retraced(TraceTree(program, levels, step.get), end)
 
 

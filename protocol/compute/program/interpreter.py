@@ -4,7 +4,8 @@ There are two ways to run. For training, a tensor's memory is reused as soon as 
 of elementwise nodes go tile by tile, so that what they hand on stays in the processor's cache, and the
 optimizer's update goes as compiled loops (`fused_update.py`). For a trace, every tensor is kept until its
 last reader is done, and is shown to the caller. Both ways give the same bits: copies that only bring a sum's
-terms into a run are made for traces alone, and no kernel reads them (`contiguous.fold`).
+terms into a run are made for traces alone, and no kernel reads them (`contiguous.fold`). Tiles are for the
+processor's cache: on other devices every node goes at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from protocol.compute.determinism import get_device
 from protocol.compute.model.reference_step import StepResult
 from protocol.compute.program.contiguous import MakeView, fold, look, sort_loops
 from protocol.compute.program.device_kernels import DeviceKernels
@@ -87,22 +89,24 @@ class Interpreter:
         is_traced: bool = False,
         keeps_all: bool = False,
         numeric_format: str = "float32",
-        device: str = "cpu",
+        device: str | None = None,
         by_tensors: bool = False,
     ) -> None:
         """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
         keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
-        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name of it;
+        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name of it, by default
+        that of this process (`pin_kernels`);
         by_tensors: exact programs go by `device_kernels.py` on the CPU too."""
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
         self._format = numeric_format
-        self._device, self._by_tensors = torch.device(device), by_tensors
+        self._device, self._by_tensors = torch.device(device or get_device()), by_tensors
         self._folded = fold(program, keeps_copies=self.is_traced)
         """What is run."""
         self._external = self._list_external()
-        self._flat_runs = {} if self.is_traced else dict(find_flat_runs(self._folded))
+        is_whole = self.is_traced or self._device.type != "cpu"
+        self._flat_runs = {} if is_whole else dict(find_flat_runs(self._folded))
         self._updates = self._find_updates()
         self._successors = {
             new: old
@@ -163,14 +167,15 @@ class Interpreter:
 
     @property
     def memory(self) -> Mapping[int, Tensor]:
-        """As `tensors`, but quantized values as they lie in memory: what is changed there is taken on."""
+        """As `tensors`, but as they lie on the device: what is changed there is taken on."""
         return self._storages
 
     @property
     def tensors(self) -> Mapping[int, Tensor]:
         """Flat values by buffer, inputs and constants included: the whole trace of the last run where
-        `keeps_all`. Quantized values as trees have them."""
-        return _Shown(self._storages, self._show) if self.program.is_exact else self._storages
+        `keeps_all`. Quantized values as trees have them; from other devices, copies on the host."""
+        is_shown = self.program.is_exact or self._device.type != "cpu"
+        return _Shown(self._storages, self._show) if is_shown else self._storages
 
     # --- Views ----------------------------------------------------------------------------------------------
     def _view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
@@ -209,9 +214,9 @@ class Interpreter:
                 number += len(run.nodes)
 
     def _show(self, buffer: int) -> Tensor:
-        """The values of a buffer, flat, as trees have them."""
-        is_quantized = self.program.buffers[buffer].role in INTEGER_ROLES
-        return self._exact.show(buffer, self._storages[buffer]) if is_quantized else self._storages[buffer]
+        """The values of a buffer, flat, as trees have them, on the host."""
+        is_quantized, memory = self.program.buffers[buffer].role in INTEGER_ROLES, self._storages[buffer]
+        return (self._exact.show(buffer, memory) if is_quantized else memory).cpu()
 
     def _choose_maker(self) -> Callable[[Node, MakeView], Kernel]:
         if self._format not in PRODUCT_BITS:
@@ -256,15 +261,31 @@ class Interpreter:
         index does not fit."""
         if keep is None:
             self._load(vectors, tokens_BT, labels_BT, scalars, overwrites)
-            for _, kernel in self._kernels:
-                kernel()
-                relax()
+            self.launch()
             return self._read_results()
         written = list_written(self.program)
         for number in self.iterate(vectors, tokens_BT, labels_BT, scalars):
             for buffer in written.get(number, ()):
                 keep(buffer, self._show(buffer))
         return self._read_results()
+
+    def launch(self) -> None:
+        """Compute all nodes on what lies in the buffers now."""
+        for _, kernel in self._kernels:
+            kernel()
+            relax()
+
+    def make_static(self) -> None:
+        """From now on W, m, v before and after a step lie in memory of their own: `put` inputs, `launch`, and
+        read `memory`. `run` is not for such an interpreter any more."""
+        self._bind({n: allocate(self.program.buffers[n].size, device=self._device) for n in self._external})
+        self._prepare()
+
+    def put(self, number: int, tensor: Tensor, send: Callable[[Tensor, Tensor], object]) -> None:
+        """Copy input `number` into its buffer by `send` (source, target); as in `run`."""
+        tensor = tensor.reshape(-1)
+        _require_input(tensor, self.program.buffers[number], self._index_limits.get(number))
+        send(tensor, self._storages[number])
 
     def iterate(
         self, vectors: Vectors, tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor

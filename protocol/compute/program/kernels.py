@@ -104,7 +104,7 @@ def _get_predecessor(value: float) -> float:
 def _make_flush(views: NodeViews) -> Kernel:
     """hardshrink keeps |x| > limit: with the number before the threshold that is |x| >= threshold."""
     a, threshold, out = views.operand(0), views.operand(1), views.output
-    if any(threshold.stride()):
+    if any(threshold.stride()) or out.device.type != "cpu":
         return lambda: out.copy_(torch.where(a.abs() < threshold, 0.0, a))
 
     def run() -> None:
@@ -116,7 +116,7 @@ def _make_flush(views: NodeViews) -> Kernel:
 
 def _make_finite_select(views: NodeViews) -> Kernel:
     condition, yes, no, out = *map(views.operand, range(3)), views.output
-    if any(condition.stride()):
+    if any(condition.stride()) or out.device.type != "cpu":
         return lambda: torch.where(condition.abs() < inf, yes, no, out=out)
     return lambda: out.copy_(yes if isfinite(condition.as_strided((), ()).item()) else no)
 

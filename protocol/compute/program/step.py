@@ -1,23 +1,25 @@
 """Training steps: one owner for solver, verifier and whistleblower alike.
 
 A step runs the task's program (`task_program.py` makes it from the PyTorch step in `reference_step.py`); here
-are its state, its inputs by step number, and the loop.
+are its state, its inputs by step number, and the loop. All of it computes on the device of this process.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from protocol.compute.determinism import get_device
 from protocol.compute.model.reference_model import parameter_count
+from protocol.compute.program.devices import KINDS, DeviceSteps, copy_to_host
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
 from protocol.compute.program.tensor_allocator import allocate_zeros
 from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
 
 
@@ -45,6 +47,12 @@ class TrainingState:
     def move(self, device: str) -> "TrainingState":
         """The same on a device."""
         weights, first, second = (vector.to(device) for vector in self.vectors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
+    def bring_home(self) -> "TrainingState":
+        """The same in this machine's memory, to be hashed, kept or compared. What a device computes meanwhile
+        is not waited for."""
+        weights, first, second = (copy_to_host(vector) for vector in self.vectors)
         return TrainingState(weights, first, second, self.local_step, self.global_step)
 
     def cut(self, start: int, stop: int) -> "TrainingState":
@@ -104,56 +112,113 @@ def advance(
     state: TrainingState,
     batch: Batch,
     spec: TrainingSpec,
-    device: str = "cpu",
+    device: str | None = None,
     overwrites: bool = False,
 ) -> tuple[TrainingState, float]:
     """One step of the task from `state`: the next state, which lies on the device, and the loss before the
-    step (nats). Counters go up by one whether or not the gradient was finite. overwrites: nobody reads
-    `state` any more, and the next one may lie in its memory."""
+    step (nats). Counters go up by one whether or not the gradient was finite. device: by default that of this
+    process. overwrites: nobody reads `state` any more, and the next one may lie in its memory."""
     require_state(state, spec)
+    place = _find_place(spec, device)
+    if place[2].type in KINDS:
+        end, losses = _train_on_device(state, spec, place, [batch])
+        return end, losses[0]
     scalars = compute_scalars(spec, state.local_step, state.global_step)
-    with _borrow_interpreter((describe_program(spec), spec.numeric_format, device)) as interpreter:
+    with _borrow(place, _idle, _make_interpreter) as interpreter:
         result = interpreter.run(state.vectors, *batch, scalars, overwrites=overwrites)
     stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return stepped, float(result.loss)
 
 
-_Place = tuple[ProgramConfig, str, str]
+def train_segment(
+    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+) -> tuple[TrainingState, list[float]]:
+    """The state after `steps` steps, which lies on the device of this process, and each step's loss. The
+    solver's training and the auditor's replay alike. Of the states on the way each is written over the one
+    before."""
+    place, numbers = _find_place(spec), range(inner_step, inner_step + steps)
+    if place[2].type in KINDS:
+        require_state(state, spec)
+        return _train_on_device(state, spec, place, map(get_batch, numbers))
+    losses: list[float] = []
+    given = state
+    for step in numbers:
+        state, loss = advance(state, get_batch(step), spec, overwrites=state is not given)
+        losses.append(loss)
+    return state, losses
+
+
+def replay_segment(
+    state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+) -> tuple[TrainingState, list[float]]:
+    """As `train_segment`, with the state in this machine's memory."""
+    end, losses = train_segment(state, spec, get_batch, inner_step, steps)
+    return end.bring_home(), losses
+
+
+# --- Interpreters -------------------------------------------------------------------------------------------
+_Place = tuple[ProgramConfig, str, torch.device]
 """A program, its numeric format, and the device."""
+_Runner = TypeVar("_Runner")
 _idle: dict[_Place, list[Interpreter]] = {}
 """Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
+_idle_on_device: dict[_Place, list[DeviceSteps]] = {}
+
+
+def _find_place(spec: TrainingSpec, device: str | None = None) -> _Place:
+    return describe_program(spec), spec.numeric_format, torch.device(device or get_device())
+
+
+def _make_interpreter(place: _Place, by_tensors: bool = False) -> Interpreter:
+    config, numeric_format, device = place
+    built = build_program(config)
+    return Interpreter(
+        built.program,
+        built.constants,
+        numeric_format=numeric_format,
+        device=str(device),
+        by_tensors=by_tensors,
+    )
+
+
+def _make_device_steps(place: _Place) -> DeviceSteps:
+    return DeviceSteps(_make_interpreter(place, by_tensors=True), KINDS[place[2].type](place[2]))
 
 
 @contextmanager
-def _borrow_interpreter(place: _Place) -> Iterator[Interpreter]:
-    idle, (config, numeric_format, device) = _idle.setdefault(place, []), place
+def _borrow(
+    place: _Place, kept: dict[_Place, list[_Runner]], make: Callable[[_Place], _Runner]
+) -> Iterator[_Runner]:
+    idle = kept.setdefault(place, [])
     try:
-        interpreter = idle.pop()
+        runner = idle.pop()
     except IndexError:
-        built = build_program(config)
-        interpreter = Interpreter(
-            built.program, built.constants, numeric_format=numeric_format, device=device
-        )
-    yield interpreter
-    idle.append(interpreter)  # after a failed run it is dropped
+        runner = make(place)
+    yield runner
+    idle.append(runner)  # after a failed run it is dropped
 
 
-def train_segment(
-    state: TrainingState,
-    spec: TrainingSpec,
-    get_batch: GetBatch,
-    inner_step: int,
-    steps: int,
-    device: str = "cpu",
+def _train_on_device(
+    state: TrainingState, spec: TrainingSpec, place: _Place, batches: Iterable[Batch]
 ) -> tuple[TrainingState, list[float]]:
-    """The state after `steps` steps and each step's loss. The solver's training and the auditor's replay
-    alike. Of the states on the way each is written over the one before."""
-    losses: list[float] = []
-    given = state
-    for step in range(inner_step, inner_step + steps):
-        state, loss = advance(state, get_batch(step), spec, device, overwrites=state is not given)
-        losses.append(loss)
-    return state, losses
+    """A step for each batch. Raises EnvironmentFault where the device has too little memory."""
+    done = 0
+    try:
+        with _borrow(place, _idle_on_device, _make_device_steps) as runner:
+            runner.begin(state.vectors)
+            for done, batch in enumerate(batches, start=1):
+                scalars = compute_scalars(spec, state.local_step + done - 1, state.global_step + done - 1)
+                runner.step(*batch, scalars)
+            vectors, losses = runner.end()
+    except torch.OutOfMemoryError as error:
+        raise EnvironmentFault(
+            what="a training step does not fit into the device's memory",
+            expected="room for the step's tensors, and for nine vectors of the model's size",
+            actual=str(error).partition(". ")[0],
+            where=str(place[2]),
+            remedy="End what else uses the device; or set device to another one in config.toml.",
+        ) from error
+    return TrainingState(*vectors, state.local_step + done, state.global_step + done), losses
 
 
 def require_state(state: PiecewiseState, spec: TrainingSpec) -> None:

@@ -1,7 +1,17 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from protocol.compute.determinism import describe_kernels, pin_kernels
+from protocol.compute import determinism
+from protocol.compute.determinism import (
+    CPU,
+    describe_bits,
+    describe_kernels,
+    get_device,
+    pin_kernels,
+    require_device,
+)
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
@@ -33,3 +43,46 @@ def test_a_processor_that_flushes_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_no_threads_are_refused() -> None:
     with pytest.raises(InvalidInput, match="threads"):
         pin_kernels(0)
+
+
+# --- Devices ------------------------------------------------------------------------------------------------
+def have_cards(patch: pytest.MonkeyPatch, count: int, processors: int = 132) -> None:
+    """What PyTorch says on a machine with so many cards."""
+    card = SimpleNamespace(name="NVIDIA H200", major=9, minor=0, multi_processor_count=processors)
+    patch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    patch.setattr(torch.cuda, "device_count", lambda: count)
+    patch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    patch.setattr(torch.version, "cuda", "13.0")
+
+
+@pytest.mark.parametrize(("name", "index"), [("cuda", 0), ("cuda:0", 0), ("cuda:1", 1)])
+def test_a_device_is_pinned_and_described(monkeypatch: pytest.MonkeyPatch, name: str, index: int) -> None:
+    have_cards(monkeypatch, 2)
+    on_cpu = describe_bits()
+    torch.backends.cudnn.allow_tf32 = True
+    description = pin_kernels(1, device=name)
+    assert get_device() == torch.device("cuda", index) and not torch.backends.cudnn.allow_tf32
+    assert description.device == f"cuda:{index}: NVIDIA H200, 9.0, 132 processors, CUDA 13.0"
+    on_card = describe_bits()
+    have_cards(monkeypatch, 2, processors=114)
+    assert len({on_cpu, on_card, describe_bits()}) == 3, "a self-test is due on another device"
+    assert pin_kernels(1).device == "cpu" and get_device() == CPU
+
+
+@pytest.mark.parametrize(("count", "name"), [(0, "cuda"), (0, "cuda:1"), (1, "cuda:1"), (2, "cuda:2")])
+def test_a_device_that_is_not_there_is_refused(
+    monkeypatch: pytest.MonkeyPatch, count: int, name: str
+) -> None:
+    have_cards(monkeypatch, count)
+    with pytest.raises(EnvironmentFault, match="no such device") as fault:
+        pin_kernels(1, device=name)
+    assert not fault.value.retryable and name in str(fault.value.where)
+    assert determinism._pinned == [CPU]
+
+
+@pytest.mark.parametrize(
+    "name", ["mps", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:100", "cpu:0", "", "cpu\n"]
+)
+def test_a_device_of_another_kind_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="not computed on such a device"):
+        require_device(name)

@@ -97,7 +97,7 @@ def pools(tmp_path: Path) -> Iterator[Callable[..., ReplayPool]]:
 
 
 def make_process(folder: Path) -> ProcessWorker:
-    return ProcessWorker(1, folder)
+    return ProcessWorker(1, "cpu", folder)
 
 
 @pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
@@ -224,7 +224,7 @@ from pathlib import Path
 from protocol.actions.audit.replay_pool import ProcessWorker
 
 if __name__ == "__main__":
-    worker = ProcessWorker(1, Path(sys.argv[1]))
+    worker = ProcessWorker(1, "cpu", Path(sys.argv[1]))
     Path(sys.argv[1], "pid").write_text(str(worker._executor.submit(os.getpid).result()))
     os.kill(os.getpid(), 9)
 """

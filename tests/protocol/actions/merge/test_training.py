@@ -1,9 +1,11 @@
 """Training a claim: what it opens, and what a kill, a reorg and a wrong start leave of it."""
 
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from protocol.actions.merge import training
 from protocol.actions.merge.work import get_finished, open_boundary, open_work
@@ -15,6 +17,7 @@ from protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from protocol.spec.statements import compute_work_leaf, verify_in_claim
 from tests.protocol.actions.merge.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.protocol.actions.specs import get_spec
+from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
 
 SEGMENTS = 4
 
@@ -69,6 +72,35 @@ async def test_a_killed_solver_goes_on_at_its_last_boundary_and_says_the_same(
     async with open_stage(tmp_path / "other", 1) as other:
         (undisturbed,) = await other.commit(1)
     assert (undisturbed.delta_root, undisturbed.carried_root) == (made.delta_root, made.carried_root)
+
+
+async def test_a_claim_trained_on_a_device_is_the_same_and_leaves_it_while_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy of a boundary to the host begins here only once the next segment is being trained."""
+    async with open_stage(tmp_path / "processor", 1) as stage:
+        (expected,) = await stage.commit(1)
+    begun, ends = [Event() for _ in range(SEGMENTS)], dict[int, int]()
+    device = RecordingDevice()
+
+    def train(state: Any, spec: Any, batches: Any, step: int, steps: int) -> Any:
+        begun[step // steps].set()
+        end, losses = train_segment(state, spec, batches, step, steps)
+        ends[end.weights.data_ptr()] = step // steps + 1
+        return end, losses
+
+    def fetch(source: Tensor, target: Tensor) -> None:
+        boundary = ends.pop(source.data_ptr(), SEGMENTS)
+        assert boundary == SEGMENTS or begun[boundary].wait(60)
+        target.copy_(source)
+
+    monkeypatch.setattr(training, "train_segment", train)
+    monkeypatch.setattr(device, "fetch", fetch)
+    use_device(monkeypatch, device)
+    async with open_stage(tmp_path / "device", 1) as stage:
+        (made,) = await stage.commit(1)
+    assert (made.delta_root, made.carried_root) == (expected.delta_root, expected.carried_root)
+    assert device.events.count("wait") == SEGMENTS and not ends
 
 
 async def test_after_a_reorg_the_round_is_trained_anew_and_back_again_nothing_is(tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""Steps on a graphics card: static buffers, a step captured as a graph, copies to the host beside it.
+
+    W, m, v --> buffers before a step -- the program --> buffers after it --.
+                     ^                                                      |
+                     '------------------------------------------------------'
+    at a segment's end: a copy of W, m, v that nothing writes to --> the host, while the next segment runs
+
+Buffers keep their places, so all of a step can be captured once as a graph and launched at once. A dispute
+traces the same step kernel by kernel. So a graph is used only if one step by it gave the bits of one kernel
+by kernel; else this process goes on kernel by kernel.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from protocol.compute.program.interpreter import Interpreter, Vectors
+from protocol.compute.program.tensor_allocator import allocate, relax
+
+STAGED_ELEMENTS = 1 << 22
+"""Of a tensor on its way to the host at a time: so much of the host's memory is pinned, 16 MB."""
+FIRST_DATA = 3
+"""Inputs of a program are W, m, v, then tokens, labels and scalars."""
+Call = Callable[[], object]
+
+log = logging.getLogger(__name__)
+
+
+class Device(Protocol):
+    """Where the buffers of a program lie. What it computes and what is sent to it happens in one order; it
+    need not be done when a call returns."""
+
+    def send(self, source: Tensor, target: Tensor) -> None:
+        """Copy a tensor from anywhere into one on the device. The caller may change `source` at once."""
+
+    def wait(self) -> None:
+        """Until all is done that was begun before."""
+
+    def fetch(self, source: Tensor, target: Tensor) -> None:
+        """Copy a flat tensor that is done into one on the host; waits for no later step."""
+
+    def capture(self, call: Call) -> Call:
+        """What launches all at once that `call` launches on the same memory. `call` has run before, and does
+        not run now. Raises RuntimeError where that cannot be."""
+
+
+class CudaDevice:
+    """A card of CUDA, or of what PyTorch shows as such."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def send(self, source: Tensor, target: Tensor) -> None:
+        """Through pinned memory, which PyTorch keeps until the copy is done: the host goes on."""
+        pinned = source.contiguous().pin_memory() if source.device.type == "cpu" else source
+        target.copy_(pinned, non_blocking=True)
+
+    def wait(self) -> None:
+        """For this thread's stream."""
+        torch.cuda.current_stream(self._device).synchronize()
+
+    def fetch(self, source: Tensor, target: Tensor) -> None:
+        """Piece by piece, on a stream of its own."""
+        staged = torch.empty(min(STAGED_ELEMENTS, source.numel()), dtype=source.dtype, pin_memory=True)
+        pieces = zip(torch.split(source, STAGED_ELEMENTS), torch.split(target, STAGED_ELEMENTS), strict=True)
+        for part, room in pieces:
+            with torch.cuda.stream(self._beside):
+                staged[: len(part)].copy_(part, non_blocking=True)
+            self._beside.synchronize()
+            room.copy_(staged[: len(part)])
+            relax()
+
+    def capture(self, call: Call) -> Call:
+        """As a CUDA graph. Other threads may go on meanwhile."""
+        graph = torch.cuda.CUDAGraph()
+        with (
+            torch.cuda.device(self._device),
+            torch.cuda.graph(graph, capture_error_mode="thread_local"),
+        ):
+            call()
+        return graph.replay
+
+
+KINDS: dict[str, Callable[[torch.device], Device]] = {"cuda": CudaDevice}
+"""By PyTorch's name. The processor is none of them: there the state lies where steps read it."""
+
+
+def open_device(device: torch.device) -> Device | None:
+    """What moves and captures on a device; None for the processor."""
+    kind = KINDS.get(device.type)
+    return None if kind is None else kind(device)
+
+
+def copy_to_host(tensor: Tensor) -> Tensor:
+    """A flat tensor in this machine's memory, or in a mapped file: the same one where it lies there already.
+    It must be done; what is computed meanwhile is not waited for."""
+    device = open_device(tensor.device)
+    if device is None:
+        return tensor
+    copied = allocate(tensor.numel(), tensor.dtype)
+    device.fetch(tensor, copied)
+    return copied
+
+
+class DeviceSteps:
+    """Runs one program step after step, with W, m and v on the device. Not for several threads at once."""
+
+    def __init__(self, interpreter: Interpreter, device: Device, is_captured: bool = True) -> None:
+        """is_captured: try a graph; else kernel by kernel."""
+        interpreter.make_static()
+        memory, outputs = interpreter.memory, interpreter.program.outputs
+        self._interpreter, self._device = interpreter, device
+        self._before = [memory[number] for number in range(FIRST_DATA)]
+        self._after = [memory[n] for n in (outputs.weights, outputs.first_moment, outputs.second_moment)]
+        self._loss, self._losses = memory[outputs.loss], list[Tensor]()
+        self._launch: Call | None = None if is_captured else self._compute
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether steps are launched as a graph; known after the first."""
+        return self._launch not in (None, self._compute)
+
+    def begin(self, vectors: Vectors) -> None:
+        """Start from W, m, v, flat float32, wherever they lie. Raises InvalidInput where one does not fit."""
+        self._losses.clear()
+        for number, vector in enumerate(vectors):
+            self._interpreter.put(number, vector, self._device.send)
+
+    def step(self, tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor) -> None:
+        """One step; as `Interpreter.run`."""
+        for number, tensor in enumerate((tokens_BT, labels_BT, scalars), start=FIRST_DATA):
+            self._interpreter.put(number, tensor, self._device.send)
+        if self._launch is None:
+            self._launch = self._choose()
+        self._launch()
+        self._losses.append(self._loss.clone())
+
+    def end(self) -> tuple[Vectors, list[float]]:
+        """W, m, v in memory of their own on the device, done, and the loss of each step since `begin`."""
+        weights, first, second = (vector.clone() for vector in self._before)
+        self._device.wait()
+        return (weights, first, second), [float(loss) for loss in self._losses]
+
+    def _compute(self) -> None:
+        """A step, kernel by kernel; it ends where it began."""
+        self._interpreter.launch()
+        for old, new in zip(self._before, self._after, strict=True):
+            old.copy_(new)
+
+    def _choose(self) -> Call:
+        """A graph, if it gives the bits of a step kernel by kernel; the state stays as it was."""
+        start = [vector.clone() for vector in self._before]
+
+        def run(call: Call) -> list[Tensor]:
+            """The end of a step from the same start, and its loss."""
+            try:
+                call()
+                return [tensor.clone() for tensor in (*self._before, self._loss)]
+            finally:
+                for vector, given in zip(self._before, start, strict=True):
+                    vector.copy_(given)
+
+        expected = run(self._compute)
+        try:
+            graph = self._device.capture(self._compute)
+            is_same = all(map(_has_same_bits, run(graph), expected))
+        except RuntimeError as error:
+            log.warning("a step cannot be launched as one graph, and goes kernel by kernel: %s", error)
+            return self._compute
+        if not is_same:
+            log.warning("a step as one graph gave other bits; steps go kernel by kernel")
+        return graph if is_same else self._compute
+
+
+def _has_same_bits(a: Tensor, b: Tensor) -> bool:
+    return torch.equal(a.view(torch.int32), b.view(torch.int32))

@@ -1,0 +1,269 @@
+"""Steps on a device: the bits of the processor's own way, copies in order, and a graph only where it agrees.
+
+There is no card here. What a card would do is done in the processor's memory, and by PyTorch's "meta" device,
+which has shapes and no numbers.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from protocol.compute import determinism
+from protocol.compute.bounds import rehearsal
+from protocol.compute.bounds.exact_fault import ClaimedRoots, ExactFaultFinder
+from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder
+from protocol.compute.bounds.trace import retrace
+from protocol.compute.digest import state_header
+from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.device_kernels import DeviceKernels
+from protocol.compute.program.devices import Call
+from protocol.compute.program.exact_kernels import ExactKernels
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import (
+    Batch,
+    TrainingState,
+    advance,
+    compute_scalars,
+    replay_segment,
+    train_segment,
+)
+from protocol.compute.program.task_program import (
+    BuiltProgram,
+    ProgramConfig,
+    build_program,
+    describe_program,
+)
+from protocol.spec.containers import ModelConfig, OptimizerConfig, StateHeader, TrainingSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.params import PRODUCT_BITS
+from tests.protocol.compute.conftest import build_tiny_training
+from tests.protocol.compute.model.family_models import FAMILIES
+from tests.protocol.compute.program.recording_device import (
+    RecordingDevice,
+    SmallDevice,
+    fail_to_capture,
+    use_device,
+)
+
+FORMATS = ("float32", "exact8")
+SEED = bytes(32)
+
+
+def make_batches(corpus: Corpus, spec: TrainingSpec) -> Callable[[int], Batch]:
+    return lambda step: get_batch(corpus, spec, SEED, 0, step)
+
+
+def train(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec, steps: int = 3
+) -> tuple[StateHeader, list[float]]:
+    end, losses = replay_segment(state, spec, make_batches(corpus, spec), 0, steps)
+    return state_header(end), losses
+
+
+# --- The same program ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("numeric_format", FORMATS)
+def test_a_device_computes_the_bits_of_the_processors_own_way(
+    state: TrainingState, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, numeric_format: str
+) -> None:
+    spec = build_tiny_training(numeric_format=numeric_format)
+    expected = train(state, corpus, spec)
+    use_device(monkeypatch, RecordingDevice())
+    assert train(state, corpus, spec) == expected
+    batch = get_batch(corpus, spec, SEED, 0, 0)
+    trace = retrace(state, spec, make_batches(corpus, spec), 0)
+    assert state_header(advance(state, batch, spec)[0].bring_home()) == state_header(trace.end)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("numeric_format", FORMATS)
+def test_no_kernel_waits_for_a_number(family: str, numeric_format: str) -> None:
+    """On a device without numbers a kernel that asks for one fails. One that is in a graph must not ask."""
+    config = ProgramConfig(
+        FAMILIES[family], OptimizerConfig(), 4, 16, 128, PRODUCT_BITS.get(numeric_format, 0)
+    )
+    built = build_program(config)
+    interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format, device="meta")
+    interpreter.make_static()
+    interpreter.launch()
+
+
+def test_a_device_computes_whole_tensors() -> None:
+    """Tiles are for the processor's cache. On a card each would be a launch of its own."""
+    built = build_program(
+        ProgramConfig(ModelConfig(256, 64, 192, 1, 4, 4, 16), OptimizerConfig(), 1, 16, 128)
+    )
+    counts = []
+    for device in ("cpu", "meta"):
+        interpreter = Interpreter(built.program, built.constants, device=device, by_tensors=True)
+        interpreter.make_static()
+        counts.append(len(interpreter._kernels))
+    assert counts[1] == len(interpreter._folded.nodes) < counts[0]
+
+
+def _find(built: BuiltProgram, state: TrainingState, spec: TrainingSpec, batch: Batch) -> None:
+    scalars, roots = compute_scalars(spec, 0, 0), [bytes(32)] * len(built.program.buffers)
+    if spec.numeric_format == "float32":
+        claimed = ClaimedTrace(roots, lambda number: torch.zeros(0))
+        FaultFinder(built).find(state.vectors, batch, scalars, claimed)
+    else:
+        finder = ExactFaultFinder(built, spec.numeric_format)
+        finder.find(state.vectors, batch, scalars, ClaimedRoots(roots, lambda number, tree: pytest.fail()))
+
+
+@pytest.mark.parametrize("numeric_format", FORMATS)
+@pytest.mark.parametrize("place", ["training", "replay", "step", "trace", "search", "rehearsal"])
+def test_all_of_a_process_computes_on_its_device(
+    state: TrainingState, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, numeric_format: str, place: str
+) -> None:
+    """Numbers cannot come back from a device that has none: whoever computes there fails."""
+    spec = build_tiny_training(numeric_format=numeric_format)
+    batches, built = make_batches(corpus, spec), build_program(describe_program(spec))
+    calls: dict[str, Callable[[], object]] = {
+        "training": lambda: train_segment(state, spec, batches, 0, 1),
+        "replay": lambda: replay_segment(state, spec, batches, 0, 1),
+        "step": lambda: advance(state, batches(0), spec),
+        "trace": lambda: retrace(state, spec, batches, 0),
+        "search": lambda: _find(built, state, spec, batches(0)),
+        "rehearsal": lambda: rehearsal.rehearse(state, spec, batches(0), SEED),
+    }
+    monkeypatch.setattr(determinism, "_pinned", [torch.device("meta")])
+    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
+        calls[place]()
+
+
+def test_an_exact_rehearsal_on_a_device_is_beside_the_processors_own_kernels(
+    state: TrainingState, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run has to come from other kernels: those of the device would agree with themselves."""
+    spec, kinds = build_tiny_training(numeric_format="exact8"), []
+
+    class Told(Interpreter):
+        def __init__(self, *given: object, **named: object) -> None:
+            super().__init__(*given, **named)  # type: ignore[arg-type]
+            kinds.append((self._device.type, type(self._exact)))
+
+    monkeypatch.setattr(rehearsal, "Interpreter", Told)
+    monkeypatch.setattr(determinism, "_pinned", [torch.device("meta")])
+    with pytest.raises(NotImplementedError, match="meta"):
+        rehearsal.rehearse(state, spec, get_batch(corpus, spec, SEED, 0, 0), SEED)
+    assert kinds == [("meta", DeviceKernels), ("cpu", ExactKernels)]
+
+
+# --- Copies -------------------------------------------------------------------------------------------------
+def test_copies_are_made_in_order_and_none_to_the_host_while_steps_run(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = RecordingDevice()
+    use_device(monkeypatch, device)
+    batches = make_batches(corpus, spec)
+    end, _ = train_segment(state, spec, batches, 0, 2)
+    begun, one_step = ["send"] * 3, ["send"] * 3
+    # Captured once, tried once; a segment's end is done when it is handed on.
+    tried = [*one_step, "capture", "launch", "launch"]
+    assert device.events == [*begun, *tried, *one_step, "launch", "wait"]
+    device.events.clear()
+    train_segment(end, spec, batches, 2, 1)
+    assert device.events == [*begun, *one_step, "launch", "wait"]
+    device.events.clear()
+    home = end.bring_home()
+    assert device.events == ["fetch"] * 3
+    assert all(a.data_ptr() != b.data_ptr() for a, b in zip(home.vectors, end.vectors, strict=True))
+
+
+def test_a_segments_end_stays_while_the_next_segment_is_trained(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_device(monkeypatch, RecordingDevice())
+    before = state_header(state)
+    end, _ = train_segment(state, spec, make_batches(corpus, spec), 0, 2)
+    reached = state_header(end)
+    _, losses = train_segment(end, spec, make_batches(corpus, spec), 2, 2)
+    assert (state_header(state), state_header(end)) == (before, reached) and len(losses) == 2
+    assert (end.local_step, end.global_step) == (2, 2)
+
+
+def test_two_threads_on_one_device_do_not_disturb_each_other(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_device(monkeypatch, RecordingDevice())
+    other = TrainingState(state.weights * 1.25, state.first_moment, state.second_moment, 7, 7)
+    alone = [train(start, corpus, spec, 8) for start in (state, other)]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda start: train(start, corpus, spec, 8), (state, other))) == alone
+
+
+# --- Graphs -------------------------------------------------------------------------------------------------
+def err_in_a_bit(call: Call) -> Call:
+    """A graph that computes the step, and the last bit of a loss otherwise."""
+
+    def launch() -> None:
+        call()
+        interpreter = call.__self__._interpreter  # type: ignore[attr-defined]
+        loss = interpreter.memory[interpreter.program.outputs.loss]
+        loss.copy_(torch.nextafter(loss, torch.zeros(1)))
+
+    return launch
+
+
+def break_off(call: Call) -> Call:
+    """A graph that fails when it has computed half of its step."""
+
+    def launch() -> None:
+        call()
+        raise RuntimeError("an illegal memory access")
+
+    return launch
+
+
+@pytest.mark.parametrize(
+    ("make_graph", "said"),
+    [(err_in_a_bit, "other bits"), (fail_to_capture, "not permitted"), (break_off, "illegal")],
+)
+def test_a_graph_that_does_not_agree_is_not_used(
+    state: TrainingState,
+    corpus: Corpus,
+    spec: TrainingSpec,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    make_graph: Callable[[Call], Call],
+    said: str,
+) -> None:
+    expected = train(state, corpus, spec)
+    device = RecordingDevice(make_graph)
+    use_device(monkeypatch, device)
+    with caplog.at_level(logging.WARNING):
+        assert train(state, corpus, spec) == expected
+    assert said in caplog.text and device.events.count("launch") <= 1
+
+
+# --- Bad input ----------------------------------------------------------------------------------------------
+def test_what_does_not_fit_is_refused_and_training_goes_on(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_device(monkeypatch, RecordingDevice())
+    before, batch = train(state, corpus, spec, 1), get_batch(corpus, spec, SEED, 0, 0)
+
+    def try_bad() -> Iterator[Batch]:
+        """Tokens past the vocabulary, and too few of them."""
+        yield Batch(batch.tokens_BT + spec.model.vocabulary_size, batch.labels_BT)
+        yield Batch(*(part[:-1] for part in batch))
+
+    for bad in try_bad():
+        with pytest.raises(InvalidInput, match="out of range|does not fit the program"):
+            train_segment(state, spec, lambda _, bad=bad: bad, 0, 1)  # type: ignore[misc]
+    short = TrainingState(state.weights[:-1], state.first_moment, state.second_moment, 0, 0)
+    with pytest.raises(InvalidInput, match="does not fit the task at weights"):
+        train_segment(short, spec, make_batches(corpus, spec), 0, 1)
+    assert train(state, corpus, spec, 1) == before
+
+
+def test_a_device_that_is_too_small_is_told_from_other_faults(
+    state: TrainingState, corpus: Corpus, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_device(monkeypatch, SmallDevice())
+    with pytest.raises(EnvironmentFault, match="does not fit into the device's memory") as fault:
+        train(state, corpus, spec)
+    assert fault.value.actual == "CUDA out of memory"
