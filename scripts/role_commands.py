@@ -109,7 +109,7 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
     """What runs the role's replays, as fields of its `PartyConfig`; a solver has none. chosen: by an option,
-    before what the home says. Raises InvalidInput for Ray on a graphics card, or where it is not installed."""
+    before what the home says. Raises InvalidInput for Ray on a graphics card, or if it is missing."""
     if role == SeatRole.SOLVER:
         return {"executor": "process", "replay_processes": 1}
     executor = chosen or home.executor

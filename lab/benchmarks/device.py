@@ -1,19 +1,24 @@
-"""What does a graphics card compute beside the CPU? Bounds, functions, replays, equal bits and speed.
+"""What does a graphics card compute beside the CPU? Bounds, functions, replays, a node's path, speed.
 
 Nodes of every kind over awkward operands and whole traces of real steps are computed on the card, and judged
 by the checker and the referee. Functions run over all float32 numbers. Segments are replayed on both, for
-float32 with their distances, for the exact formats with equal bits. Tokens per second are compared with
-compiled PyTorch on the same card. Writes build/device/report.json; without a card it says so and ends.
+float32 with their distances, for the exact formats with equal bits. A node's path: segments are trained on
+the card as a solver trains them, repeated and traced there, and audited on the CPU by the limits of the
+example task. Tokens per second are compared with compiled PyTorch on the same card, and those of steps as one
+graph with those of steps kernel by kernel. Writes build/device/report.json; without a card it says so and
+ends.
 """
 
 import argparse
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,22 +29,26 @@ from lab.benchmarks.exactness.speed import CHUNK_TERMS, SIZES, Call
 from lab.benchmarks.exactness.walking import CPU, Run, begin, digest, open_run
 from lab.benchmarks.honesty.kinds import FUNCTIONS, measure_kinds, measure_trace
 from lab.benchmarks.honesty.planted import STAGES, open_training
-from lab.benchmarks.program import Setting, make_setting, time_in_turn
+from lab.benchmarks.program import SCALARS, Setting, make_setting, time_in_turn
 from lab.benchmarks.reports import write_report
 from protocol.compute.audit.calibrate import FLOORS, list_devices
-from protocol.compute.audit.compare import measure_distances
+from protocol.compute.audit.compare import judge_state, measure_distances
+from protocol.compute.bounds.trace import retrace
 from protocol.compute.determinism import pin_kernels
+from protocol.compute.digest import state_header
 from protocol.compute.model.reference_model import build_tables, compute_loss, split_parameters
 from protocol.compute.program import device_kernels, exact_functions
+from protocol.compute.program.devices import KINDS, DeviceSteps, open_device
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.product_families import FAMILIES, force_family
-from protocol.compute.program.step import TrainingState, advance
-from protocol.compute.program.task_program import ProgramConfig, build_program
-from protocol.spec.containers import OptimizerConfig
+from protocol.compute.program.step import TrainingState, advance, replay_segment, train_segment
+from protocol.spec.containers import Limits
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import Operation
 from protocol.spec.referee import ULPS
-from protocol.spec.schedule import compute_learning_rate
+from protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
+from scripts.example import run_task_example
+from scripts.task_file import read_task_file
 from tests.training_setting import read_standard_library
 
 PIECE = 1 << 26
@@ -171,6 +180,97 @@ def _compare_bits(device: str, size: str, steps: int) -> dict[str, dict[str, int
     return found
 
 
+# --- A node's path ------------------------------------------------------------------------------------------
+def read_example_limits() -> Limits:
+    """Those that the example task compares its replays by."""
+    with tempfile.TemporaryDirectory() as folder:
+        run_task_example(argparse.Namespace(out=Path(folder) / "task"))
+        return read_task_file(Path(folder) / "task" / "task.toml").plan.limits
+
+
+def follow_node(device: str, run: Run, segments: int, steps: int, limits: Limits) -> dict[str, int | float]:
+    """A claim trained on the card: its segments whose end has other bits when they are repeated there, and
+    when their last step is traced; those that an auditor on the CPU finds beyond `limits`, the worst excess
+    (0 or less: within), and tokens per second of the training with its hashing."""
+    spec, get_batch = open_run(run)
+    places = [(number * steps, steps) for number in range(segments)]
+    pin_kernels(1, device=device)
+    state, kept, started = begin(run), list[Future[TrainingState]](), time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        for place in places:
+            state, _ = train_segment(state, spec, get_batch, *place)
+            kept.append(pool.submit(_keep, state))
+    seconds = time.monotonic() - started
+    ends = [one.result() for one in kept]
+    claimed = list(zip([begin(run), *ends], ends, places, strict=False))
+    repeated = [replay_segment(start, spec, get_batch, *place)[0] for start, _, place in claimed]
+    traced = []
+    for start, _, (first, _) in claimed:
+        before, _ = replay_segment(start, spec, get_batch, first, steps - 1)
+        traced.append(retrace(before, spec, get_batch, first + steps - 1).end)
+    pin_kernels(1)
+    verdicts = []
+    for start, end, place in claimed:
+        rates = compute_learning_rate_sum(spec.schedule, place[0] // steps, steps, segments * steps)
+        replayed, _ = replay_segment(start, spec, get_batch, *place)
+        verdicts.append(judge_state(end, replayed, rates, limits))
+    return {
+        "segments": segments,
+        "repeats_differ": sum(digest(a) != digest(b) for a, b in zip(ends, repeated, strict=True)),
+        "traces_differ": sum(digest(a) != digest(b) for a, b in zip(ends, traced, strict=True)),
+        "beyond_limits": sum(verdict.is_beyond for verdict in verdicts),
+        "worst_excess": max(verdict.excess for verdict in verdicts),
+        "tokens_per_s": segments * steps * get_batch(0).tokens_BT.numel() / seconds,
+    }
+
+
+def _keep(state: TrainingState) -> TrainingState:
+    """What a solver does with a boundary beside its training, but for the store."""
+    home = state.bring_home()
+    state_header(home)
+    return home
+
+
+def follow_nodes(device: str, size: str, segments: int, steps: int) -> dict[str, dict[str, int | float]]:
+    """By numeric format. Between exact states no limit allows for anything."""
+    nothing, example = Limits(0, 0, 0, 0, 0, 0), read_example_limits()
+    return {
+        name: follow_node(device, Run(size, name), segments, steps, nothing if bits else example)
+        for name, bits in {"float32": 0, **PRODUCT_BITS}.items()
+    }
+
+
+def compare_graphs(device: str, size: str, steps: int) -> dict[str, dict[str, float]]:
+    """By numeric format: tokens per second kernel by kernel and as one graph, medians of turns, and whether
+    the graph was taken (it gave the same bits)."""
+    setting, found = make_setting(SIZES[size]), {}
+    for name in ("float32", *PRODUCT_BITS):
+        runners = {kind: _open_steps(setting, device, name, kind == "graph") for kind in ("kernels", "graph")}
+        turns = {kind: partial(_take_steps, runner, setting, steps) for kind, runner in runners.items()}
+        for turn in turns.values():
+            turn()
+        seconds = time_in_turn(3, **turns)
+        tokens = steps * setting.batch.tokens_BT.numel()
+        rates = {f"{kind}_tokens_per_s": tokens / statistics.median(own) for kind, own in seconds.items()}
+        found[name] = {**rates, "is_graph": float(runners["graph"].is_graph)}
+    return found
+
+
+def _open_steps(setting: Setting, device: str, numeric_format: str, is_captured: bool) -> DeviceSteps:
+    interpreter = _make_interpreter(setting, device, numeric_format)
+    moved = open_device(torch.device(device))
+    if moved is None:
+        raise LookupError(f"no graphs on {device}: expected a device of {', '.join(KINDS)}")
+    return DeviceSteps(interpreter, moved, is_captured)
+
+
+def _take_steps(runner: DeviceSteps, setting: Setting, steps: int) -> None:
+    runner.begin(setting.vectors)
+    for _ in range(steps):
+        runner.step(*setting.batch, SCALARS)
+    runner.end()
+
+
 # --- Speed --------------------------------------------------------------------------------------------------
 def compare_speed(device: str, size: str, steps: int, compiles: bool = True) -> dict[str, float]:
     """Tokens per second over those of compiled PyTorch with fused AdamW on the same device, medians."""
@@ -187,11 +287,13 @@ def compare_speed(device: str, size: str, steps: int, compiles: bool = True) -> 
     }
 
 
+def _make_interpreter(setting: Setting, device: str, numeric_format: str) -> Interpreter:
+    built = setting.build(CHUNK_TERMS, numeric_format)
+    return Interpreter(built.program, built.constants, numeric_format=numeric_format, device=device)
+
+
 def _make_step(setting: Setting, device: str, numeric_format: str) -> Call:
-    shape = (*setting.batch.tokens_BT.shape, CHUNK_TERMS, PRODUCT_BITS.get(numeric_format, 0))
-    built = build_program(ProgramConfig(setting.model, OptimizerConfig(), *shape))
-    interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format, device=device)
-    return _finish(setting.run(interpreter), device)
+    return _finish(setting.run(_make_interpreter(setting, device, numeric_format)), device)
 
 
 def _make_plain_step(setting: Setting, device: str, compiles: bool) -> Call:
@@ -232,6 +334,11 @@ def measure(device: str, parts: list[str], is_quick: bool) -> dict[str, Any]:
             device, 64 if is_quick else 4, ("tiny",) if is_quick else ("small", "demo")
         ),
         "replays": lambda: {size: compare_replays(device, size, 2 if is_quick else 20) for size in sizes},
+        "node": lambda: {size: follow_nodes(device, size, 3, 2 if is_quick else 10) for size in sizes},
+        "graphs": lambda: {
+            size: compare_graphs(device, size, 2 if is_quick else 20)
+            for size in (("1M",) if is_quick else SIZES)
+        },
         "speed": lambda: {
             size: compare_speed(device, size, 2 if is_quick else 10, not is_quick)
             for size in (("1M",) if is_quick else SIZES)
@@ -245,7 +352,7 @@ def measure(device: str, parts: list[str], is_quick: bool) -> dict[str, Any]:
     return report
 
 
-PARTS = ("functions", "bounds", "replays", "speed")
+PARTS = ("functions", "bounds", "replays", "node", "graphs", "speed")
 
 
 def main() -> None:

@@ -74,8 +74,10 @@ def list_every_configuration(
 
 
 def list_devices() -> tuple[str, ...]:
-    """Accelerators that torch can compute on: "cuda", or none."""
-    return ("cuda",) if torch.cuda.is_available() else ()
+    """Accelerators that torch can compute on, one of each kind: "cuda" for the first, "cuda:2" and so on."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    kinds = {torch.cuda.get_device_name(number): number for number in reversed(range(count))}
+    return tuple(f"cuda:{number}" if number else "cuda" for number in sorted(kinds.values()))
 
 
 def count_floor_units(floors: Floors) -> tuple[int, int, int]:

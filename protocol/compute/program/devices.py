@@ -11,7 +11,7 @@ by kernel; else this process goes on kernel by kernel.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import torch
@@ -21,7 +21,7 @@ from protocol.compute.program.interpreter import Interpreter, Vectors
 from protocol.compute.program.tensor_allocator import allocate, relax
 
 STAGED_ELEMENTS = 1 << 22
-"""Of a tensor on its way to the host at a time: so much of the host's memory is pinned, 16 MB."""
+"""Of a tensor on its way at a time: for each so much of the host's memory is pinned, 16 MB of float32."""
 FIRST_DATA = 3
 """Inputs of a program are W, m, v, then tokens, labels and scalars."""
 Call = Callable[[], object]
@@ -55,9 +55,14 @@ class CudaDevice:
         self._beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def send(self, source: Tensor, target: Tensor) -> None:
-        """Through pinned memory, which PyTorch keeps until the copy is done: the host goes on."""
-        pinned = source.contiguous().pin_memory() if source.device.type == "cpu" else source
-        target.copy_(pinned, non_blocking=True)
+        """What is small through pinned memory, which PyTorch keeps until the copy is done: the host goes on.
+        A large tensor of the host piece by piece, and the host waits."""
+        if source.device.type == "cpu" and source.numel() <= STAGED_ELEMENTS:
+            target.copy_(source.contiguous().pin_memory(), non_blocking=True)
+            return
+        for part, room in _cut(source, target):
+            room.copy_(part)
+            relax()
 
     def wait(self) -> None:
         """For this thread's stream."""
@@ -66,8 +71,7 @@ class CudaDevice:
     def fetch(self, source: Tensor, target: Tensor) -> None:
         """Piece by piece, on a stream of its own."""
         staged = torch.empty(min(STAGED_ELEMENTS, source.numel()), dtype=source.dtype, pin_memory=True)
-        pieces = zip(torch.split(source, STAGED_ELEMENTS), torch.split(target, STAGED_ELEMENTS), strict=True)
-        for part, room in pieces:
+        for part, room in _cut(source, target):
             with torch.cuda.stream(self._beside):
                 staged[: len(part)].copy_(part, non_blocking=True)
             self._beside.synchronize()
@@ -83,6 +87,10 @@ class CudaDevice:
         ):
             call()
         return graph.replay
+
+
+def _cut(source: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(torch.split(source, STAGED_ELEMENTS), torch.split(target, STAGED_ELEMENTS), strict=True)
 
 
 KINDS: dict[str, Callable[[torch.device], Device]] = {"cuda": CudaDevice}

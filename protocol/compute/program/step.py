@@ -213,7 +213,7 @@ def _train_on_device(
     except torch.OutOfMemoryError as error:
         raise EnvironmentFault(
             what="a training step does not fit into the device's memory",
-            expected="room for the step's tensors, and for nine vectors of the model's size",
+            expected="room for the step's tensors, and for fifteen vectors of the model's size",
             actual=str(error).partition(". ")[0],
             where=str(place[2]),
             remedy="End what else uses the device; or set device to another one in config.toml.",

@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from lab.benchmarks import device
-from lab.benchmarks.device import compare_replays, sweep_functions
+from lab.benchmarks.device import compare_graphs, compare_replays, follow_nodes, sweep_functions
 from lab.benchmarks.honesty.kinds import FUNCTIONS
 from protocol.compute.program import device_kernels
+from protocol.compute.program.interpreter import Interpreter
 from protocol.spec.program import Operation
+from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
 
 
 def test_functions_are_swept_from_the_least_pattern_to_the_largest() -> None:
@@ -39,3 +41,43 @@ def test_replays_on_a_device_are_compared_with_the_cpu(monkeypatch: pytest.Monke
     found = compare_replays("cpu", "0.2M", 1)
     assert found["distances"]["device"]["weights"] == 0
     assert {seen["differ"] for seen in found["exact"].values()} == {0}
+
+
+def test_a_nodes_path_is_followed_and_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trained as on a device, repeated, traced; then audited as on the CPU: the same bits here."""
+    monkeypatch.setattr(device, "PRODUCT_BITS", {"exact8": 8})
+    card = RecordingDevice()
+    use_device(monkeypatch, card)
+    found = follow_nodes("cpu", "0.2M", 2, 2)
+    assert set(found) == {"float32", "exact8"} and "fetch" in card.events
+    for seen in found.values():
+        assert (seen["repeats_differ"], seen["traces_differ"], seen["beyond_limits"]) == (0, 0, 0)
+        assert seen["segments"] == 2 and seen["worst_excess"] <= 0 < seen["tokens_per_s"]
+
+
+def test_a_trace_and_an_audit_that_come_to_other_numbers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step traced by other kernels than it was trained by could not be defended."""
+    monkeypatch.setattr(device, "PRODUCT_BITS", {})
+    use_device(monkeypatch, RecordingDevice())
+    launch = Interpreter.launch
+
+    def err(self: Interpreter) -> None:
+        """Training alone errs: a trace goes node by node."""
+        launch(self)
+        self.memory[self.program.outputs.weights].mul_(1.5)
+
+    def pin(threads: int, device: str = "") -> None:
+        """The auditor's processor does not err."""
+        monkeypatch.setattr(Interpreter, "launch", err if device else launch)
+
+    monkeypatch.setattr(device, "pin_kernels", pin)
+    seen = follow_nodes("cpu", "0.2M", 2, 1)["float32"]
+    assert (seen["repeats_differ"], seen["traces_differ"], seen["beyond_limits"]) == (0, 2, 2)
+    assert seen["worst_excess"] > 0
+
+
+def test_graphs_are_timed_beside_single_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "PRODUCT_BITS", {})
+    use_device(monkeypatch, RecordingDevice())
+    seen = compare_graphs("cpu", "1M", 1)["float32"]
+    assert seen["is_graph"] == 1 and min(seen.values()) > 0

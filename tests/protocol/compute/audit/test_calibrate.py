@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+import torch
 
 from protocol.compute.audit.calibrate import (
     FLOORS,
@@ -81,7 +82,17 @@ def test_list_every_configuration_offers_all_combinations() -> None:
 
 def test_list_every_configuration_adds_devices() -> None:
     *_, last = list_every_configuration(("default",), ("cuda",))
-    assert last.name == last.device == "cuda" and list_devices() in ((), ("cuda",))
+    assert last.name == last.device == "cuda"
+
+
+def test_one_card_of_each_kind_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = ["H100", "H100", "A10"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cards))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: cards[number])
+    assert list_devices() == ("cuda", "cuda:2")
+    cards.clear()
+    assert list_devices() == ()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ which has shapes and no numbers.
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 import torch
+from torch import Tensor
 
 from protocol.compute import determinism
 from protocol.compute.bounds import rehearsal
@@ -18,6 +20,7 @@ from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program import devices
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.devices import Call
 from protocol.compute.program.exact_kernels import ExactKernels
@@ -193,6 +196,48 @@ def test_two_threads_on_one_device_do_not_disturb_each_other(
     alone = [train(start, corpus, spec, 8) for start in (state, other)]
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(lambda start: train(start, corpus, spec, 8), (state, other))) == alone
+
+
+class LateStream:
+    """Of a card: what is copied there arrives when it is waited for, not before."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.late: list[Callable[[], object]] = []
+
+    def synchronize(self) -> None:
+        while self.late:
+            self.late.pop(0)()
+
+
+def test_a_tensor_comes_from_a_card_in_pieces_each_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a stream of its own. The pinned memory holds a piece alone."""
+    empty, copy, streams, pinned = torch.empty, Tensor.copy_, list[LateStream](), list[int]()
+
+    def make_empty(size: int, dtype: torch.dtype, pin_memory: bool) -> Tensor:
+        pinned.append(size)
+        return empty(size, dtype=dtype)
+
+    def copy_late(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+        """At once but on the stream beside."""
+        if non_blocking:
+            streams[-1].late.append(lambda: copy(target, source))
+        else:
+            copy(target, source)
+        return target
+
+    @contextmanager
+    def use_stream(stream: LateStream) -> Iterator[None]:
+        streams.append(stream)
+        yield
+
+    monkeypatch.setattr(devices, "STAGED_ELEMENTS", 4)
+    monkeypatch.setattr(torch.cuda, "Stream", LateStream)
+    monkeypatch.setattr(torch.cuda, "stream", use_stream)
+    monkeypatch.setattr(torch, "empty", make_empty)
+    monkeypatch.setattr(Tensor, "copy_", copy_late)
+    source, target = torch.arange(10, dtype=torch.float32), torch.zeros(10)
+    devices.CudaDevice(torch.device("cuda", 0)).fetch(source, target)
+    assert torch.equal(source, target) and len(streams) == 3 and pinned == [4]
 
 
 # --- Graphs -------------------------------------------------------------------------------------------------
