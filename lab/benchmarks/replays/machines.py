@@ -38,7 +38,8 @@ from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
 from protocol.actions.dispute.step_judging import SHAKES, compute_cap, is_explained
 from protocol.compute.audit.compare import Verdict, gather_excess, judge_state, shake, unshake
-from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault
+from protocol.compute.bounds.fault import ClaimedTrace, InputFault
+from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment

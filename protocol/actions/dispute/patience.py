@@ -10,6 +10,7 @@ judging of steps it moves the block.
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from protocol.actions.runtime.party import Party
@@ -38,6 +39,21 @@ async def wait_for(party: Party, until: int, asking: Awaitable[Shown]) -> Shown:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@dataclass
+class BlocksLeft:
+    """Blocks that are left to wait for several things of one claimant, one after the other."""
+
+    blocks: int
+
+    async def wait(self, party: Party, until: int, asking: Awaitable[Shown]) -> Shown:
+        """As `wait_for`, and no longer than blocks are left."""
+        began = party.state.head_block
+        try:
+            return await wait_for(party, min(until, began + self.blocks), asking)
+        finally:
+            self.blocks = max(0, self.blocks - (party.state.head_block - began))
 
 
 def _make_slow(until: int) -> EnvironmentFault:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from protocol.actions.dispute.known_statements import get_now
-from protocol.actions.dispute.patience import get_half_time, start_waiting, wait_for
+from protocol.actions.dispute.patience import BlocksLeft, get_half_time, start_waiting, wait_for
 from protocol.actions.dispute.segments import compute_state, get_batches
 from protocol.actions.dispute.step_judging import find_start, format_name
 from protocol.actions.merge.merge_records import get_shards
@@ -27,7 +27,8 @@ from protocol.actions.runtime.states import fetch_state, has_state, keep_state, 
 from protocol.actions.traces import RemoteTrace, TraceLayout, describe_layout, open_trace
 from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.exact_fault import ClaimedLeaf, ClaimedRoots, ExactFaultFinder
-from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder, InputFault, OperationFault, prove_node
+from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFault, prove_node
+from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.digest import ByteTree
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import (
@@ -81,6 +82,9 @@ def _draw_leaf(program: Program, layout: TraceLayout, node: int, place: int, cha
     return DemandedLeaf(node, place, chance.randrange(layout[buffer].leaf_count))
 
 
+CUT_PATIENCE = 4
+"""Of the time for a search, one part in so many may pass while tensors for its layers are waited for. A
+claimant that shows those slowly leaves the rest for the search in order, which needs no cut."""
 LABELS, SCALARS = (INPUTS.index(role) for role in (Role.LABELS, Role.SCALARS))
 """Numbers of these buffers in every program."""
 
@@ -223,6 +227,13 @@ async def _search_remote(
         """The whole buffer."""
         return watch(buffer, remote.fetch(buffer))
 
+    patience = BlocksLeft(max(1, (until - party.state.head_block) // CUT_PATIENCE))
+
+    def fetch_cut(buffer: int) -> Tensor:
+        """The whole buffer, while there is patience for layers."""
+        waiting = patience.wait(party, until, remote.fetch(buffer))
+        return asyncio.run_coroutine_threadsafe(waiting, loop).result()
+
     def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
         """The first leaf that differs from the own one."""
         return watch(buffer, remote.find_leaf(buffer, own))
@@ -231,7 +242,9 @@ async def _search_remote(
     batch = await asyncio.to_thread(batches, get_inner_step(party, dispute))
     is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
     roots, listed = remote.roots, remote.listed
-    claimed = ClaimedRoots(roots, find_leaf, listed) if is_exact else ClaimedTrace(roots, fetch, listed)
+    claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut)
+    if is_exact:
+        claimed = ClaimedRoots(roots, find_leaf, listed)
     search = partial(_search, party, built, start, batch, claimed)
     return await loop.run_in_executor(party.task.cases.searchers, search)
 

@@ -18,24 +18,16 @@ no more is fetched than differs, and no more is in memory than later nodes touch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from protocol.compute.bounds.check import Provider, check_node, compute_last_uses, fetch_buffer
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.program.contiguous import look
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch
-from protocol.compute.program.task_program import BuiltProgram
-from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
+from protocol.compute.bounds.check import Provider
+from protocol.compute.bounds.trace import TraceTree
 from protocol.spec.containers import BufferOpening, NodeProof, TraceProof
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import Levels, compute_levels, compute_set_path
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.program import (
-    INPUTS,
     SMALL_LEAVES,
-    Access,
     Node,
     Operation,
     Program,
@@ -45,7 +37,6 @@ from protocol.spec.program import (
     unravel,
 )
 from protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf
-from protocol.spec.referee import FORMATS
 
 
 def prove_node(program: Program, number: int) -> NodeProof:
@@ -138,113 +129,13 @@ class ClaimedTrace:
     roots: Sequence[bytes]
     fetch: Provider
     listed: Sequence[bytes] = ()
+    fetch_cut: Provider | None = None
+    """As `fetch`, for a search in layers: where it raises, the search goes on without layers."""
 
     @property
     def levels(self) -> Levels:
         """Of the tree that leads to the trace root."""
         return compute_levels(self.listed or self.roots)
-
-
-class FaultFinder:
-    """Looks for faults in traces of one program."""
-
-    def __init__(self, built: BuiltProgram, numeric_format: str = "float32") -> None:
-        self.program = built.program
-        self._format = FORMATS[numeric_format]
-        self._interpreter = Interpreter(
-            built.program, built.constants, is_traced=True, numeric_format=numeric_format
-        )
-        self._lifetimes = compute_lifetimes(built.program)
-        self._last_uses = compute_last_uses(built.program, range(len(built.program.nodes)))
-
-    def find(
-        self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
-    ) -> OperationFault | InputFault | None:
-        """The first fault of a claimed step from the state `vectors`, on the data that the task gives; None
-        where every element lies inside its bound. Raises InvalidInput where the trace is that of another
-        state or program, and whatever `fetch` raises."""
-        different = self._compare(vectors, batch, scalars, claimed.roots)
-        inputs = [number for number in different if number < len(INPUTS)]
-        if inputs:
-            return self._prove_input(inputs[0], claimed)
-        if not different:
-            return None
-        for number in self._interpreter.iterate(vectors, *batch, scalars):
-            fault = self._judge(number, different, claimed)
-            if fault is not None:
-                return fault
-        return None
-
-    # --- Which tensors differ -------------------------------------------------------------------------------
-    def _compare(
-        self, vectors: Vectors, batch: Batch, scalars: Tensor, roots: Sequence[bytes]
-    ) -> dict[int, Tensor | None]:
-        """Numbers of the buffers whose root is not that of the own run, in order; nothing is fetched yet."""
-        if len(roots) != len(self.program.buffers):
-            raise refuse_trace("a trace of another program", len(self.program.buffers), len(roots), "roots")
-        written, different = list_written(self.program), set()
-        for number in self._interpreter.iterate(vectors, *batch, scalars):
-            due = [*range(len(INPUTS))] if number == 0 else []
-            different |= {b for b in (*due, *written.get(number, ())) if self._own_root(b) != roots[b]}
-        for buffer in range(len(STATE_INPUTS)):
-            if buffer in different:
-                raise refuse_trace(
-                    "a trace from another state", "the start state's root", roots[buffer].hex(), buffer
-                )
-        return dict.fromkeys(sorted(different))
-
-    def _own_root(self, buffer: int) -> bytes:
-        return build_buffer_tree(self.program, self._get_own, buffer).root
-
-    def _get_own(self, buffer: int) -> Tensor:
-        return self._interpreter.tensors[buffer]
-
-    # --- Judging --------------------------------------------------------------------------------------------
-    def _judge(
-        self, number: int, different: dict[int, Tensor | None], claimed: ClaimedTrace
-    ) -> OperationFault | None:
-        """The fault of a node that has just been computed, if it touches anything that differs. Fetches what
-        it needs, and lets go of what no later node touches."""
-        node = self.program.nodes[number]
-        touched = {access.buffer for access in (*node.operands, node.output)} & different.keys()
-        for buffer in touched:
-            if different[buffer] is None:
-                different[buffer] = fetch_buffer(self.program, claimed.fetch, buffer)
-
-        def get(buffer: int) -> Tensor:
-            """The claimed buffer where it differs from the own one, else the own one."""
-            held = different.get(buffer)
-            return self._get_own(buffer) if held is None else held
-
-        def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
-            """The tensor of an access, in that buffer."""
-            return look(get(access.buffer), access.offset, sizes, strides)
-
-        if touched:
-            seen = check_node(node, view, self._format)
-            if seen.outside:
-                return self._prove(number, seen.element, get, claimed)
-        for buffer in self._last_uses.get(number, ()):
-            different.pop(buffer, None)
-        return None
-
-    def _prove(self, number: int, element: int, get: Provider, claimed: ClaimedTrace) -> OperationFault:
-        def provide(buffer: int) -> Tensor:
-            """The buffer as it was after this node; one that was overwritten is fetched."""
-            life = self._lifetimes.get(buffer)
-            is_whole = life is None or life.written <= number
-            return get(buffer) if is_whole else fetch_buffer(self.program, claimed.fetch, buffer)
-
-        trace = TraceTree(self.program, claimed.levels, provide, known=claimed.roots)
-        return prove_operation(trace, number, element)
-
-    def _prove_input(self, buffer: int, claimed: ClaimedTrace) -> InputFault:
-        own, theirs = self._get_own(buffer), fetch_buffer(self.program, claimed.fetch, buffer)
-        # Bits, so that a NaN differs from itself no more than from others.
-        is_other = own.view(torch.int32) != theirs.view(torch.int32)
-        element = int(is_other.nonzero()[0]) * 4 // own.element_size()
-        trace = TraceTree(self.program, claimed.levels, lambda _: theirs, known=claimed.roots)
-        return InputFault(buffer, element, open_buffer(trace, buffer, element, 1))
 
 
 # --- Proofs -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ terms into a run are made for traces alone, and no kernel reads them (`contiguou
 processor's cache: on other devices every node goes at once.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -288,10 +288,17 @@ class Interpreter:
         send(tensor, self._storages[number])
 
     def iterate(
-        self, vectors: Vectors, tokens_BT: Tensor, labels_BT: Tensor, scalars: Tensor
+        self,
+        vectors: Vectors,
+        tokens_BT: Tensor,
+        labels_BT: Tensor,
+        scalars: Tensor,
+        only: Container[int] | None = None,
     ) -> Iterator[int]:
         """Run a step node by node: yields the number of each node when it has been computed. Until it goes
-        on, `tensors` holds everything that this node read and wrote. Only for traces."""
+        on, `tensors` holds everything that this node read and wrote. What the caller writes there meanwhile,
+        later nodes read. only: nodes to compute; the others are yielded as well, and their tensors hold
+        anything. Only for traces."""
         if not self.is_traced:
             raise InvalidInput(
                 what="this interpreter reuses memory within a step",
@@ -301,8 +308,9 @@ class Interpreter:
             )
         self._load(vectors, tokens_BT, labels_BT, scalars)
         for place, (number, kernel) in enumerate(self._kernels):
-            kernel()
-            relax()
+            if only is None or number in only:
+                kernel()
+                relax()
             if place + 1 == len(self._kernels) or self._kernels[place + 1][0] != number:
                 yield number
 

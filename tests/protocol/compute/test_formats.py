@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder
+from protocol.compute.bounds.fault import ClaimedTrace
+from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.rehearsal import rehearse
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.model.batches import Corpus, get_batch

@@ -1,0 +1,310 @@
+"""How much of a trace does a challenger fetch whose kernels are others than the claimant's?
+
+A claimant, a process with other kernels, computes a step, with one false node or with none, and goes on from
+what it has computed. Its trace lies in a folder. This process searches it as the opener of a dispute does,
+and counts the bytes of the tensors that it reads there. The false nodes are drawn: of the forward pass, the
+backward pass and the optimizer (clip included) one of each kind of operation. What they do wrong:
+
+    scaled      all elements 5 % too large
+    element     the largest element half too large
+
+Writes build/layers/report.json.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lab.benchmarks.honest import Configuration
+from lab.benchmarks.honesty.planted import MODELS, Step, load_step, open_training
+from lab.benchmarks.replays.machines import SUMS, Machine
+from lab.benchmarks.reports import write_report
+from protocol.compute.bounds.fault import ClaimedTrace, OperationFault
+from protocol.compute.bounds.fault_finder import FaultFinder
+from protocol.compute.bounds.trace import build_buffer_tree
+from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.contiguous import look
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch
+from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
+from protocol.compute.program.tensor_allocator import list_written
+from protocol.spec.containers import ModelConfig, OptimizerConfig
+from protocol.spec.float32 import nearest
+from protocol.spec.program import INPUTS, Operation, Program, Role
+from tests.training_setting import SEQUENCES_PER_STEP, read_standard_library
+
+HONEST = -1
+LIES = ("scaled", "element")
+MOST_NODES = 99
+"""False nodes of a model, unless told otherwise: all that are drawn."""
+GPT2 = ModelConfig(50257, 768, 3072, 12, 12, 12, 1024, architecture="gpt2", tied=1)
+"""124 million parameters."""
+SIX = ModelConfig(256, 256, 768, 8, 8, 8, 128)
+"""6.4 million parameters."""
+SHAPES = {name: (config, SEQUENCES_PER_STEP, terms) for name, (config, terms) in MODELS.items()}
+SHAPES |= {"six": (SIX, SEQUENCES_PER_STEP, 512), "gpt2": (GPT2, 1, 512)}
+GPT2_TOKENS = 512
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def build(model: str) -> BuiltProgram:
+    """The program of a step of a model."""
+    config, sequences, chunk_terms = SHAPES[model]
+    tokens = GPT2_TOKENS if model == "gpt2" else config.context_tokens
+    return build_program(ProgramConfig(config, OptimizerConfig(), sequences, tokens, chunk_terms))
+
+
+def make_step(model: str, data: bytes) -> Step:
+    """A late step of a training run; of the large models one from random weights and moments."""
+    if model in MODELS:
+        return open_training(model, data).choose("late", 1)[0]
+    config, sequences, _ = SHAPES[model]
+    tokens = GPT2_TOKENS if model == "gpt2" else config.context_tokens
+    size, generator = build(model).program.buffers[0].size, torch.Generator().manual_seed(7)
+    weights, first = init_parameters(config, 7), torch.randn(size, generator=generator).mul_(1e-4)
+    second = torch.rand(size, generator=generator).mul_(1e-7)
+    batch = torch.randint(config.vocabulary_size, (2, sequences, tokens), generator=generator)
+    scalars = torch.tensor([nearest(1e-3), nearest(0.5), nearest(0.1)])
+    return Step((weights, first, second), Batch(*batch), scalars)
+
+
+# --- Which nodes lie ----------------------------------------------------------------------------------------
+def list_parts(program: Program) -> dict[str, range]:
+    """Numbers of the nodes of each part of a step. Gradients are whole where the optimizer begins: they are
+    the first tensor as long as W that is read by a sum of squares."""
+    loss = max(n for n, node in enumerate(program.nodes) if node.output.buffer == program.outputs.loss)
+    sums = (Operation.PRODUCT_SUM, Operation.SUM)
+    norm = min(
+        number
+        for number, node in enumerate(program.nodes)
+        if node.operation in sums
+        and all(program.buffers[one.buffer].size == program.buffers[0].size for one in node.operands)
+        and all(program.buffers[one.buffer].role is Role.TENSOR for one in node.operands)
+        and number > loss
+    )
+    count = len(program.nodes)
+    return {"forward": range(loss + 1), "backward": range(loss + 1, norm), "optimizer": range(norm, count)}
+
+
+def draw_nodes(program: Program, random: Random) -> Iterator[tuple[str, int]]:
+    """Of each part one node of each kind of operation."""
+    for part, numbers in list_parts(program).items():
+        for kind in Operation:
+            nodes = [number for number in numbers if program.nodes[number].operation is kind]
+            if nodes:
+                yield part, random.choice(nodes)
+
+
+def lie(values: Tensor, how: str) -> None:
+    """Make the result of a node false, in place."""
+    if how == "scaled":
+        values.mul_(1.05)
+    else:
+        flat = values.reshape(-1)
+        place = int(flat.abs().argmax())
+        index = np.unravel_index(place, tuple(values.shape))
+        values[tuple(int(i) for i in index)] *= 1.5
+
+
+# --- The claimant -------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Claim:
+    """What a claimant is told. node: the false one, or HONEST."""
+
+    model: str
+    node: int
+    how: str
+
+
+def compute_trace(folder: Path, claim: Claim, built: BuiltProgram, step: Step) -> None:
+    """Writes each tensor of the step, and all roots."""
+    program = built.program
+    interpreter = Interpreter(program, built.constants, is_traced=True)
+    written, roots = list_written(program), [buffer.constant_root.hex() for buffer in program.buffers]
+    for number in interpreter.iterate(step.vectors, *step.batch, step.scalars):
+        if number == claim.node:
+            node = program.nodes[number]
+            values = interpreter.tensors[node.output.buffer]
+            lie(look(values, node.output.offset, node.output_sizes, node.output.strides), claim.how)
+        for buffer in [*(range(len(INPUTS)) if number == 0 else ()), *written.get(number, ())]:
+            roots[buffer] = build_buffer_tree(program, interpreter.tensors.__getitem__, buffer).root.hex()
+            interpreter.tensors[buffer].numpy().tofile(folder / str(buffer))
+    (folder / "roots").write_text(json.dumps(roots))
+
+
+class Claimant:
+    """The process of another machine. python: what runs it, with another PyTorch perhaps."""
+
+    def __init__(self, machine: Machine, folder: Path, python: str) -> None:
+        worker = ["--worker", str(folder), json.dumps(asdict(machine))]
+        command = [python, "-m", "lab.benchmarks.layers", *worker]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=machine.configuration.environment, text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def compute(self, claim: Claim) -> None:
+        """Waits until the trace is in the folder."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(asdict(claim)) + "\n")
+        if not self._process.stdout.readline():
+            raise RuntimeError(f"the claimant ended before {claim} was there")
+
+    def stop(self) -> None:
+        """Closes its input and waits for its end."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def work(folder: Path, machine: Machine) -> None:
+    """Computes the trace that each line of standard input asks for."""
+    machine.set_up()
+    for line in sys.stdin:
+        claim = Claim(**json.loads(line))
+        compute_trace(folder, claim, build(claim.model), load_step(folder / f"{claim.model}.step"))
+        print("done", flush=True)
+
+
+# --- The challenger -----------------------------------------------------------------------------------------
+@dataclass
+class Shown:
+    """The trace in a folder, and which tensors of it were read."""
+
+    folder: Path
+    program: Program
+    fetched: dict[int, int] = field(default_factory=dict)
+
+    def fetch(self, buffer: int) -> Tensor:
+        """A tensor, mapped from its file."""
+        is_index = self.program.buffers[buffer].role in (Role.TOKENS, Role.LABELS)
+        values = np.memmap(self.folder / str(buffer), dtype=np.int64 if is_index else np.float32, mode="c")
+        self.fetched[buffer] = 4 * len(values)
+        return torch.from_numpy(values)
+
+    @property
+    def share(self) -> float:
+        """Of the bytes of the trace, read so far."""
+        return sum(self.fetched.values()) / sum(4 * buffer.size for buffer in self.program.buffers)
+
+
+def search(folder: Path, built: BuiltProgram, step: Step, claim: Claim) -> dict[str, Any]:
+    """What is found, and how much was fetched for it."""
+    shown, started = Shown(folder, built.program), time.monotonic()
+    roots = [bytes.fromhex(root) for root in json.loads((folder / "roots").read_text())]
+    finder = FaultFinder(built)
+    fault = finder.find(step.vectors, step.batch, step.scalars, ClaimedTrace(roots, shown.fetch))
+    node = fault.node.number if isinstance(fault, OperationFault) else None
+    return {"share": shown.share, "found": node, "seconds": time.monotonic() - started}
+
+
+def measure_model(model: str, machine: Machine, plan: "Plan") -> list[dict[str, Any]]:
+    """All cases of a model against one claimant, an honest one first."""
+    built, cases, random = build(model), list[dict[str, Any]](), Random(model)
+    drawn = list(draw_nodes(built.program, random))
+    chosen = random.sample(drawn, min(plan.nodes, len(drawn)))
+    lies = [(part, node, how) for part, node in chosen for how in LIES]
+    with tempfile.TemporaryDirectory() as name:
+        folder, step = Path(name), make_step(model, read_standard_library())
+        step.save(folder / f"{model}.step")
+        claimant = Claimant(machine, folder, plan.python)
+        for part, node, how in [("honest", HONEST, ""), *lies]:
+            claim = Claim(model, node, how)
+            claimant.compute(claim)
+            kind = built.program.nodes[node].operation.name if how else ""
+            case = {"part": part, "node": node, "kind": kind, "how": how}
+            cases.append(case | search(folder, built, step, claim))
+            print(model, machine.name, json.dumps(cases[-1]), flush=True)
+        claimant.stop()
+    return cases
+
+
+# --- The campaign -------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Plan:
+    """models, sums: who computes what, and how claimants add (`machines.SUMS`); nodes: false ones of a model
+    at most; python: the claimants'."""
+
+    name: str
+    models: Sequence[str]
+    sums: Sequence[str]
+    nodes: int
+    python: str
+
+
+def make_plan(is_short: bool, models: Sequence[str], sums: Sequence[str], nodes: int, python: str) -> Plan:
+    """The campaign, or a taste of it."""
+    if is_short:
+        return Plan("layers-short", ["tiny"], ["wide"], 3, sys.executable)
+    return Plan("layers", models, sums, nodes, python)
+
+
+def run_campaign(plan: Plan) -> dict[str, Any]:
+    """The report: all cases by model and claimant, and for each part of a step what was fetched."""
+    last, report = list_cpu_capabilities()[-1], dict[str, Any]()
+    for model in plan.models:
+        for sums in plan.sums:
+            machine = Machine(Configuration(last, 1, False, ""), sums)
+            cases = measure_model(model, machine, plan)
+            report[f"{model}, {machine.name}"] = {"summary": summarize(cases), "cases": cases}
+    return report
+
+
+def summarize(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """honest: share fetched, and whether it was accused; by part: lies, how many were found, and the mean,
+    median and largest share that was fetched for one."""
+    honest, *lies = cases
+    found: dict[str, Any] = {"honest": {"share": honest["share"], "accused": honest["found"] is not None}}
+    for part in ("forward", "backward", "optimizer", ""):
+        some = [case for case in lies if part in ("", case["part"])]
+        if some:
+            shares = [case["share"] for case in some]
+            found[part or "all"] = {
+                "lies": len(some),
+                "found": sum(case["found"] is not None for case in some),
+                "mean": mean(shares),
+                "median": median(shares),
+                "most": max(shares),
+            }
+    return found
+
+
+def main() -> None:
+    """Measures, prints each case and writes the report; with --worker, computes traces."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="a tiny model, three false nodes")
+    parser.add_argument("--models", nargs="+", choices=sorted(SHAPES), default=["small", "demo"])
+    parser.add_argument("--sums", nargs="+", choices=sorted(SUMS), default=["library", "wide"])
+    parser.add_argument("--nodes", type=int, default=MOST_NODES, help="false nodes of a model, at most")
+    parser.add_argument("--python", default=sys.executable, help="of claimants: one with another PyTorch")
+    parser.add_argument("--worker", nargs=2, metavar=("FOLDER", "MACHINE"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        folder, text = arguments.worker
+        content = json.loads(text)
+        return work(Path(folder), Machine(Configuration(**content["configuration"]), content["sums"]))
+    pin_kernels(1)
+    choices = (arguments.models, arguments.sums, arguments.nodes, arguments.python)
+    plan = make_plan(arguments.short, *choices)
+    report = run_campaign(plan)
+    for name, one in report.items():
+        print(name, json.dumps(one["summary"], indent=1))
+    print(write_report(plan.name, report))
+
+
+if __name__ == "__main__":
+    main()

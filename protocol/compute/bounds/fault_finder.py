@@ -1,0 +1,288 @@
+"""Finds a false number in a claimed step, for tasks with limits, and fetches little of its trace.
+
+A challenger computes the step itself, from the claimant's own start state, and compares roots of tensors:
+what has the same root needs no look. On a machine like the claimant's that leaves the false tensor and those
+behind it. On another one float noise is in nearly all of them. Then it looks in this order:
+
+    1. the first tensor that differs     on a machine like the claimant's that is the fault
+    2. in layers (layers.py)             the cuts are fetched in order, and each is computed from the cuts
+                                         before it. A layer whose cut comes out otherwise than claimed, beyond
+                                         noise, is looked through at once; then those that cost next to
+                                         nothing; then the least explained ones
+    3. everything, in order
+
+To look through nodes is to compute them in order from the claimant's own values. A tensor with another root
+than the claimed one is fetched, the nodes that wrote it are judged (check.py), and the computation goes on
+from the claimed values. So a tensor that follows bit by bit from others is never fetched where it is right.
+
+Only what a node's bound excludes is called a fault, in each of these ways. Layers decide where to look first.
+What they do not find, or cannot fetch, the third way does. No more than today's run of a step is in memory: a
+claimed tensor takes the place of the own one.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite
+
+import torch
+from torch import Tensor
+
+from protocol.compute.bounds.check import Provider, check_node, fetch_buffer
+from protocol.compute.bounds.fault import (
+    STATE_INPUTS,
+    ClaimedTrace,
+    InputFault,
+    OperationFault,
+    Vectors,
+    open_buffer,
+    prove_operation,
+    refuse_trace,
+)
+from protocol.compute.bounds.layers import Layer, list_layers
+from protocol.compute.bounds.suspects import LEAST_NORMAL, TILE_ELEMENTS
+from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from protocol.compute.program.contiguous import look
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch
+from protocol.compute.program.task_program import BuiltProgram
+from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.program import INPUTS, Access
+from protocol.spec.referee import FORMATS
+
+NOISE = 2.0**-13
+"""Of a cut, the largest |own - claimed| / (|claimed| + its mean magnitude) that may be float noise: such a
+layer waits. Twelve times what honest kernels were seen to differ by (decision 0044); no verdict depends on
+it."""
+FORMAT_NOISE = 8
+"""The same where operands of products are rounded: so many times the error of one."""
+MOST_LAYERS = 6
+"""Layers that are looked through before everything is, those that cost next to nothing not counted."""
+CHEAP_SHARE = 1 / 1000
+"""Of a trace's bytes: a layer that costs less is looked through in any case."""
+
+log = logging.getLogger(__name__)
+Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
+"""W, m, v; tokens; labels; scalars."""
+
+
+class FaultFinder:
+    """Looks for faults in traces of one program."""
+
+    def __init__(self, built: BuiltProgram, numeric_format: str = "float32") -> None:
+        self.program = built.program
+        self.format = FORMATS[numeric_format]
+        self.interpreter = Interpreter(
+            built.program, built.constants, is_traced=True, numeric_format=numeric_format
+        )
+        self.lifetimes = compute_lifetimes(built.program)
+        self.written = list_written(built.program)
+        self.writers = Counter(node.output.buffer for node in built.program.nodes)
+
+    def find(
+        self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedTrace
+    ) -> OperationFault | InputFault | None:
+        """A fault of a claimed step from the state `vectors`, on the data that the task gives; None where
+        every element lies inside its bound. Raises InvalidInput where the trace is that of another state or
+        program, and whatever `claimed.fetch` raises."""
+        inputs = (vectors, *batch, scalars)
+        different = self._compare(inputs, claimed.roots)
+        if wrong := sorted(different)[:1]:
+            if wrong[0] < len(INPUTS):
+                return self._prove_input(wrong[0], claimed)
+            return _Search(self, inputs, claimed, different).run()
+        return None
+
+    def get_own(self, buffer: int) -> Tensor:
+        """A buffer as the last computation left it: its own values, or the claimed ones in their place."""
+        return self.interpreter.tensors[buffer]
+
+    def compute_own_root(self, buffer: int) -> bytes:
+        """The root of these values."""
+        return build_buffer_tree(self.program, self.get_own, buffer).root
+
+    def _compare(self, inputs: Inputs, roots: Sequence[bytes]) -> frozenset[int]:
+        """Numbers of the buffers whose root is not that of the own run; nothing is fetched yet."""
+        if len(roots) != len(self.program.buffers):
+            raise refuse_trace("a trace of another program", len(self.program.buffers), len(roots), "roots")
+        different = set[int]()
+        for number in self.interpreter.iterate(*inputs):
+            due = [*range(len(INPUTS))] if number == 0 else []
+            due += self.written.get(number, ())
+            different |= {buffer for buffer in due if self.compute_own_root(buffer) != roots[buffer]}
+        for buffer in range(len(STATE_INPUTS)):
+            if buffer in different:
+                raise refuse_trace(
+                    "a trace from another state", "the start state's root", roots[buffer].hex(), buffer
+                )
+        return frozenset(different)
+
+    def _prove_input(self, buffer: int, claimed: ClaimedTrace) -> InputFault:
+        own, theirs = self.get_own(buffer), fetch_buffer(self.program, claimed.fetch, buffer)
+        # Bits, so that a NaN differs from itself no more than from others.
+        is_other = own.view(torch.int32) != theirs.view(torch.int32)
+        element = int(is_other.nonzero()[0]) * 4 // own.element_size()
+        trace = TraceTree(self.program, claimed.levels, lambda _: theirs, known=claimed.roots)
+        return InputFault(buffer, element, open_buffer(trace, buffer, element, 1))
+
+
+@dataclass
+class _Search:
+    """One claimed trace. different: buffers whose root is not that of the own run."""
+
+    finder: FaultFinder
+    inputs: Inputs
+    claimed: ClaimedTrace
+    different: frozenset[int]
+    _has_parted: bool = field(init=False, default=False)
+    """Whether the values in memory are others than those of the own run."""
+
+    def __post_init__(self) -> None:
+        self._program, self._fetch = self.finder.program, self.claimed.fetch
+
+    def run(self) -> OperationFault | None:
+        """The fault that is found first, in the order that stands above."""
+        first = min(self.finder.lifetimes[buffer].written for buffer in self.different)
+        fault = self._look_through(range(first + 1))
+        if fault is None:
+            try:
+                self._fetch = self.claimed.fetch_cut or self.claimed.fetch
+                fault = self._search_layers()
+            except (ProtocolFault, EnvironmentFault) as withheld:
+                log.info("a search in layers ends: %s", withheld)
+            finally:
+                self._fetch = self.claimed.fetch
+        return fault or self._look_through(range(len(self._program.nodes)))
+
+    # --- In layers ------------------------------------------------------------------------------------------
+    def _search_layers(self) -> OperationFault | None:
+        layers = list_layers(self._program)
+        noise = NOISE + FORMAT_NOISE * float(self.finder.format.input_error)
+        waiting, rest, looks = list[tuple[float, Layer]](), [one for one in layers if one.is_cut], MOST_LAYERS
+        while rest:
+            suspect = None
+            for layer, error in self._measure(rest):
+                log.debug("node %d: error %.2e", layer.target, error)
+                rest = [one for one in rest if one.target > layer.target]
+                if not error <= noise and looks:
+                    suspect = layer
+                    break
+                waiting.append((error, layer))
+            if suspect is None:
+                break
+            looks -= 1
+            if fault := self._look_through(suspect.nodes, suspect.cuts):
+                return fault
+        ends = sorted((one for one in layers if not one.is_cut), key=lambda one: one.price)
+        cheap = CHEAP_SHARE * sum(4 * buffer.size for buffer in self._program.buffers)
+        unexplained = [one for _, one in sorted(waiting, key=lambda pair: -pair[0])[:looks]]
+        next_ones = [one for one in ends if one.price <= cheap] + unexplained
+        next_ones += [one for one in ends if one.price > cheap]
+        found = (self._look_through(layer.nodes, layer.cuts) for layer in next_ones)
+        return next((fault for fault in found if fault), None)
+
+    def _measure(self, layers: Sequence[Layer]) -> Iterator[tuple[Layer, float]]:
+        """Of layers that end in cuts, in order: how far the own result lies from the claimed one. What comes
+        behind a cut is computed from the claimed values."""
+        targets, held = {layer.target: layer for layer in layers}, dict[int, Tensor]()
+        nodes = frozenset[int]().union(*(layer.nodes for layer in layers))
+        cuts = frozenset[int]().union(*(layer.cuts for layer in layers))
+        for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
+            output = self._program.nodes[number].output
+            if number in targets:
+                if output.buffer not in held and not self._is_own(output.buffer):
+                    held[output.buffer] = self._get_claimed(output.buffer)
+                yield targets[number], self._compute_error(number, held)
+            self._go_on_from_claimed(number, held, cuts)
+
+    def _compute_error(self, number: int, held: Mapping[int, Tensor]) -> float:
+        node = self._program.nodes[number]
+        if node.output.buffer not in held:
+            return 0.0
+        place = (node.output.offset, node.output_sizes, node.output.strides)
+        own, theirs = self.finder.get_own(node.output.buffer), held[node.output.buffer]
+        return compute_error(look(own, *place), look(theirs, *place))
+
+    # --- Judging --------------------------------------------------------------------------------------------
+    def _look_through(
+        self, nodes: Collection[int], cuts: frozenset[int] = frozenset()
+    ) -> OperationFault | None:
+        """The first fault of these nodes. cuts: all that they read and that others compute."""
+        held, last = dict[int, Tensor](), max(nodes)
+        self._has_parted = bool(cuts)
+        for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
+            is_other = number in nodes and self._hold(self._program.nodes[number].output.buffer, held)
+            if is_other and (fault := self._judge(number, held)):
+                return fault
+            self._go_on_from_claimed(number, held, cuts)
+            if number == last:
+                break
+        return None
+
+    def _hold(self, buffer: int, held: dict[int, Tensor]) -> bool:
+        """Whether a tensor that is being computed is another than the claimed one, or may be: then `held` has
+        that. One with several writers cannot be told before it is whole."""
+        if buffer in held:
+            return True
+        if self._is_own(buffer) if self._has_parted else buffer not in self.different:
+            return False
+        held[buffer] = self._get_claimed(buffer)
+        return True
+
+    def _is_own(self, buffer: int) -> bool:
+        """Whether the values that were just computed are the claimed ones, bit for bit, by their root."""
+        is_whole = self.finder.writers[buffer] == 1
+        return is_whole and self.finder.compute_own_root(buffer) == self.claimed.roots[buffer]
+
+    def _go_on_from_claimed(self, number: int, held: dict[int, Tensor], cuts: frozenset[int]) -> None:
+        """Once node `number` is done, put claimed tensors in the place of own ones that are whole."""
+        for buffer in self.finder.written.get(number, ()):
+            theirs = held.pop(buffer, None)
+            if theirs is None and buffer in cuts:
+                theirs = self._get_claimed(buffer)
+            if theirs is not None:
+                self.finder.get_own(buffer).copy_(theirs)
+                self._has_parted = True
+
+    def _get_claimed(self, buffer: int) -> Tensor:
+        return fetch_buffer(self._program, self._fetch, buffer)
+
+    def _judge(self, number: int, held: Mapping[int, Tensor]) -> OperationFault | None:
+        """The fault of a node that was just computed: from what the claimant says that it read and wrote."""
+
+        def get(buffer: int) -> Tensor:
+            """The claimed values."""
+            return held[buffer] if buffer in held else self.finder.get_own(buffer)
+
+        def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
+            """The tensor of an access."""
+            return look(get(access.buffer), access.offset, sizes, strides)
+
+        seen = check_node(self._program.nodes[number], view, self.finder.format)
+        return self._prove(number, seen.element, get) if seen.outside else None
+
+    def _prove(self, number: int, element: int, get: Provider) -> OperationFault:
+        def provide(buffer: int) -> Tensor:
+            """The claimed buffer. One that nodes go on writing is fetched."""
+            life = self.finder.lifetimes.get(buffer)
+            return get(buffer) if life is None or life.written <= number else self._get_claimed(buffer)
+
+        trace = TraceTree(self._program, self.claimed.levels, provide, known=self.claimed.roots)
+        return prove_operation(trace, number, element)
+
+
+def compute_error(own: Tensor, claimed: Tensor) -> float:
+    """The largest |own - claimed| / (|claimed| + mean of |claimed|) of two float32 tensors of one shape;
+    infinite where a number is not finite. Piece by piece, to take little memory."""
+    own, claimed = own.reshape(-1), claimed.reshape(-1)
+    pieces = [slice(start, start + TILE_ELEMENTS) for start in range(0, claimed.numel(), TILE_ELEMENTS)]
+    total = sum((float(claimed[piece].double().abs().sum()) for piece in pieces), 0.0)
+    mean, worst = max(total / claimed.numel(), LEAST_NORMAL), 0.0
+    for piece in pieces:
+        theirs = claimed[piece].double()
+        largest = float(((own[piece].double() - theirs).abs() / (theirs.abs() + mean)).max())
+        if not largest <= worst:
+            worst = largest if isfinite(largest) else inf
+    return worst

@@ -1,0 +1,232 @@
+"""A false step is found, whatever it is, with little fetched, on equal kernels and on others."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFault
+from protocol.compute.bounds.layers import ROUNDED_FREELY
+from protocol.compute.model.batches import Corpus
+from protocol.compute.program.step import Batch, TrainingState
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.merkle import hash_leaf, verify_path
+from protocol.spec.program import Node, Operation, Program, leaf_bytes
+from tests.protocol.compute.bounds.claimed_step import (
+    Claimant,
+    add_noise,
+    find,
+    is_convicted,
+    list_node_of_each_kind,
+    make_claimant,
+    scale,
+    spoil,
+)
+
+
+@pytest.fixture
+def claimant(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> Claimant:
+    return make_claimant(state, corpus, spec)
+
+
+def test_find_of_an_honest_step_finds_nothing_and_fetches_nothing(claimant: Claimant) -> None:
+    claimed, _ = claimant.claim()
+    assert find(claimant, claimed) is None
+    assert not claimant.fetched
+
+
+def test_find_names_the_element_of_any_kind_and_fetches_little(claimant: Claimant) -> None:
+    program = claimant.built.program
+    for number in list_node_of_each_kind(claimant.built):
+        claimant.fetched.clear()
+        claimed, tree = claimant.claim(spoil(claimant.built, number))
+        fault, node = find(claimant, claimed), program.nodes[number]
+        assert isinstance(fault, OperationFault), node.operation
+        assert (fault.node.number, fault.element) == (number, node.elements - 1), node.operation
+        # A tensor that later nodes go on writing may be another already.
+        assert claimant.fetched[-1] == node.output.buffer and len(claimant.fetched) <= 3, node.operation
+        assert is_convicted(claimant.built, tree, fault), node.operation
+
+
+def test_find_names_the_first_of_two_faults(claimant: Claimant) -> None:
+    first, second = sorted(list_node_of_each_kind(claimant.built))[:2]
+    changes = [spoil(claimant.built, number) for number in (first, second)]
+
+    def change(number: int, tensors: dict[int, Tensor]) -> None:
+        for one in changes:
+            one(number, tensors)
+
+    claimed, _ = claimant.claim(change)
+    fault = find(claimant, claimed)
+    assert isinstance(fault, OperationFault) and fault.node.number == first
+
+
+def test_find_of_other_kernels_judges_and_acquits(claimant: Claimant) -> None:
+    # A noise that honest machines have: nothing of it is a fault, and all that differs is looked at.
+    program = claimant.built.program
+    number = next(n for n, node in enumerate(program.nodes) if node.operation is Operation.PRODUCT_SUM)
+    node = program.nodes[number]
+
+    def change(done: int, tensors: dict[int, Tensor]) -> None:
+        if done == number:
+            output = tensors[node.output.buffer]
+            output.copy_(torch.nextafter(output, torch.full_like(output, torch.inf)))
+
+    claimed, _ = claimant.claim(change)
+    assert find(claimant, claimed) is None
+    assert node.output.buffer in claimant.fetched
+
+
+@pytest.mark.parametrize(("buffer", "element"), [(3, 5), (4, 0), (5, 2)])
+def test_find_names_an_input_that_the_task_does_not_give(
+    claimant: Claimant, buffer: int, element: int
+) -> None:
+    tokens, labels, scalars = (values.clone() for values in (*claimant.batch, claimant.scalars))
+    values = (tokens, labels, scalars)[buffer - 3].view(-1)
+    values[element] = (values[element] + 1) % 5 if buffer < 5 else values[element] * 2
+    cheat = Claimant(claimant.built, claimant.vectors, Batch(tokens, labels), scalars)
+    claimed, tree = cheat.claim()
+    fault = find(claimant, claimed)
+    assert isinstance(fault, InputFault)
+    assert (fault.buffer, fault.element) == (buffer, element)
+    opening, size = fault.opening, leaf_bytes(tree.program, buffer)
+    leaves = -(-4 * tree.program.buffers[buffer].size // size)
+    verify_path(opening.root, hash_leaf(opening.leaves), 4 * element // size, leaves, opening.path)
+    assert opening.root == tree.roots[buffer]
+    verify_path(tree.root, opening.root, buffer, len(tree.roots), opening.root_path)
+    assert cheat.fetched == [buffer]
+
+
+def test_find_of_another_state_raises(claimant: Claimant) -> None:
+    weights, first, second = claimant.vectors
+    other = Claimant(claimant.built, (weights + 1, first, second), claimant.batch, claimant.scalars)
+    with pytest.raises(InvalidInput, match="another state"):
+        find(claimant, other.claim()[0])
+
+
+def test_find_of_another_program_raises(claimant: Claimant) -> None:
+    claimed, _ = claimant.claim()
+    with pytest.raises(InvalidInput, match="another program"):
+        find(claimant, ClaimedTrace(claimed.roots[:-1], claimed.fetch))
+
+
+# --- Other kernels ------------------------------------------------------------------------------------------
+
+
+def measure_share(claimant: Claimant) -> float:
+    """Of the bytes of the trace, what was fetched, every tensor counted once."""
+    buffers = claimant.built.program.buffers
+    return sum(buffers[number].size for number in {*claimant.fetched}) / sum(one.size for one in buffers)
+
+
+def test_find_on_other_kernels_convicts_each_kind_and_fetches_little(claimant: Claimant) -> None:
+    shares = {}
+    for number in list_node_of_each_kind(claimant.built):
+        claimant.fetched.clear()
+        claimed, tree = claimant.claim(add_noise(claimant.built, scale(claimant.built, number)))
+        fault, node = find(claimant, claimed), claimant.built.program.nodes[number]
+        assert isinstance(fault, OperationFault), node.operation
+        assert fault.node.number == number and is_convicted(claimant.built, tree, fault), node.operation
+        shares[node.operation] = measure_share(claimant)
+    assert sum(shares.values()) / len(shares) < 0.1
+    assert max(shares.values()) < 0.2
+
+
+def test_find_on_other_kernels_acquits_and_fetches_what_can_differ(claimant: Claimant) -> None:
+    program = claimant.built.program
+    claimed, _ = claimant.claim(add_noise(claimant.built))
+    assert find(claimant, claimed) is None
+    free = sum(node.elements for node in program.nodes if node.operation in ROUNDED_FREELY)
+    written_by_many = sum(
+        program.buffers[number].size
+        for number, count in Counter(node.output.buffer for node in program.nodes).items()
+        if count > 1
+    )
+    fetched = sum(program.buffers[number].size for number in {*claimant.fetched})
+    assert 0 < fetched <= free + written_by_many < sum(one.size for one in program.buffers) / 2
+
+
+def test_find_needs_no_cut_that_is_withheld(claimant: Claimant) -> None:
+    number = list(list_node_of_each_kind(claimant.built))[-1]
+    claimed, tree = claimant.claim(add_noise(claimant.built, scale(claimant.built, number)))
+    asked = []
+
+    def withhold(buffer: int) -> Tensor:
+        asked.append(buffer)
+        raise EnvironmentFault(what="withheld", expected="a tensor", actual="nothing", remedy="Ask again.")
+
+    fault = find(claimant, replace(claimed, fetch_cut=withhold))
+    assert isinstance(fault, OperationFault) and is_convicted(claimant.built, tree, fault)
+    assert len(asked) == 1, "who withholds one cut is not asked for others"
+    with pytest.raises(EnvironmentFault, match="withheld"):
+        find(claimant, ClaimedTrace(claimed.roots, withhold))
+
+
+def test_find_sees_a_fault_that_the_next_node_takes_back(claimant: Claimant) -> None:
+    """No cut shows it: behind the readers of the false tensor all is as it should be."""
+    program, honest = claimant.built.program, dict[int, Tensor]()
+    number = _find_single_chain(program)
+    readers = [n for n, node in enumerate(program.nodes) if _reads(node, program.nodes[number].output.buffer)]
+
+    def keep(done: int, tensors: dict[int, Tensor]) -> None:
+        honest.update({n: tensors[program.nodes[n].output.buffer].clone() for n in readers if n == done})
+
+    claimant.claim(add_noise(claimant.built, keep))
+    lie = scale(claimant.built, number)
+
+    def change(done: int, tensors: dict[int, Tensor]) -> None:
+        lie(done, tensors)
+        if done in honest:
+            tensors[program.nodes[done].output.buffer].copy_(honest[done])
+
+    claimed, tree = claimant.claim(add_noise(claimant.built, change))
+    fault = find(claimant, claimed)
+    assert isinstance(fault, OperationFault) and fault.node.number in (number, *readers)
+    assert is_convicted(claimant.built, tree, fault)
+
+
+def _reads(node: Node, buffer: int) -> bool:
+    return any(one.buffer == buffer for one in node.operands)
+
+
+def _find_single_chain(program: Program) -> int:
+    """A multiplication in the middle whose tensor, and whose readers' tensors, one node each writes."""
+    writers = Counter(node.output.buffer for node in program.nodes)
+    for number, node in enumerate(program.nodes[len(program.nodes) // 3 :], len(program.nodes) // 3):
+        readers = [one for one in program.nodes if _reads(one, node.output.buffer)]
+        is_alone = all(writers[one.output.buffer] == 1 for one in (node, *readers))
+        if node.operation is Operation.MULTIPLY and is_alone and len(readers) == 1:
+            return number
+    raise AssertionError("no such node")
+
+
+@pytest.mark.parametrize("garbage", [float("nan"), float("inf"), 3e38])
+def test_find_on_other_kernels_convicts_what_is_no_number(claimant: Claimant, garbage: float) -> None:
+    number = next(reversed([*list_node_of_each_kind(claimant.built)][:8]))
+
+    def change(done: int, tensors: dict[int, Tensor]) -> None:
+        if done == number:
+            tensors[claimant.built.program.nodes[number].output.buffer].fill_(garbage)
+
+    claimed, tree = claimant.claim(add_noise(claimant.built, change))
+    fault = find(claimant, claimed)
+    assert isinstance(fault, OperationFault) and is_convicted(claimant.built, tree, fault)
+
+
+def test_find_on_other_kernels_sees_one_bit_in_one_element(claimant: Claimant) -> None:
+    """Far below what any cut shows."""
+    program = claimant.built.program
+    number = max(n for n, node in enumerate(program.nodes) if node.operation is Operation.SUBTRACT)
+
+    def change(done: int, tensors: dict[int, Tensor]) -> None:
+        if done == number:
+            values = tensors[program.nodes[number].output.buffer]
+            values[3] = torch.nextafter(values[3], torch.tensor(torch.inf))
+
+    claimed, tree = claimant.claim(add_noise(claimant.built, change))
+    fault = find(claimant, claimed)
+    assert isinstance(fault, OperationFault) and (fault.node.number, fault.element) == (number, 3)
+    assert is_convicted(claimant.built, tree, fault)
