@@ -2,8 +2,8 @@
 
 Deterministic: all "random" input is SHA-256 of a label. Layout: tests/vectors/README.md.
 
-    python -m scripts.vectors            write the files
-    python -m scripts.vectors --check    compare only; exit 1 and name the files that differ
+    python -m lab.vectors            write the files
+    python -m lab.vectors --check    compare only; exit 1 and name the files that differ
 """
 
 import argparse
@@ -12,13 +12,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lab.vectors.draw_cases import audit_draw_tables, tolerance_tables
+from lab.vectors.draw_cases import audit_draw_tables, randomness_tables, tolerance_tables
 from lab.vectors.encoding_cases import codec_tables, draw_tables, float32_tables
 from lab.vectors.exact_cases import exact_tables
 from lab.vectors.merkle_cases import merkle_tables
 from lab.vectors.node_cases import node_tables
 from lab.vectors.outer_cases import outer_tables
-from lab.vectors.randomness_cases import randomness_tables
 from lab.vectors.referee_cases import referee_tables
 from lab.vectors.statement_cases import statement_tables
 from lab.vectors.table import Table
@@ -52,7 +51,7 @@ def render(tables: dict[str, Table]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes or compares all files; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.vectors", description="Shared test vectors.")
+    parser = argparse.ArgumentParser(prog="python -m lab.vectors", description="Shared test vectors.")
     parser.add_argument("--check", action="store_true", help="compare only; exit 1 where a file differs")
     options = parser.parse_args(arguments)
     stale = []

@@ -133,7 +133,7 @@ async def test_an_audit_in_a_worker_process_says_what_it_says_without(tmp_path: 
 def test_a_process_that_dies_is_replaced_once_and_the_bits_are_the_same(
     pools: Callable[..., ReplayPool], tmp_path: Path
 ) -> None:
-    pool = pools(lambda: Mortal(1, tmp_path), partial(make_process, tmp_path))
+    pool = pools(lambda: Mortal(1, "cpu", tmp_path), partial(make_process, tmp_path))
     assert run_training(pool.train) == run_training(train_segment)
 
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from protocol.compute import determinism
 from protocol.compute.bounds import rehearsal
 from protocol.compute.bounds.exact_fault import ClaimedRoots, ExactFaultFinder
-from protocol.compute.bounds.fault import ClaimedTrace, FaultFinder
+from protocol.compute.bounds.fault import ClaimedTrace
+from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import Corpus, get_batch
