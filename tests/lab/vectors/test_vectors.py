@@ -13,7 +13,7 @@ from lab.vectors.table import Table
 def test_committed_vectors_are_current(name: str) -> None:
     committed = (vectors.VECTORS_DIR / name).read_text()
     assert committed == vectors.render(vectors.FILES[name]()), (
-        "run `python -m scripts.vectors` and review the diff"
+        "run `python -m lab.vectors` and review the diff"
     )
 
 
