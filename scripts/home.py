@@ -19,12 +19,15 @@ from protocol.adapters.keys import (
     read_password,
 )
 from protocol.adapters.wire.listener import load_or_create_identity
+from protocol.adapters.wire.object_storage import ObjectStorage, require_usable
 from protocol.spec.errors import InvalidInput
 from scripts.paths import read_path
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
 PATHS = ("deployment", "password_file")
+TABLES = ("economics", "object_storage")
+"""Written by the operator's hand."""
 Limits = Literal["12s", "2s", "local"]
 """Presets of a deployment's limits, by the time of a block."""
 Executor = Literal["process", "ray"]
@@ -43,7 +46,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor, ray_address:
     how many segments an auditor replays at once, and where (`PartyConfig`). limits: the preset for this
     chain's time of a block, by which tasks are judged; economics: the table of what else is assumed of the
-    world (`scripts/figures.py`). `account` is the keystore's."""
+    world (`scripts/figures.py`). object_storage: the table of this node's bucket, and of what to take from
+    those of peers. `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
@@ -62,6 +66,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     password_file: str = ""
     limits: Limits = "12s"
     economics: dict[str, Any] = {}
+    object_storage: ObjectStorage = ObjectStorage()
 
 
 def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: bool) -> AccountKey:
@@ -76,7 +81,7 @@ def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: boo
     lines = [
         f"{name} = {json.dumps(value)}"
         for name, value in structs.asdict(structs.replace(config, account=key.address)).items()
-        if name != "economics"
+        if name not in TABLES
     ]
     replace_private_file(home / CONFIG_FILE, ("\n".join(lines) + "\n").encode())
     return key
@@ -123,6 +128,7 @@ def read_config(home: Path) -> HomeConfig:
         raise _malformed(str(path), str(error)) from error
     if not config.account:
         raise _malformed(str(path), "Object missing required field `account`")
+    require_usable(config.object_storage)
     places = {name: str(read_path(text)) for name in PATHS if (text := getattr(config, name))}
     return structs.replace(config, **places)
 

@@ -292,5 +292,6 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         replay_processes=config.replay_processes,
         executor=config.executor,
         ray_address=config.ray_address,
+        object_storage=config.object_storage,
         say=console.say,
     )

@@ -9,7 +9,7 @@ import secrets
 
 from node import model_keeping
 from node.submit import build_task, post_task, refuse_bad_task
-from protocol.actions.runtime import upkeep_duties
+from protocol.actions.runtime import bucket_duties, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
@@ -108,7 +108,8 @@ def _tell_price(
 async def _follow(party: Party, task: bytes, console: Console) -> None:
     """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
-    await play(party, task, (upkeep_duties.list_duties, model_keeping.list_duties))
+    rooms = upkeep_duties.list_duties, model_keeping.list_duties, bucket_duties.list_duties
+    await play(party, task, rooms)
     for lacking in model_keeping.list_duties(party, party.state.head_block):
         console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
     console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

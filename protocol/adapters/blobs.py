@@ -15,7 +15,7 @@ import numpy as np
 
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof, StateHeader
-from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, ZERO_WORD
 
 ROOT_BYTES = 32
@@ -242,6 +242,15 @@ class BlobVerifier:
         folded = fold_chunks(self._chunk_roots, self._ref.key.kind)
         self._require_root(folded, "the bytes do not match their root")
 
+    def rewind(self, kept_bytes: int) -> int:
+        """Forget what no announced root has judged, and what lies behind `kept_bytes`, so that somebody else
+        can go on; returns the bytes that are left. Without announced roots that is none."""
+        whole = min(len(self._chunk_roots), kept_bytes // self._ref.chunk_bytes) if self._announced else 0
+        del self._chunk_roots[whole:]
+        self._pending.clear()
+        self.received_bytes = min(whole * self._ref.chunk_bytes, self._size_bytes)
+        return self.received_bytes
+
     @property
     def chunk_roots(self) -> tuple[bytes, ...]:
         """Roots of the chunks so far."""
@@ -279,6 +288,17 @@ def _refuse(ref: BlobRef, what: str, expected: object, actual: object, source: s
         where=str(ref.key),
         culprit=source,
         remedy="Discard it; ask another peer, or report the blob as unserved.",
+    )
+
+
+def tell_damage(fault: ProtocolFault) -> EnvironmentFault:
+    """The same of a blob on this machine's own disk: nobody is to blame."""
+    return EnvironmentFault(
+        what=f"a stored blob is damaged ({fault.what}) and was removed",
+        expected=fault.expected,
+        actual=fault.actual,
+        where=fault.where,
+        remedy="Fetch it again; check the disk.",
     )
 
 

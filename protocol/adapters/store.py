@@ -27,6 +27,7 @@ from protocol.adapters.blobs import (
     refer_roots,
     require_finite,
     split_roots,
+    tell_damage,
 )
 from protocol.adapters.files import require_private_folder, sync_file, sync_folder
 from protocol.adapters.mapped_files import UnchangedFiles, map_file
@@ -211,7 +212,7 @@ class BlobStore:
             verifier.finish()
         except ProtocolFault as fault:
             self.delete(ref.key)
-            raise _damaged(fault) from fault
+            raise tell_damage(fault) from fault
         return verifier.chunk_roots
 
     def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
@@ -319,6 +320,15 @@ class BlobWriter:
         with _disk_errors(self._store.folder):
             self._file.write(data)
 
+    def judge(self) -> None:
+        """Raises ProtocolFault unless all bytes are here and right."""
+        self._verifier.finish()
+
+    def rewind(self) -> None:
+        """Drop what is not proven yet: what comes next is another's."""
+        with _disk_errors(self._store.folder):
+            self._file.truncate(self._file.seek(self._verifier.rewind(self._file.tell())))
+
     def commit(self) -> Path:
         """Judge the whole and let it appear under its address. Raises ProtocolFault when it does not
         match."""
@@ -387,14 +397,4 @@ def _absent(key: BlobKey, folder: Path) -> InvalidInput:
         actual="no such file",
         where=str(folder),
         remedy="Fetch it from a peer first.",
-    )
-
-
-def _damaged(fault: ProtocolFault) -> EnvironmentFault:
-    return EnvironmentFault(
-        what=f"a stored blob is damaged ({fault.what}) and was removed",
-        expected=fault.expected,
-        actual=fault.actual,
-        where=fault.where,
-        remedy="Fetch it again; check the disk.",
     )

@@ -1,12 +1,15 @@
 """A home holds a key that is never overwritten, a certificate and a configuration without secrets."""
 
 import errno
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from protocol.adapters.wire.object_storage import ObjectStorage
 from protocol.spec.errors import InvalidInput
+from scripts.console import Console
 from scripts.home import (
     CONFIG_FILE,
     KEYSTORE_FILE,
@@ -16,6 +19,7 @@ from scripts.home import (
     read_config,
     unlock_key,
 )
+from scripts.role_commands import open_config
 
 CONFIG = HomeConfig(rpc_url="http://127.0.0.1:1", deployment="/d.json", listen_port=5, threads=2)
 
@@ -47,6 +51,47 @@ def test_a_configured_password_file_is_used(tmp_path: Path, password_file: Path)
     config = HomeConfig("http://127.0.0.1:1", "/d.json", password_file=str(password_file))
     key = create_home(home, config, "secret", is_devnet=True)
     assert unlock_key(home).address == key.address
+
+
+STORAGE = """
+[object_storage]
+bucket = "alice-blobs"
+endpoint_url = "https://storage.example"
+private_origins = ["http://10.0.0.1:9000"]
+"""
+
+
+def test_the_table_of_a_bucket_reaches_the_node(tmp_path: Path, password_file: Path) -> None:
+    home = tmp_path / "home"
+    create_home(home, CONFIG, "secret", is_devnet=True)
+    assert open_config(Namespace(home=home, password_file=password_file), Console()).object_storage == (
+        ObjectStorage()
+    )
+    with (home / CONFIG_FILE).open("a") as file:
+        file.write(STORAGE)
+    found = open_config(Namespace(home=home, password_file=password_file), Console()).object_storage
+    assert (found.bucket, found.private_origins) == ("alice-blobs", ("http://10.0.0.1:9000",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'secret_access_key = "s3cr3t"',
+        'endpoint_url = "https://key:s3cr3t@storage.example"',
+        'endpoint_url = "http://storage.example"',
+        'bucket = "a/../b"',
+        "follow = 1",
+    ],
+)
+def test_a_table_of_a_bucket_that_can_be_none_is_refused(tmp_path: Path, line: str) -> None:
+    """Credentials have no place there, and what may be one is not shown."""
+    home = tmp_path / "home"
+    create_home(home, CONFIG, "secret", is_devnet=True)
+    with (home / CONFIG_FILE).open("a") as file:
+        file.write(f"[object_storage]\n{line}\n")
+    with pytest.raises(InvalidInput, match="object_storage") as caught:
+        read_config(home)
+    assert "s3cr3t" not in str(caught.value)
 
 
 def test_a_key_is_never_overwritten(tmp_path: Path) -> None:

@@ -89,8 +89,10 @@ class CountingClient(BlobClient):
         self.moved += len(body) + len(message or b"")
         return body
 
-    async def _stream_range(self, peer: Peer, ref: BlobRef, left: range) -> AsyncIterator[bytes]:
-        async for piece in super()._stream_range(peer, ref, left):
+    async def _stream_range(
+        self, peer: Peer, ref: BlobRef, left: range, *, follows: bool = False
+    ) -> AsyncIterator[bytes]:
+        async for piece in super()._stream_range(peer, ref, left, follows=follows):
             self.moved += len(piece)
             yield piece
 

@@ -12,6 +12,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.mapped_files import PageLimit, make_mapped, require_mapping
 from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
 from protocol.adapters.wire.conventions import NodeStatus
+from protocol.adapters.wire.object_storage import ObjectStorage
 from protocol.compute.determinism import describe_bits
 from protocol.compute.program.tensor_allocator import Room, use_room
 
@@ -32,8 +33,8 @@ class PartyConfig:
     at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk for parts of datasets,
     beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat.
     `replay_processes`: so many segments are replayed at once, each in a process of `executor` ("process": a
-    child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own). `say`
-    shows a line to the operator."""
+    child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own).
+    `object_storage`: the own bucket, and those of peers. `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -50,6 +51,7 @@ class PartyConfig:
     replay_processes: int = 1
     executor: str = "process"
     ray_address: str = ""
+    object_storage: ObjectStorage = ObjectStorage()
     say: Callable[[str], None] = print
 
 

@@ -7,6 +7,7 @@ A reader announces no endpoint and sends no transaction. So it takes an account 
 coin and no stake. It takes no journal either: it works beside a running node of the same home.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from protocol.actions.runtime.config import (
 )
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
+from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.journal import Journal, JournalBegun
@@ -65,7 +67,8 @@ def list_desks(party: Party) -> Iterator[Mapping[str, Desk]]:
 @asynccontextmanager
 async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what they
-    raise, and InvalidInput for an endpoint that no peer could use or the journal of another account."""
+    raise, and InvalidInput for an endpoint that no peer could use, a bucket that is none, or the journal of
+    another account."""
     # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -73,6 +76,10 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     deployment = read_game_deployment(config.deployment)
     domain = SigningDomain(deployment.chain_id, deployment.tasks)
     async with AsyncExitStack() as stack:
+        bucket = None
+        if config.object_storage.bucket:
+            bucket = await asyncio.to_thread(Bucket.open, config.object_storage, config.key.address.lower())
+            stack.callback(bucket.close)
         # Before the chain, where what waits is replaced: another process of this home may have sent it.
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
         _require_owner(journal, config.key.address.lower())
@@ -80,10 +87,11 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
         parts = PartStore(config.home / PARTS_FILE, config.dataset_cache_mb * MEGABYTE)
         stack.callback(parts.close)
-        client = await stack.enter_async_context(BlobClient(store, RequestSigner(config.key, domain)))
+        signer, storage = RequestSigner(config.key, domain), config.object_storage
+        client = await stack.enter_async_context(BlobClient(store, signer, storage=storage))
         status = Status(chain.address)
         state = ChainState.of(chain)
-        party = Party(config, chain, store, journal, client, state, status, chain.follow(), parts)
+        party = Party(config, chain, store, journal, client, state, status, chain.follow(), parts, bucket)
         await _serve(party, stack)
         yield party
 
@@ -108,7 +116,8 @@ async def _serve(party: Party, stack: AsyncExitStack) -> None:
     """Answer peers until the party is closed, and say on chain where."""
     identity, config = load_or_create_identity(party.config.home), party.config
     policy = _Offers(party).make_policy()
-    server = BlobServer(party.store, party.account, party.signing, identity, policy, parts=party.parts)
+    mine = party.store, party.account, party.signing
+    server = BlobServer(*mine, identity, policy, parts=party.parts, bucket=party.bucket)
     port = await server.start(config.listen_host, config.listen_port)
     stack.push_async_callback(server.stop)
     url = choose_endpoint(config.listen_host, port, config.public_url)
@@ -175,7 +184,7 @@ async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment))
         signer = RequestSigner(config.key, chain.signing)
-        client = await stack.enter_async_context(BlobClient(store, signer))
+        client = await stack.enter_async_context(BlobClient(store, signer, storage=config.object_storage))
         state = ChainState(account, chain.limits, chain.signing)
         state.take(await anext(chain.follow()))
         yield Reader(account, chain, store, client, state)

@@ -24,6 +24,7 @@ from protocol.actions.pruning.windows import PruningMemory
 from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
+from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.journal import Journal
@@ -74,6 +75,8 @@ class Party:
     batches: AsyncIterator[LogBatch]
     parts: PartStore | None = None
     """Leaves of datasets; None where this party keeps none."""
+    bucket: Bucket | None = None
+    """Copies of blobs; None where this party has no bucket."""
     joined: Joined | None = None
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where the loop has to look again before the next block."""

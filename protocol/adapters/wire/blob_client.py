@@ -1,9 +1,11 @@
 """Fetches blobs from peers into the local store; a peer is trusted for nothing but delivery.
 
 Each byte is judged while it streams, and a broken connection is resumed where it broke. A peer that delivers
-wrong bytes is not asked again: that error is evidence.
+wrong bytes is not asked again: that error is evidence. Where a peer sends us to its bucket, what the bucket
+delivers is no evidence against it: the peer itself is asked for what is missing.
 """
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
+from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
 from protocol.adapters.wire.session import (
     HEDGE_BYTES_PER_SECOND,
     PAUSE_S,
@@ -30,9 +33,11 @@ from protocol.adapters.wire.session import (
     read_at_most,
 )
 from protocol.spec.containers import LeafProof
-from protocol.spec.errors import InvalidInput, ProtocolFault
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 READ_BYTES = 256 * 1024
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -40,17 +45,27 @@ T = TypeVar("T")
 class BlobClient:
     """Fetches for one account. Use as `async with BlobClient(...) as client`."""
 
-    def __init__(self, store: BlobStore, signer: RequestSigner, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        store: BlobStore,
+        signer: RequestSigner,
+        patience: Patience | None = None,
+        storage: ObjectStorage | None = None,
+    ) -> None:
+        """storage: whether and where to follow a peer to its bucket (public addresses)."""
         self._store = store
         self._signer = signer
         self._session = PeerSession(patience or Patience())
+        self._storage = StorageReader(storage or ObjectStorage())
 
     async def __aenter__(self) -> "BlobClient":
         self._session.open()
+        self._storage.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
+        await self._storage.close()
 
     async def fetch(self, peer: Peer, ref: BlobRef) -> Path:
         """The path of the blob in the store, fetched from `peer` unless it is there already.
@@ -201,21 +216,52 @@ class BlobClient:
         return body
 
     async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
+        """Write what is missing: as the peer sends it, or from its bucket, where the peer sends us there."""
+        left = range(ref.size_bytes)[sink.received_bytes :]
+        try:
+            follows = self._storage.may_follow(peer)
+            async for piece in self._stream_range(peer, ref, left, follows=follows):
+                sink.write(piece)
+            return
+        except _SentToBucket as sent:
+            location = sent.location
+        try:
+            await self._storage.copy(location, ref.size_bytes, left, sink.write)
+            sink.judge()
+            return
+        except (EnvironmentFault, ProtocolFault) as fault:
+            sink.rewind()
+            self._storage.shun(peer, is_liar=isinstance(fault, ProtocolFault))
+            log.info("nothing is taken from the bucket of %s for a while: %s", peer.account, fault)
         async for piece in self._stream_range(peer, ref, range(ref.size_bytes)[sink.received_bytes :]):
             sink.write(piece)
 
-    async def _stream_range(self, peer: Peer, ref: BlobRef, left: range) -> AsyncIterator[bytes]:
+    async def _stream_range(
+        self, peer: Peer, ref: BlobRef, left: range, *, follows: bool = False
+    ) -> AsyncIterator[bytes]:
         path = conventions.format_path(conventions.BLOB, ref.key)
         if not left:  # The last connection broke after the last byte.
             return
         headers = self._signer.sign("GET", path, peer.account)
+        if follows:
+            headers[conventions.STORAGE] = "1"
         is_partial = len(left) < ref.size_bytes
         if is_partial:
             headers["Range"] = f"bytes={left.start}-{left.stop - 1}"
         async with self._session.get(peer, path, headers, len(left)) as response:
+            if response.status == conventions.REDIRECT:
+                raise _SentToBucket(response.headers.get("Location", ""))
             _require_body(response, peer, path, 206 if is_partial else 200, len(left))
             async for piece in response.content.iter_chunked(READ_BYTES):
                 yield piece
+
+
+class _SentToBucket(Exception):
+    """The peer answered with the URL of a copy."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__()  # No text: whoever has the URL can read the blob.
+        self.location = location
 
 
 def _require_body(

@@ -61,6 +61,12 @@ HEALTH = "/health"
 STATUS = "/status"
 """GET: a JSON object about the node."""
 
+STORAGE = "Touchstone-Storage"
+"""A header of GET /blob: who sends it takes status 307 too, with a presigned URL of the blob in the peer's
+bucket. It asks without this header where that URL is of no use."""
+REDIRECT = 307
+MAX_LOCATION_CHARACTERS = 4096
+
 DESK_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 DATASET_PATTERN = "{kind:" + BlobKind.DATASET.value + "}/{root:[0-9a-f]{64}}"
 KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0-9a-f]{64}}"

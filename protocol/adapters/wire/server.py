@@ -16,6 +16,7 @@ from hashlib import sha256
 from aiohttp import web
 
 from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.bucket import Bucket
 from protocol.adapters.leaf_runs import parse_runs
 from protocol.adapters.leaf_serving import LeafSource, run_apart
 from protocol.adapters.messages import Message, encode_message
@@ -70,10 +71,11 @@ class BlobServer:
         policy: ReadPolicy,
         limits: WireLimits | None = None,
         parts: PartStore | None = None,
+        bucket: Bucket | None = None,
     ) -> None:
         """account: the address that this server stands for; requests are signed for it. parts: leaves of
-        datasets that are not whole in the store."""
-        self._store = store
+        datasets that are not whole in the store. bucket: to which peers are sent for what is there too."""
+        self._store, self._bucket = store, bucket
         self._leaves = LeafSource(store, parts)
         self._identity = identity
         self._policy = policy
@@ -233,7 +235,14 @@ class BlobServer:
         key, account, refusal = self._admit(request)
         if refusal:
             return refusal
-        streams = self._streams if self._policy.is_member(account) else self._strange_streams
+        is_member = self._policy.is_member(account)
+        if self._bucket is not None:
+            is_asked = conventions.STORAGE in request.headers
+            url = await self._bucket.find_url(account, key, is_member=is_member, is_asked=is_asked)
+            if url:
+                where = {"Location": url, "Cache-Control": "no-store"}
+                return web.Response(status=conventions.REDIRECT, headers=where)
+        streams = self._streams if is_member else self._strange_streams
         with streams.hold(account) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")

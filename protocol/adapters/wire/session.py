@@ -23,7 +23,14 @@ from typing import TypeVar
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from protocol.adapters.wire.conventions import FORM, MAX_REFUSAL_BYTES, REFUSAL, find_endpoint_fault
+from protocol.adapters.wire.conventions import (
+    FORM,
+    MAX_REFUSAL_BYTES,
+    REDIRECT,
+    REFUSAL,
+    STORAGE,
+    find_endpoint_fault,
+)
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 LOOKUPS = 32
@@ -208,7 +215,7 @@ class PeerSession:
         message: bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to GET `path`, or to POST with a message, of at most about `size_bytes`, while its body
-        still streams.
+        still streams. With the header STORAGE it may be a redirect, which is not followed here.
 
         Raises ProtocolFault for another certificate or an answer that is not ours, EnvironmentFault for
         everything that may be different next time; both name the peer. Holds inside the block too.
@@ -227,7 +234,8 @@ class PeerSession:
                     allow_redirects=False,
                 ) as response,
             ):
-                await _require_success(response, peer, path)
+                if response.status != REDIRECT or STORAGE not in headers:
+                    await _require_success(response, peer, path)
                 yield response
 
     def get_silence(self, peer: Peer) -> float:

@@ -11,6 +11,7 @@ from aiohttp import web
 from eth_account import Account
 
 from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
+from protocol.adapters.bucket import Bucket
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
@@ -19,6 +20,7 @@ from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.conventions import Desk, NodeStatus
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity, make_server_context
+from protocol.adapters.wire.object_storage import ObjectStorage
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec import merkle
@@ -72,6 +74,8 @@ class Party:
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
     desks: dict[str, Desk] = field(default_factory=dict)
+    bucket: Bucket | None = None
+    storage: ObjectStorage | None = None
 
     def __post_init__(self) -> None:
         self.key = make_key(self.seed)
@@ -94,7 +98,8 @@ class Party:
             find_desk=self.desks.get,
             is_member=self.is_member,
         )
-        return BlobServer(self.store, self.account, DOMAIN, self.identity, policy, self.limits, self.parts)
+        mine = self.store, self.account, DOMAIN, self.identity
+        return BlobServer(*mine, policy, self.limits, self.parts, self.bucket)
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[Peer]:
@@ -112,7 +117,7 @@ class Party:
 
     def make_client(self) -> BlobClient:
         """A client into this party's store."""
-        return BlobClient(self.store, self.signer, self.patience)
+        return BlobClient(self.store, self.signer, self.patience, self.storage)
 
 
 @asynccontextmanager

@@ -1,0 +1,261 @@
+"""This node's own bucket in object storage (S3): copies of blobs, to which peers are sent.
+
+A node with a home connection uploads a blob once, and shows each peer that may read it a presigned URL in
+place of the bytes. The bucket is private, and a URL is valid for a minute. The disk keeps every blob too: a
+peer that the storage fails gets the bytes from there.
+"""
+
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS
+from protocol.adapters.wire.limits import RateLimit
+from protocol.adapters.wire.object_storage import CONNECT_S, ObjectStorage, require_usable
+from protocol.adapters.wire.session import show
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+READ_S = 30.0
+PART_BYTES = 64 * 1024 * 1024
+"""of an upload that is larger: a storage takes it in parts, and shows it once it has all of them"""
+URL_SECONDS = 60
+"""A download has to begin within these; a URL that is passed on is worth nothing afterwards."""
+SIGNING_S = 2.0
+"""Credentials may have to be renewed before a URL is signed; the bytes are sent where that takes longer."""
+URLS_OF_A_BLOB, STRANGERS_URLS, HOUR_S = 3, 16, 3600.0
+"""URLs an hour: of a blob for each member; of all blobs for all strangers together. The owner of a bucket may
+pay for each download, and an account costs nothing."""
+"""An object that peers could not use is uploaded again, once an hour at most."""
+MOST_SHOWN = 1024
+"""The last URLs, by account and blob, that are remembered."""
+
+_NAME = re.compile("(" + "|".join(kind.value for kind in BlobKind) + ")/([0-9a-f]{64})")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Bucket:
+    """Copies of blobs of one account. Its state is used by one event loop. there: what was seen in the
+    bucket, None before anybody has looked."""
+
+    settings: ObjectStorage
+    account: str
+    client: Any
+    """of boto3"""
+    anonymous: Any
+    """the same without credentials"""
+    there: dict[BlobKey, int] | None = None
+    """length in bytes by key"""
+    _is_closed: bool = False
+    _uploads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "bucket"))
+    _signers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, "presign"))
+    _shown: OrderedDict[tuple[str, BlobKey], None] = field(default_factory=OrderedDict)
+    _members: RateLimit = field(default_factory=lambda: RateLimit(URLS_OF_A_BLOB / HOUR_S, URLS_OF_A_BLOB))
+    _strangers: RateLimit = field(default_factory=lambda: RateLimit(STRANGERS_URLS / HOUR_S, STRANGERS_URLS))
+    _doubts: RateLimit = field(default_factory=lambda: RateLimit(1 / HOUR_S, 1))
+
+    @classmethod
+    def open(cls, settings: ObjectStorage, account: str) -> "Bucket":
+        """The bucket of `account` (lower-case address); nothing is asked of it yet. Raises InvalidInput for
+        settings that cannot be used, or where the extra [s3] is not installed."""
+        require_usable(settings)
+        boto3, config = _load("boto3"), _load("botocore.config").Config
+        # What they log at these levels are requests with their signatures.
+        for name in ("boto3", "botocore", "s3transfer", "urllib3"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        common = {
+            "connect_timeout": CONNECT_S,
+            "read_timeout": READ_S,
+            "retries": {"total_max_attempts": 2, "mode": "standard"},
+            "s3": {"addressing_style": "path" if settings.endpoint_url else "auto"},
+            # Other storages than Amazon's do not know the newer checksums.
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        }
+        make = partial(
+            boto3.session.Session().client,
+            "s3",
+            endpoint_url=settings.endpoint_url or None,
+            region_name=settings.region or None,
+        )
+        unsigned = _load("botocore").UNSIGNED
+        with _sorted_errors(settings):
+            signing, nameless = (
+                config(signature_version="s3v4", **common),
+                config(signature_version=unsigned, **common),
+            )
+            return cls(settings, account, make(config=signing), make(config=nameless))
+
+    def close(self) -> None:
+        """Break off what is under way."""
+        self._is_closed = True
+        self._uploads.shutdown(wait=False, cancel_futures=True)
+        self._signers.shutdown(wait=False, cancel_futures=True)
+
+    async def learn(self) -> dict[BlobKey, int]:
+        """What of this account is in the bucket, length in bytes by key. Uploads that were cut off are
+        removed. Raises InvalidInput where anybody may read the bucket, EnvironmentFault where it cannot be
+        used."""
+        self.there = await self._do(self._look)
+        return self.there
+
+    async def put(self, key: BlobKey, path: Path) -> None:
+        """Upload a blob from its file; from then on peers are sent there. Raises EnvironmentFault, and
+        nothing counts as being there, unless the storage has all of it."""
+        size = await self._do(partial(self._upload, self._name(key), path))
+        assert self.there is not None, "learn() comes first"
+        self.there[key] = size
+
+    async def remove(self, keys: Collection[BlobKey]) -> None:
+        """Delete copies. Raises EnvironmentFault where the storage refuses; no peer is sent there anyway."""
+        for key in keys:
+            (self.there or {}).pop(key, None)
+            await self._do(partial(self._delete, self._name(key)))
+
+    async def find_url(self, account: str, key: BlobKey, *, is_member: bool, is_asked: bool) -> str:
+        """Where `account`, who may read this blob, finds it; empty where it is to get the bytes. is_asked:
+        whether it follows. One that was sent there and comes back asks for the bytes: then the copy counts
+        as missing until it is uploaded again."""
+        if self.there is None or key not in self.there:
+            return ""
+        if not is_asked:
+            if (account, key) in self._shown and self._doubts.try_take(str(key)):
+                log.info("%s could not use the copy of %s: it is uploaded again", account, key)
+                del self.there[key]
+            return ""
+        limit, caller = (self._members, f"{account} {key}") if is_member else (self._strangers, "")
+        if not limit.try_take(caller):
+            return ""
+        try:
+            async with asyncio.timeout(SIGNING_S):
+                url = await asyncio.get_running_loop().run_in_executor(
+                    self._signers, self._sign, self._name(key)
+                )
+        except (TimeoutError, EnvironmentFault) as fault:
+            log.warning("no URL can be signed: %s", str(fault) or "it takes too long")
+            return ""
+        self._shown[account, key] = None
+        if len(self._shown) > MOST_SHOWN:
+            self._shown.popitem(last=False)
+        return url if len(url) <= MAX_LOCATION_CHARACTERS else ""
+
+    def _name(self, key: BlobKey) -> str:
+        return f"{self.settings.prefix}/{self.account}/{key}"
+
+    async def _do(self, act: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._uploads, act)
+
+    # In threads:
+    def _sign(self, name: str) -> str:
+        place = {"Bucket": self.settings.bucket, "Key": name}
+        with _sorted_errors(self.settings):
+            return str(self.client.generate_presigned_url("get_object", place, ExpiresIn=URL_SECONDS))
+
+    def _look(self) -> dict[BlobKey, int]:
+        whose, found = {"Bucket": self.settings.bucket}, dict[BlobKey, int]()
+        folder = f"{self.settings.prefix}/{self.account}/"
+        with _sorted_errors(self.settings):
+            probe = {**whose, "Key": f"{folder}probe"}
+            self.client.put_object(**probe, Body=b"touchstone")
+            self._refuse_public(probe)
+            for page in self.client.get_paginator("list_multipart_uploads").paginate(**whose, Prefix=folder):
+                for cut in page.get("Uploads", ()):
+                    broken = {"Key": cut["Key"], "UploadId": cut["UploadId"]}
+                    self.client.abort_multipart_upload(**whose, **broken)
+            for page in self.client.get_paginator("list_objects_v2").paginate(**whose, Prefix=folder):
+                for one in page.get("Contents", ()):
+                    if match := _NAME.fullmatch(one["Key"].removeprefix(folder)):
+                        key = BlobKey(BlobKind(match[1]), bytes.fromhex(match[2]))
+                        found[key] = int(one["Size"])
+        return found
+
+    def _refuse_public(self, probe: dict[str, str]) -> None:
+        """Raises InvalidInput where who has no credentials may read an object."""
+        try:
+            self.anonymous.get_object(**probe)
+        except _load("botocore.exceptions").ClientError:
+            return
+        raise InvalidInput(
+            what="anybody may read this bucket",
+            expected="a private bucket: a claim's pseudo-gradient is shown to nobody before its round closes",
+            actual="an object that was read without credentials",
+            where=_tell_place(self.settings),
+            remedy="Block public access to it (policy and access lists), or use another bucket.",
+        )
+
+    def _upload(self, name: str, path: Path) -> int:
+        place = self.settings.bucket, name
+        parts = _load("boto3.s3.transfer").TransferConfig(
+            multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
+        )
+        with _sorted_errors(self.settings):
+            size = path.stat().st_size
+            self.client.upload_file(str(path), *place, Config=parts, Callback=self._stop_if_closed)
+            stored = self.client.head_object(Bucket=place[0], Key=name)["ContentLength"]
+        if stored != size:
+            raise _no_storage(self.settings, f"{stored} of {size} bytes", "the whole blob")
+        return size
+
+    def _stop_if_closed(self, sent_bytes: int) -> None:
+        if self._is_closed:
+            raise OSError(f"the node ends; {sent_bytes} bytes were the last ones")
+
+    def _delete(self, name: str) -> None:
+        with _sorted_errors(self.settings):
+            self.client.delete_object(Bucket=self.settings.bucket, Key=name)
+
+
+def _load(module: str) -> Any:
+    """A module of the extra [s3]."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InvalidInput(
+            what="a bucket needs a library that is not installed",
+            expected="boto3, of the extra [s3]",
+            actual=str(error),
+            where="config.toml, object_storage: bucket",
+            remedy="Install it: pip install '.[s3]' in the checkout; or take the bucket out.",
+        ) from error
+
+
+@contextmanager
+def _sorted_errors(settings: ObjectStorage) -> Iterator[None]:
+    """Errors of boto3 by their kind alone: their texts may hold URLs, or what a credential program said."""
+    kinds = _load("botocore.exceptions")
+    try:
+        yield
+    except (kinds.ClientError, kinds.BotoCoreError, _load("boto3.exceptions").Boto3Error) as error:
+        inner = error.__context__ if isinstance(error.__context__, kinds.ClientError) else error
+        said = inner.response.get("Error", {}) if isinstance(inner, kinds.ClientError) else {}
+        raise _no_storage(settings, show(str(said.get("Code", type(inner).__name__)))) from None
+    except (OSError, ValueError) as error:
+        raise _no_storage(settings, type(error).__name__) from None
+
+
+def _no_storage(settings: ObjectStorage, actual: str, expected: str = "an answer") -> EnvironmentFault:
+    return EnvironmentFault(
+        what="this node's bucket cannot be used",
+        expected=expected,
+        actual=actual,
+        where=_tell_place(settings),
+        remedy=(
+            "Peers get the bytes from this node meanwhile. Check the bucket, and the credentials in the "
+            "environment or in ~/.aws/credentials."
+        ),
+    )
+
+
+def _tell_place(settings: ObjectStorage) -> str:
+    return f"{settings.endpoint_url or 'Amazon S3'}, bucket {settings.bucket}"

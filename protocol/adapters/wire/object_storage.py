@@ -1,0 +1,219 @@
+"""Blobs that peers keep in object storage (S3), and the settings of both sides.
+
+A peer that has a bucket (`adapters/bucket.py`) answers with a presigned URL in place of the bytes. What is
+under it is judged by its root like everything else. So a storage is trusted for nothing: where it fails in
+any way, the peer itself is asked for its bytes, and only these tell whether the peer serves the blob.
+
+A URL is a stranger's word, and no certificate on chain stands behind it. It may lead to public addresses
+alone (`private_origins` are the operator's exceptions), with nothing of this node's in the request.
+"""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from socket import AF_UNSPEC, AddressFamily
+
+import aiohttp
+import msgspec
+from aiohttp.abc import ResolveResult
+from yarl import URL
+
+from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS, find_endpoint_fault
+from protocol.adapters.wire.session import OwnResolver, Peer
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+READ_BYTES = 256 * 1024
+CONNECT_S, SILENCE_S = 5.0, 10.0
+LEAST_BYTES_PER_SECOND = 256 * 1024
+"""A slower storage is given up: the peer itself has the blob too."""
+SHUNNED_S, SHUNNED_LIARS_S = 600.0, 24 * 3600.0
+"""So long nothing is taken from the storage of a peer that failed, or that held other bytes."""
+MOST_SHUNNED = 1024
+TLS_PORT, FREE_PORTS = 443, 1024
+NAT64 = IPv6Network("64:ff9b::/96")
+
+_LOCATION = re.compile(f"[!-~]{{1,{MAX_LOCATION_CHARACTERS}}}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_PREFIX = re.compile(r"[A-Za-z0-9_-]{1,32}(?:/[A-Za-z0-9_-]{1,32}){0,3}")
+
+
+class ObjectStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table [object_storage] of a home's `config.toml`. bucket: this node's own, empty for none;
+    endpoint_url: of its storage, empty for Amazon's; prefix: before the names of objects. follow: whether to
+    fetch from the buckets of peers; private_origins: SCHEME://HOST:PORT of storages that may have private
+    addresses, or speak plain http. Credentials stand in the environment or in AWS's own files, never here."""
+
+    bucket: str = ""
+    endpoint_url: str = ""
+    region: str = ""
+    prefix: str = "touchstone"
+    follow: bool = True
+    private_origins: tuple[str, ...] = ()
+
+
+def require_usable(settings: ObjectStorage) -> None:
+    """Raises InvalidInput where a value could be none of its kind. No value that may hold a password is
+    shown."""
+    origins = [*settings.private_origins, *([settings.endpoint_url] if settings.endpoint_url else [])]
+    if any(_find_origin(text) is None for text in origins):
+        raise _unusable("endpoint_url, private_origins", "SCHEME://HOST or SCHEME://HOST:PORT, nothing more")
+    is_plain = settings.endpoint_url.startswith("http://")
+    if is_plain and _find_origin(settings.endpoint_url) not in map(_find_origin, settings.private_origins):
+        raise _unusable("endpoint_url", "https://, or an http:// origin that stands in private_origins too")
+    if settings.bucket and not _BUCKET.fullmatch(settings.bucket):
+        raise _unusable("bucket", "3 to 63 small letters, digits, dots and hyphens")
+    if not _PREFIX.fullmatch(settings.prefix):
+        raise _unusable("prefix", "letters, digits, - and _, up to four parts with / between")
+
+
+def _unusable(key: str, expected: str) -> InvalidInput:
+    return InvalidInput(
+        what="the object storage of this node cannot be used",
+        expected=expected,
+        actual="something else (not shown)",
+        where=f"config.toml, object_storage: {key}",
+        remedy="Correct it. Credentials go into the environment or into ~/.aws/credentials.",
+    )
+
+
+def _find_origin(text: str) -> URL | None:
+    """The origin, if the text is one and nothing more."""
+    with suppress(ValueError):
+        url = URL(text)
+        is_bare = url.path in ("", "/") and not url.query_string and not url.fragment
+        if url.scheme in ("http", "https") and url.host and is_bare and not (url.user or url.password):
+            return url.origin()
+    return None
+
+
+class PublicResolver(OwnResolver):
+    """The system's lookup, where it leads to public addresses alone. What it returns is what is connected
+    to, so a name cannot change in between."""
+
+    def __init__(self, excepted: Collection[tuple[str, int]]) -> None:
+        """excepted: (host, port) of storages that may be anywhere."""
+        super().__init__()
+        self._excepted = frozenset(excepted)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: AddressFamily = AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Addresses of `host`. Raises OSError where it has none, or one that is not public."""
+        found = await super().resolve(host, port, family)
+        if (host, port) not in self._excepted and not all(is_public(one["host"]) for one in found):
+            raise OSError("an address that is not public")
+        return found
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address, and one that it carries inside, is one of the public internet."""
+    with suppress(ValueError):
+        outer = ip_address(address)
+        return all(one.is_global and not one.is_multicast for one in (outer, *_list_inner(outer)))
+    return False
+
+
+def _list_inner(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    if isinstance(address, IPv4Address):
+        return []
+    nat64 = [IPv4Address(address.packed[-4:])] if address in NAT64 else []
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    return nat64 + [one for one in inner if one is not None]
+
+
+class StorageReader:
+    """Fetches what peers have in their buckets. `open` it inside a running loop, then `close`."""
+
+    def __init__(self, settings: ObjectStorage) -> None:
+        require_usable(settings)
+        self._settings = settings
+        self._excepted = {str(_find_origin(text)) for text in settings.private_origins}
+        self._shunned: OrderedDict[str, float] = OrderedDict()
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> None:
+        """Make the connection pool: no cookies, proxies, decompression or redirects, the system's
+        authorities."""
+        excepted = [URL(text) for text in self._excepted]
+        resolver = PublicResolver([(one.host or "", one.port or 0) for one in excepted])
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S),
+            connector=aiohttp.TCPConnector(resolver=resolver, limit=16),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept-Encoding": "identity"},
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session:
+            await self._session.close()
+
+    def may_follow(self, peer: Peer) -> bool:
+        """Whether to take a blob from this peer's bucket, where it has one."""
+        until = self._shunned.get(peer.account, 0.0)
+        return self._settings.follow and asyncio.get_running_loop().time() >= until
+
+    def shun(self, peer: Peer, *, is_liar: bool) -> None:
+        """Take nothing from this peer's bucket for a while. is_liar: it held other bytes."""
+        seconds = SHUNNED_LIARS_S if is_liar else SHUNNED_S
+        self._shunned.pop(peer.account, None)
+        self._shunned[peer.account] = asyncio.get_running_loop().time() + seconds
+        if len(self._shunned) > MOST_SHUNNED:
+            self._shunned.popitem(last=False)
+
+    async def copy(self, location: str, size_bytes: int, left: range, write: Callable[[bytes], None]) -> None:
+        """Give the bytes `left` of a blob of this length to `write`, from the URL that a peer named. Raises
+        EnvironmentFault where the URL is not to be followed, or nothing or something else comes; what `write`
+        raises."""
+        assert self._session is not None, "open() comes first"
+        url, status = self._judge(location), 206 if len(left) < size_bytes else 200
+        headers = {"Range": f"bytes={left.start}-{left.stop - 1}"} if status == 206 else {}
+        expected = f"status {status} with {len(left)} bytes"
+        try:
+            async with (
+                asyncio.timeout(CONNECT_S + SILENCE_S + len(left) / LEAST_BYTES_PER_SECOND),
+                self._session.get(url, headers=headers, allow_redirects=False) as response,
+            ):
+                actual = f"status {response.status} with {response.content_length} bytes"
+                if actual != expected:
+                    raise _not_stored(url, expected, actual)
+                async for piece in response.content.iter_chunked(READ_BYTES):
+                    write(piece)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            # The text of an error may hold the URL, and whoever has that can read the blob.
+            raise _not_stored(url, expected, type(error).__name__) from None
+
+    def _judge(self, location: str) -> URL:
+        """The URL, exactly as it was signed. Raises EnvironmentFault where it is not to be followed."""
+        with suppress(ValueError):
+            url = URL(location, encoded=True) if _LOCATION.fullmatch(location) else URL()
+            if url.host and not (url.user or url.password or url.fragment):
+                is_excepted = str(url.origin()) in self._excepted
+                port, host = url.port or 0, f"[{url.host}]" if ":" in url.host else url.host
+                is_usual = url.scheme == "https" and (port == TLS_PORT or port >= FREE_PORTS)
+                is_host = not find_endpoint_fault(f"https://{host}")
+                if is_excepted or (is_usual and is_host and not _is_private_literal(url.host)):
+                    return url
+        raise _not_stored(None, "an https URL of a public host", "something else")
+
+
+def _is_private_literal(host: str) -> bool:
+    """Whether a host is an address, which no resolver sees, and no public one."""
+    with suppress(ValueError):
+        ip_address(host)
+        return not is_public(host)
+    return False
+
+
+def _not_stored(url: URL | None, expected: str, actual: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a peer's object storage does not deliver",
+        expected=expected,
+        actual=actual,
+        where="" if url is None else str(url.origin()),
+        remedy="The peer itself is asked for the bytes.",
+    )
