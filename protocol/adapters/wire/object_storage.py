@@ -191,12 +191,12 @@ class StorageReader:
         """The URL, exactly as it was signed. Raises EnvironmentFault where it is not to be followed."""
         with suppress(ValueError):
             url = URL(location, encoded=True) if _LOCATION.fullmatch(location) else URL()
-            if url.host and not (url.user or url.password or url.fragment):
+            if url.raw_host and not (url.user or url.password or url.fragment):
                 is_excepted = str(url.origin()) in self._excepted
-                port, host = url.port or 0, f"[{url.host}]" if ":" in url.host else url.host
+                port, name = url.port or 0, url.raw_host
                 is_usual = url.scheme == "https" and (port == TLS_PORT or port >= FREE_PORTS)
-                is_host = not find_endpoint_fault(f"https://{host}")
-                if is_excepted or (is_usual and is_host and not _is_private_literal(url.host)):
+                is_host = not find_endpoint_fault(f"https://[{name}]" if ":" in name else f"https://{name}")
+                if is_excepted or (is_usual and is_host and not _is_private_literal(name)):
                     return url
         raise _not_stored(None, "an https URL of a public host", "something else")
 

@@ -30,6 +30,8 @@ from tests.protocol.adapters.storages import Answer, HostileStorage, NamingBucke
 ELEMENTS = 3 * CHUNK_ELEMENTS + 77
 DATA, REF = make_tensor(ELEMENTS)
 SIZE, CHUNK = len(DATA), 4 * CHUNK_ELEMENTS
+SMALL_CHUNK = 32 * 1024
+"""of a dataset"""
 SECRET = "X-Amz-Signature=5ec2e7"
 
 
@@ -180,22 +182,41 @@ async def test_other_bytes_of_a_small_blob_are_not_kept(tmp_path: Path, elements
         assert scene.auditor.store.get(ref) == data
 
 
-@pytest.mark.parametrize("limits", [{"SILENCE_S": 0.2}, {"SILENCE_S": 5.0, "LEAST_BYTES_PER_SECOND": 10**9}])
+@pytest.mark.parametrize(
+    ("pause_s", "silence_s", "least"),
+    [pytest.param(3600.0, 0.2, 1, id="silent"), pytest.param(0.01, 1.0, 10**9, id="always a little")],
+)
 async def test_a_slow_bucket_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float, silence_s: float, least: int
 ) -> None:
-    """It says nothing more, or always a little."""
-    pause_s = 0.01 if "LEAST_BYTES_PER_SECOND" in limits else 60.0
-    limits |= {"CONNECT_S": 0.0} if "LEAST_BYTES_PER_SECOND" in limits else {}
-    for name, value in limits.items():
-        monkeypatch.setattr(object_storage, name, value)
-    if pause_s < 1:
-        monkeypatch.setattr(object_storage, "SILENCE_S", 1.0)
+    monkeypatch.setattr(object_storage, "SILENCE_S", silence_s)
+    monkeypatch.setattr(object_storage, "CONNECT_S", 1.0)
+    monkeypatch.setattr(object_storage, "LEAST_BYTES_PER_SECOND", least)
     async with open_scene(tmp_path, partial(send_slowly, pause_s=pause_s)) as scene:
         async with scene.open() as (peer, client):
             await client.fetch(peer, REF)
         assert scene.auditor.store.get(REF) == DATA
         assert len(scene.storage.asked) == 1
+
+
+@pytest.mark.parametrize("right", [0, 3, 8, 20])
+async def test_what_was_proven_and_not_written_yet_is_sent_again(tmp_path: Path, right: int) -> None:
+    """Of a dataset several chunks come in one piece. Where one is wrong, nothing of that piece is written."""
+    whole = DATA[: 40 * SMALL_CHUNK + 5]
+    wrong = whole[: right * SMALL_CHUNK] + bytes(len(whole) - right * SMALL_CHUNK)
+    async with open_scene(tmp_path, partial(give, data=wrong)) as scene, scene.open() as (peer, client):
+        ref = scene.store.put_dataset(whole)
+        await client.fetch(peer, ref)
+        assert scene.auditor.store.get(ref) == whole
+
+
+async def test_bytes_are_taken_as_they_are_whatever_is_said_of_them(tmp_path: Path) -> None:
+    async def label(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(body=DATA, headers={"Content-Encoding": "gzip"})
+
+    async with open_scene(tmp_path, label) as scene, scene.open() as (peer, client):
+        await client.fetch(peer, REF)
+        assert scene.auditor.store.get(REF) == DATA and not scene.store.sent
 
 
 async def test_a_bucket_that_is_down_costs_a_detour(tmp_path: Path) -> None:
@@ -226,7 +247,8 @@ async def test_a_bucket_that_redirects_is_not_followed(tmp_path: Path) -> None:
         "copy",
         "//storage.example/copy",
         "http://storage.example/copy",
-        "ftp://storage.example/copy",
+        "http://storage.example:9000/copy",
+        "ftp://storage.example:2121/copy",
         "file:///etc/passwd",
         "https:///copy",
         "https://user:password@storage.example/copy",
@@ -317,10 +339,10 @@ async def test_the_peers_own_bytes_are_evidence_where_both_are_wrong(tmp_path: P
 
 async def test_who_does_not_follow_gets_the_bytes(tmp_path: Path) -> None:
     async with open_scene(tmp_path, give) as scene:
-        scene.auditor.storage = ObjectStorage(follow=False)
+        scene.auditor.storage = make_settings(scene.storage.url, follow=False)
         async with scene.open() as (peer, client):
             await client.fetch(peer, REF)
-        assert not scene.storage.asked and scene.store.sent == [range(SIZE)]
+        assert not scene.bucket.sent and not scene.storage.asked and scene.store.sent == [range(SIZE)]
 
 
 async def test_who_did_not_ask_for_it_and_is_sent_elsewhere_blames_the_peer(tmp_path: Path) -> None:
