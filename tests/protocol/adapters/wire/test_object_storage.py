@@ -30,8 +30,7 @@ from tests.protocol.adapters.storages import Answer, HostileStorage, NamingBucke
 ELEMENTS = 3 * CHUNK_ELEMENTS + 77
 DATA, REF = make_tensor(ELEMENTS)
 SIZE, CHUNK = len(DATA), 4 * CHUNK_ELEMENTS
-SMALL_CHUNK = 32 * 1024
-"""of a dataset"""
+SMALL_CHUNK = 32 * 1024  # Of a dataset.
 SECRET = "X-Amz-Signature=5ec2e7"
 
 
@@ -121,8 +120,7 @@ async def send_slowly(request: web.BaseRequest, pause_s: float) -> web.StreamRes
 
 
 async def send_packed(request: web.BaseRequest) -> web.StreamResponse:
-    packed = gzip.compress(bytes(SIZE))
-    return web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+    return web.Response(body=gzip.compress(bytes(SIZE)), headers={"Content-Encoding": "gzip"})
 
 
 # --- Tests --------------------------------------------------------------------------------------------------
@@ -283,7 +281,7 @@ async def test_an_address_that_is_not_public_is_not_asked(
     with pytest.raises(EnvironmentFault, match="an https URL of a public host"):
         StorageReader(make_settings("http://127.0.0.1:9"))._judge(location)
     async with open_scene(tmp_path, give) as scene:
-        scene.bucket.location = location.replace("\n", "")
+        scene.bucket.location = location
         async with scene.open() as (peer, client):
             monkeypatch.setattr(PublicResolver, "resolve", None)
             await client.fetch(peer, REF)
@@ -374,8 +372,7 @@ async def test_a_download_that_broke_goes_on_in_the_bucket(tmp_path: Path) -> No
         async with serve_hostile(scene.solver, send_half) as peer, scene.auditor.make_client() as client:
             await client.fetch(peer, REF)
         assert scene.auditor.store.get(REF) == DATA
-        (request,) = scene.storage.asked
-        first = int(request.headers["Range"].removeprefix("bytes=").partition("-")[0])
+        first = int(scene.storage.asked[0].headers["Range"].removeprefix("bytes=").partition("-")[0])
         assert 0 < first <= CHUNK + CHUNK // 2
 
 
