@@ -89,11 +89,11 @@ late_chance = 32768           # of 65536: half of the claims get a late audit by
 least_solvers = 1             # with fewer seats than these the task stands still
 least_verifiers = 3
 least_whistleblowers = 3
-carry_moments = 0
-outer_learning_rate = 0.7
+carry_moments = 0             # 1: a solver's moments go on in its next round; 0: they begin at zero
+outer_learning_rate = 0.7     # of the step that merges the solvers' claims
 outer_momentum = 0.6
-sequences_per_step = 8
-sequence_tokens = {row}
+sequences_per_step = 8        # rows of a step
+sequence_tokens = {row:<12}# tokens of a row
 {heldout}{seed}numeric_format = "exact"      # the same bits on every machine: then no limits are needed
 
 {model}
@@ -112,12 +112,12 @@ amounts = "derived"
 LOCAL_WINDOWS = """
 [windows]                     # blocks of a quarter to half a second; the clock skips what no node needs
 train_min = 640               # so long, or until all have committed, a round waits for the slower third
-train_max = 960
-audit_max = 480
-post = 120
-respond = {respond}
-dispute = {dispute}
-ask = 9600
+train_max = 960               # then a round closes
+audit_max = 480               # from the close, for votes
+post = 120                    # after that, for the new root
+respond = {respond}                 # for an answer in a dispute, an ask or a contest
+dispute = {dispute:<20}# from the close, for opening a dispute
+ask = 9600                    # after the votes, for asking the signer of one
 """
 
 

@@ -186,6 +186,7 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
     await catch_up(party)
     await open_task(party, task, wish.figures if wish else None)
     if wish is not None:
+        party.say("training one step of the task here; at the first start its kernels are compiled before")
         await check_bits(party)
         await take_seat(party, wish)
     try:
