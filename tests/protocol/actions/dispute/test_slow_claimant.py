@@ -24,22 +24,26 @@ from protocol.actions.dispute.casebook import (
 )
 from protocol.actions.dispute.dispute_opening import Suspicion, compute_patience, judge_case
 from protocol.actions.dispute.patience import wait_for
-from protocol.actions.dispute.prosecuting import Withheld, find_fault, prosecute
-from protocol.actions.dispute.segments import iterate_states
+from protocol.actions.dispute.prosecuting import Withheld, find_fault, get_inner_step, prosecute
+from protocol.actions.dispute.segments import get_batches, iterate_states
 from protocol.actions.dispute.step_judging import Claimed, find_step, judge_steps
 from protocol.actions.dispute.step_serving import StepsShown, keep_steps
 from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.states import keep_state
+from protocol.actions.runtime.states import keep_state, load_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
-from protocol.compute.program.step import train_segment
+from protocol.compute.bounds.fault import OperationFault
+from protocol.compute.bounds.layers import list_layers
+from protocol.compute.program.step import compute_scalars, train_segment
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root, encode_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
 from protocol.spec.game.state import StatementRef
 from tests.protocol.actions.merge.stage import TASK, open_stage
+from tests.protocol.compute.bounds.claimed_step import Claimant, add_noise, scale
 
 SEGMENT, TRACE = 1, b"t" * 32
 LONG_S = 120
@@ -183,6 +187,43 @@ async def test_a_buffer_that_comes_slowly_is_the_one_to_demand(
         with scene.reach(dispute.clock - scene.respond // 2):
             found = await find_fault(scene.party, dispute, dispute.trace)
         assert isinstance(found, Withheld) and found.buffer is not None
+
+
+async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a claimant with other kernels, whose last node is false: the last cut never comes while layers are
+    searched. Nothing is demanded for it."""
+    async with open_scene(tmp_path, monkeypatch) as scene:
+        party, start = scene.party, load_state(scene.party, scene.headers[0])
+        dispute = replace(scene.dispute(DisputeStage.PROVE), trace=PostedTrace(TRACE, *scene.headers[:2]))
+        training = party.task.spec.training
+        built = build_program(describe_program(training))
+        batch = get_batches(party, 0, scene.slot)(get_inner_step(party, dispute))
+        scalars = compute_scalars(training, start.local_step, start.global_step)
+        last = len(built.program.nodes) - 1
+        claimant = Claimant(built, start.vectors, batch, scalars)
+        claimed, _ = claimant.claim(add_noise(built, scale(built, last)))
+        layers = [one for one in list_layers(built.program) if one.is_cut]
+        slow = built.program.nodes[layers[-1].target].output.buffer
+
+        async def fetch(buffer: int) -> Any:
+            if buffer == slow and not scene.has_begun.is_set():
+                await scene.trickle()
+            return claimed.fetch(buffer)
+
+        async def open_remote(*_: Any) -> Any:
+            told = {"received_bytes": 0, "size_bytes": 0}
+            roots = claimed.roots
+            return SimpleNamespace(roots=roots, listed=roots, fetch=fetch, evict=lambda: None, **told)
+
+        monkeypatch.setattr(prosecuting, "open_remote", open_remote)
+        until = dispute.clock - scene.respond // 2
+        patience = (until - party.state.head_block) // prosecuting.CUT_PATIENCE
+        assert dispute.trace is not None and party.state.head_block + patience + 1 < until
+        with scene.reach(party.state.head_block + patience + 1):
+            found = await find_fault(party, dispute, dispute.trace)
+        assert isinstance(found, OperationFault) and found.node.number == last
 
 
 async def test_a_slow_claimant_holds_up_no_others_on_the_same_segment(
