@@ -1,11 +1,10 @@
 """Running a program: memory planned once, a kernel prepared for each node, then the nodes in order.
 
 There are two ways to run. For training, a tensor's memory is reused as soon as no later node reads it. Runs
-of elementwise nodes go tile by tile, so that what they hand on stays in the processor's cache, and the
+of elementwise nodes go tile by tile on a CPU, so that what they hand on stays in its cache, and the
 optimizer's update goes as compiled loops (`fused_update.py`). For a trace, every tensor is kept until its
 last reader is done, and is shown to the caller. Both ways give the same bits: copies that only bring a sum's
-terms into a run are made for traces alone, and no kernel reads them (`contiguous.fold`). Tiles are for the
-processor's cache: on other devices every node goes at once.
+terms into a run are made for traces alone, and no kernel reads them (`contiguous.fold`).
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -94,9 +93,8 @@ class Interpreter:
     ) -> None:
         """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
         keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
-        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name of it, by default
-        that of this process (`pin_kernels`);
-        by_tensors: exact programs go by `device_kernels.py` on the CPU too."""
+        numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name, by default that
+        of this process; by_tensors: exact programs go by `device_kernels.py` on the CPU too."""
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
@@ -167,7 +165,7 @@ class Interpreter:
 
     @property
     def memory(self) -> Mapping[int, Tensor]:
-        """As `tensors`, but as they lie on the device: what is changed there is taken on."""
+        """As `tensors`, but on the device: what is changed there is taken on."""
         return self._storages
 
     @property
@@ -295,10 +293,9 @@ class Interpreter:
         scalars: Tensor,
         only: Container[int] | None = None,
     ) -> Iterator[int]:
-        """Run a step node by node: yields the number of each node when it has been computed. Until it goes
-        on, `tensors` holds everything that this node read and wrote. What the caller writes there meanwhile,
-        later nodes read. only: nodes to compute; the others are yielded as well, and their tensors hold
-        anything. Only for traces."""
+        """Run a step node by node: yields the number of each node that has been computed. Until it goes on,
+        `tensors` holds what this node read and wrote; what the caller writes there meanwhile, later nodes
+        read. only: nodes to compute; others are yielded too, with any values. Only for traces."""
         if not self.is_traced:
             raise InvalidInput(
                 what="this interpreter reuses memory within a step",
