@@ -243,7 +243,7 @@ class _Search:
             if theirs is None and buffer in cuts:
                 theirs = self._get_claimed(buffer)
             if theirs is not None:
-                self.finder.get_own(buffer).copy_(theirs)
+                self.finder.interpreter.memory[buffer].copy_(theirs)
                 self._has_parted = True
 
     def _get_claimed(self, buffer: int) -> Tensor:

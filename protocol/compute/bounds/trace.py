@@ -83,7 +83,10 @@ class TraceTree:
                 where=f"buffer {buffer}",
                 remedy="Pass a run that the program reads.",
             )
-        tree = build_buffer_tree(self.program, self.get, buffer)
+        tensor = self.get(buffer)
+        tree = build_buffer_tree(self.program, lambda _: tensor, buffer)
+        if tree.root != self.roots[buffer]:  # Another node may have hashed a NaN of other bits.
+            tree = build_buffer_tree(self.program, lambda _: tensor, buffer, is_shown=True)
         if tree.root != self.roots[buffer]:
             raise InvalidInput(
                 what="a tensor has changed since the trace was hashed",
@@ -96,14 +99,14 @@ class TraceTree:
         return tree.open_run(first_element // elements, (first_element + count - 1) // elements)
 
 
-def build_buffer_tree(program: Program, get: Provider, number: int) -> ByteTree:
-    """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact.NAN`. Raises
-    InvalidInput where the tensor is not the program's."""
+def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bool = False) -> ByteTree:
+    """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact.NAN`, or with its own
+    bits where another node has shown it. Raises InvalidInput where the tensor is not the program's."""
     tensor = fetch_buffer(program, get, number)
     if program.buffers[number].role in INDEX_ROLES:
         require_index(tensor, INDEX_LIMIT)
         tensor = _take_low_halves(tensor)
-    elif tensor.dtype == torch.float32 and bool((is_nan := tensor.isnan()).any()):
+    elif not is_shown and tensor.dtype == torch.float32 and bool((is_nan := tensor.isnan()).any()):
         tensor = tensor.view(torch.int32).masked_fill(is_nan, NAN)
     return build_byte_tree(tensor_bytes(tensor), leaf_bytes(program, number))
 

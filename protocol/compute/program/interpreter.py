@@ -294,8 +294,8 @@ class Interpreter:
         only: Container[int] | None = None,
     ) -> Iterator[int]:
         """Run a step node by node: yields the number of each node that has been computed. Until it goes on,
-        `tensors` holds what this node read and wrote; what the caller writes there meanwhile, later nodes
-        read. only: nodes to compute; others are yielded too, with any values. Only for traces."""
+        `tensors` holds what this node read and wrote; what the caller writes to `memory` meanwhile, later
+        nodes read. only: nodes to compute; others are yielded too, with any values. Only for traces."""
         if not self.is_traced:
             raise InvalidInput(
                 what="this interpreter reuses memory within a step",

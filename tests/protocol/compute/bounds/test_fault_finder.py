@@ -1,19 +1,23 @@
 """A false step is found, whatever it is, with little fetched, on equal kernels and on others."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
+from protocol.compute.bounds import fault_finder
 from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFault
 from protocol.compute.bounds.layers import ROUNDED_FREELY
+from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.model.batches import Corpus
+from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.merkle import hash_leaf, verify_path
+from protocol.spec.merkle import compute_levels, hash_leaf, verify_path
 from protocol.spec.program import Node, Operation, Program, leaf_bytes
 from tests.protocol.compute.bounds.claimed_step import (
     Claimant,
@@ -230,3 +234,59 @@ def test_find_on_other_kernels_sees_one_bit_in_one_element(claimant: Claimant) -
     fault = find(claimant, claimed)
     assert isinstance(fault, OperationFault) and (fault.node.number, fault.element) == (number, 3)
     assert is_convicted(claimant.built, tree, fault)
+
+
+class FromDevice(Interpreter):
+    """One whose tensors are copies, as those of a card are: what is written to them no later node reads."""
+
+    @property
+    def tensors(self) -> Mapping[int, Tensor]:
+        return {number: values.clone() for number, values in self.memory.items()}
+
+
+def test_find_on_a_card_goes_on_from_the_claimants_values(
+    claimant: Claimant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fault_finder, "Interpreter", FromDevice)
+    claimed, _ = claimant.claim(add_noise(claimant.built))
+    assert find(claimant, claimed) is None
+    number = list(list_node_of_each_kind(claimant.built))[-1]
+    claimed, tree = claimant.claim(add_noise(claimant.built, scale(claimant.built, number)))
+    fault = find(claimant, claimed)
+    assert isinstance(fault, OperationFault) and fault.node.number == number
+    assert is_convicted(claimant.built, tree, fault)
+
+
+def _hash_as_shown(program: Program, claimed: ClaimedTrace) -> tuple[ClaimedTrace, TraceTree]:
+    """A trace whose claimant has hashed each NaN with the bits that it has."""
+    numbers = range(len(program.buffers))
+    roots = [build_buffer_tree(program, claimed.fetch, one, is_shown=True).root for one in numbers]
+    return ClaimedTrace(roots, claimed.fetch), TraceTree(program, compute_levels(roots), claimed.fetch)
+
+
+@pytest.mark.parametrize("bits", [0x7FC12345, -0x3FFFFF, 0x7F800001])
+def test_find_convicts_a_nan_of_any_bits(claimant: Claimant, bits: int) -> None:
+    """Own trees have one NaN, those of a claimant whatever it likes. That must not keep a proof from being
+    made."""
+    program = claimant.built.program
+    for number in [*list_node_of_each_kind(claimant.built)][::4]:
+
+        def change(done: int, tensors: dict[int, Tensor], last: int = number) -> None:
+            if done == last:
+                place = program.nodes[last].output
+                tensors[place.buffer].view(torch.int32)[place.offset] = bits
+
+        for around in (change, add_noise(claimant.built, change)):
+            claimed, tree = _hash_as_shown(program, claimant.claim(around)[0])
+            fault = find(claimant, claimed)
+            assert isinstance(fault, OperationFault) and fault.node.number == number
+            assert is_convicted(claimant.built, tree, fault)
+
+
+def test_find_names_a_scalar_that_is_a_nan_of_any_bits(claimant: Claimant) -> None:
+    scalars = claimant.scalars.clone()
+    scalars.view(torch.int32)[1] = 0x7FC12345
+    cheat = Claimant(claimant.built, claimant.vectors, claimant.batch, scalars)
+    claimed, _ = _hash_as_shown(claimant.built.program, cheat.claim()[0])
+    fault = find(claimant, claimed)
+    assert isinstance(fault, InputFault) and (fault.buffer, fault.element) == (5, 1)
