@@ -244,7 +244,6 @@ async def _train_segment(party: Party, origin: Origin, segment: int, state: Trai
     batches = partial(get_batch, party.task.corpus, training, origin.beacon, origin.shard)
     step, steps = segment * terms.segment_steps, terms.segment_steps
     state, losses = await asyncio.to_thread(train_segment, state, training, batches, step, steps)
-    state = state.bring_home()
     done = f"trained {step + steps} of {terms.inner_steps} steps"
     party.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
     return state
