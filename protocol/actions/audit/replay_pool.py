@@ -168,6 +168,7 @@ class ReplayPool:
     make_worker: Callable[[], ReplayWorker]
     _threads: ThreadPoolExecutor = field(init=False)
     _idle: list[ReplayWorker] = field(default_factory=list)
+    _is_closed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         # Not asyncio's threads, in which the server reads its files: each of these waits for one worker.
@@ -216,7 +217,7 @@ class ReplayPool:
                 tensors.labels[number].copy_(batch.labels_BT)
             return self._replay(job, path), tensors.vectors
         finally:
-            path.unlink()
+            path.unlink(missing_ok=True)  # Else its absence would hide what went wrong.
 
     def _replay(self, job: ReplayJob, path: Path) -> ReplayDone:
         worker = self._idle.pop() if self._idle else self.make_worker()
@@ -234,11 +235,17 @@ class ReplayPool:
                 remedy="The audit is tried again. If it stays so, set replay_processes to 1 in config.toml.",
             ) from error
         self._idle.append(worker)
+        if self._is_closed:
+            self._let_go()
         return done
 
     def close(self) -> None:
-        """Let threads and workers go."""
+        """Let threads and workers go; one that is at work goes when it is done."""
+        self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
         while self._idle:
             self._idle.pop().close()
 

@@ -218,6 +218,27 @@ def test_files_of_a_killed_node_are_removed_at_its_next_start(
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
+async def test_a_file_that_is_taken_away_costs_an_abstention(
+    pools: Callable[..., ReplayPool], tmp_path: Path
+) -> None:
+    def take_away(job: ReplayJob, path: Path) -> ReplayDone:
+        path.unlink()
+        return replay_file(job, str(path))
+
+    worker = StandIn()
+    worker.replay = take_away  # type: ignore[method-assign]
+    await check_abstention(make_stage(), pools(lambda: worker), tmp_path, "failed in its process")
+
+
+def test_a_worker_that_is_at_work_goes_when_it_is_done(pools: Callable[..., ReplayPool]) -> None:
+    """Its process holds gigabytes, and this one may live on."""
+    worker = StandIn()
+    pool = pools(lambda: worker)
+    worker.fail = pool.close
+    run_training(pool.train)
+    assert worker.is_closed and not pool._idle
+
+
 LEFT_BEHIND = """
 import os, sys
 from pathlib import Path
