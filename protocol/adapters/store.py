@@ -315,8 +315,10 @@ class BlobWriter:
 
     def write(self, data: bytes) -> None:
         """Take the next bytes. Raises ProtocolFault at the first that cannot be right (then nothing is
-        kept)."""
+        kept), EnvironmentFault before the disk's reserve is written to."""
         self._verifier.update(data)
+        # Others may have written since this was opened: a blob may be fetched from several peers at once.
+        self._store.require_space(len(data), self._key)
         with _disk_errors(self._store.folder):
             self._file.write(data)
 

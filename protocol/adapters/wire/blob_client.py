@@ -5,6 +5,7 @@ wrong bytes is not asked again: that error is evidence. Where a peer sends us to
 delivers is no evidence against it: the peer itself is asked for what is missing.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -218,6 +219,8 @@ class BlobClient:
     async def _stream(self, peer: Peer, ref: BlobRef, sink: "BlobWriter") -> None:
         """Write what is missing: as the peer sends it, or from its bucket, where the peer sends us there."""
         left = range(ref.size_bytes)[sink.received_bytes :]
+        clock = asyncio.get_running_loop().time
+        begun_s = clock()
         try:
             follows = self._storage.may_follow(peer)
             async for piece in self._stream_range(peer, ref, left, follows=follows):
@@ -229,6 +232,12 @@ class BlobClient:
             await self._storage.copy(location, ref.size_bytes, left, sink.write)
             sink.judge()
             return
+        except asyncio.CancelledError:
+            # Another peer has answered before. A bucket that this one was asked beside is as slow next time.
+            expected_s = (sink.received_bytes - left.start) / HEDGE_BYTES_PER_SECOND
+            if clock() - begun_s >= PAUSE_S + expected_s:
+                self._storage.shun(peer, is_liar=False)
+            raise
         except (EnvironmentFault, ProtocolFault) as fault:
             sink.rewind()
             self._storage.shun(peer, is_liar=isinstance(fault, ProtocolFault))

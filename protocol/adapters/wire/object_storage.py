@@ -13,7 +13,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Network, ip_address, ip_network
 from socket import AF_UNSPEC, AddressFamily
 
 import aiohttp
@@ -32,8 +32,24 @@ LEAST_BYTES_PER_SECOND = 256 * 1024
 SHUNNED_S, SHUNNED_LIARS_S = 600.0, 24 * 3600.0
 """So long nothing is taken from the storage of a peer that failed, or that held other bytes."""
 MOST_SHUNNED = 1024
+MOST_CONNECTIONS = 128
+"""to all storages: more than the peers that a few blobs are asked of at once, each with a silent storage"""
 TLS_PORT, FREE_PORTS = 443, 1024
 NAT64 = IPv6Network("64:ff9b::/96")
+UNICAST = IPv6Network("2000::/3")
+"""All public addresses of version 6 lie here: nothing local, compatible, mapped, translated or reserved."""
+SPECIAL = tuple(
+    ip_network(text)
+    for text in (
+        "192.0.0.0/24",  # assigned to protocols; metadata of Oracle's older machines
+        "192.88.99.0/24",  # relays of 6to4
+        "168.63.129.16",  # of Azure: each machine's own host
+        "2001::/23",  # assigned to protocols, Teredo among them
+        "2002::/16",  # 6to4
+        "3fff::/20",  # documentation
+    )
+)
+"""Not all of them are so in each version of `ipaddress`, or in any."""
 
 _LOCATION = re.compile(f"[!-~]{{1,{MAX_LOCATION_CHARACTERS}}}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -111,17 +127,12 @@ class PublicResolver(OwnResolver):
 def is_public(address: str) -> bool:
     """Whether an IP address, and one that it carries inside, is one of the public internet."""
     with suppress(ValueError):
-        outer = ip_address(address)
-        return all(one.is_global and not one.is_multicast for one in (outer, *_list_inner(outer)))
+        one = ip_address(address)
+        if one in NAT64:
+            one = IPv4Address(one.packed[-4:])
+        is_usual = one.is_global and not one.is_multicast and not any(one in net for net in SPECIAL)
+        return is_usual and (isinstance(one, IPv4Address) or one in UNICAST)
     return False
-
-
-def _list_inner(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
-    if isinstance(address, IPv4Address):
-        return []
-    nat64 = [IPv4Address(address.packed[-4:])] if address in NAT64 else []
-    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    return nat64 + [one for one in inner if one is not None]
 
 
 class StorageReader:
@@ -141,7 +152,7 @@ class StorageReader:
         resolver = PublicResolver([(one.host or "", one.port or 0) for one in excepted])
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S),
-            connector=aiohttp.TCPConnector(resolver=resolver, limit=16),
+            connector=aiohttp.TCPConnector(resolver=resolver, limit=MOST_CONNECTIONS),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
@@ -173,9 +184,10 @@ class StorageReader:
         url, status = self._judge(location), 206 if len(left) < size_bytes else 200
         headers = {"Range": f"bytes={left.start}-{left.stop - 1}"} if status == 206 else {}
         expected = f"status {status} with {len(left)} bytes"
+        until_s, received_bytes = asyncio.get_running_loop().time() + CONNECT_S + SILENCE_S, 0
         try:
             async with (
-                asyncio.timeout(CONNECT_S + SILENCE_S + len(left) / LEAST_BYTES_PER_SECOND),
+                asyncio.timeout_at(until_s) as limit,
                 self._session.get(url, headers=headers, allow_redirects=False) as response,
             ):
                 actual = f"status {response.status} with {response.content_length} bytes"
@@ -183,6 +195,9 @@ class StorageReader:
                     raise _not_stored(url, expected, actual)
                 async for piece in response.content.iter_chunked(READ_BYTES):
                     write(piece)
+                    received_bytes += len(piece)
+                    # Time is given for what came, not for what was announced.
+                    limit.reschedule(until_s + received_bytes / LEAST_BYTES_PER_SECOND)
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             # The text of an error may hold the URL, and whoever has that can read the blob.
             raise _not_stored(url, expected, type(error).__name__) from None
