@@ -20,7 +20,10 @@ from protocol.adapters.bucket import Bucket
 
 @dataclass(frozen=True)
 class Mirror:
-    """Upload what is missing in the bucket, and delete what is not on the disk any more."""
+    """Upload what is missing in the bucket, and delete what is not on the disk any more. is_large: of what is
+    there for the whole task; that may take hours, and what rounds need does not wait for it."""
+
+    is_large: bool = False
 
     async def perform(self, party: Party) -> None:
         """Raises EnvironmentFault where the storage fails, InvalidInput where anybody may read the bucket.
@@ -29,19 +32,27 @@ class Mirror:
         assert bucket is not None, "only a node with a bucket has this duty"
         if bucket.there is None:
             await bucket.learn()
-        await bucket.remove(list_gone(party, bucket))
+        if not self.is_large:
+            await bucket.remove(list_gone(party, bucket))
         # What is asked for soon goes first, and what is wanted may change meanwhile.
-        while missing := list_missing(party, bucket):
+        while missing := [key for key in list_missing(party, bucket) if _is_large(key) == self.is_large]:
             await bucket.put(missing[0], party.store.get_path(missing[0]))
 
 
 def list_duties(party: Party, block: int) -> Iterator[Duty]:
-    """One duty, while bucket and disk differ."""
+    """At most two duties, while bucket and disk differ."""
     bucket = party.bucket
-    if bucket is not None and (
-        bucket.there is None or list_missing(party, bucket) or list_gone(party, bucket)
-    ):
+    if bucket is None:
+        return
+    missing = {_is_large(key) for key in list_missing(party, bucket)}
+    if bucket.there is None or False in missing or list_gone(party, bucket):
         yield Mirror()
+    if bucket.there is not None and True in missing:
+        yield Mirror(is_large=True)
+
+
+def _is_large(key: BlobKey) -> bool:
+    return key.kind is not BlobKind.DELTA
 
 
 def list_gone(party: Party, bucket: Bucket) -> list[BlobKey]:
@@ -54,7 +65,7 @@ def list_missing(party: Party, bucket: Bucket) -> list[BlobKey]:
     there, missing = bucket.there or {}, list[BlobKey]()
     for key in _list_wanted(party):
         size = party.store.get_size_bytes(key)
-        if size is not None and there.get(key) != size:
+        if size is not None and there.get(key) != size and bucket.may_upload(key):
             missing.append(key)
     return missing
 

@@ -244,6 +244,7 @@ async def test_no_log_has_a_secret_or_a_url(
     await bucket.learn()
     await bucket.put(ref.key, path)
     url = await ask(bucket, ref.key)
+    bucket.client.delete_object(Bucket=BUCKET, Key=bucket._name(ref.key))
     await ask(bucket, ref.key, is_asked=False)
     bucket.client.delete_bucket_policy(Bucket=BUCKET)
     ours = [record.getMessage() for record in caplog.records if record.name != "werkzeug"]

@@ -1,5 +1,6 @@
 """What any account may read is in the bucket from the commitment on, and named from the close on."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -174,6 +175,43 @@ async def test_a_submitter_uploads_the_dataset_and_given_weights(
         await mirror(party)
         expected = [dataset.key] * is_submitter + [start.key] * (is_submitter and is_given)
         assert set(bucket.objects) == set(expected)
+
+
+async def test_a_pseudo_gradient_does_not_wait_for_the_dataset(tmp_path: Path) -> None:
+    """The submitter has a seat, too, and its line takes hours for the dataset."""
+    async with open_solver(tmp_path) as (stage, party, bucket):
+        terms = replace(stage.world.state.terms, submitter=party.account)
+        stage.world.state = replace(stage.world.state, terms=terms)
+        stage.sync()
+        party.store.put_dataset(make_dataset())
+        begun, freed, put = asyncio.Event(), asyncio.Event(), bucket.put
+
+        async def put_slowly(key: BlobKey, path: Path) -> None:
+            if key.kind is BlobKind.DATASET:
+                begun.set()
+                await freed.wait()
+            await put(key, path)
+
+        bucket.put = put_slowly  # type: ignore[method-assign]
+        await bucket.learn()
+        (first,) = list_duties(party, 1)
+        running = {first: asyncio.create_task(first.perform(party))}
+        await begun.wait()
+        await stage.commit(1)
+        for duty in set(list_duties(party, 1)) - set(running):
+            await duty.perform(party)
+        assert {key.kind for key in bucket.objects} == {BlobKind.DELTA}
+        freed.set()
+        await running[first]
+        assert len(bucket.objects) == 2 and not list(list_duties(party, 1))
+
+
+async def test_a_copy_that_the_storage_did_not_keep_is_not_due_at_once(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (stage, party, bucket):
+        await stage.commit(1)
+        bucket.may_upload = lambda key: False  # type: ignore[method-assign]
+        await mirror(party)
+        assert not bucket.objects and not list(list_duties(party, 1))
 
 
 async def test_before_the_close_nobody_is_sent_to_the_bucket(tmp_path: Path) -> None:
