@@ -315,9 +315,8 @@ class BlobWriter:
 
     def write(self, data: bytes) -> None:
         """Take the next bytes. Raises ProtocolFault at the first that cannot be right (then nothing is
-        kept), EnvironmentFault before the disk's reserve is written to."""
+        kept), EnvironmentFault before the disk's reserve is written to: other writers may have taken it."""
         self._verifier.update(data)
-        # Others may have written since this was opened: a blob may be fetched from several peers at once.
         self._store.require_space(len(data), self._key)
         with _disk_errors(self._store.folder):
             self._file.write(data)
@@ -332,8 +331,7 @@ class BlobWriter:
             self._file.truncate(self._file.seek(self._verifier.rewind(self._file.tell())))
 
     def commit(self) -> Path:
-        """Judge the whole and let it appear under its address. Raises ProtocolFault when it does not
-        match."""
+        """Judge the whole; let it appear under its address. Raises ProtocolFault when it does not match."""
         self._verifier.finish()
         with _disk_errors(self._store.folder):
             self._file.flush()
