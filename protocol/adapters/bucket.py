@@ -41,6 +41,8 @@ SIGNING_S = 2.0
 long the storage has to say whether a copy is still there."""
 AGAIN_S = 600.0
 """A copy that the storage did not take is not sent again before: the line is needed for the peers."""
+MOST_ANSWERED_BYTES = 8 * 1024 * 1024
+"""of one answer: boto3 reads it whole into memory, and a page of a list has less"""
 MOST_LISTED = 1024
 """objects, and unfinished uploads, that are looked at: a list may have no end"""
 URLS_OF_A_BLOB, STRANGERS_URLS, HOUR_S = 3, 16, 3600.0
@@ -107,7 +109,11 @@ class Bucket:
                 config(signature_version="s3v4", **common),
                 config(signature_version=unsigned, **common),
             )
-            return cls(settings, account, make(config=signing), make(config=nameless))
+            clients = make(config=signing), make(config=nameless)
+            for client in clients:
+                act = partial(_send_bounded, client._endpoint.http_session.send)
+                client.meta.events.register("before-send.s3", act)
+            return cls(settings, account, *clients)
 
     def close(self) -> None:
         """Break off what is under way. A storage that does not let go of it holds nobody up."""
@@ -313,6 +319,26 @@ def _load(module: str) -> Any:
             where="config.toml, object_storage: bucket",
             remedy="Install it: pip install '.[s3]' in the checkout; or take the bucket out.",
         ) from error
+
+
+def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
+    """Send in boto3's place; the answer breaks off where it is too long."""
+    request.stream_output = True  # It is read later, by way of `stream`.
+    response = send(request)
+    read = response.raw.stream
+
+    def stream(*arguments: Any, **named: Any) -> Iterator[bytes]:
+        """The same pieces."""
+        left = MOST_ANSWERED_BYTES
+        for piece in read(*arguments, **named):
+            left -= len(piece)
+            if left < 0:
+                response.raw.close()
+                raise OSError("the answer is too long")
+            yield piece
+
+    response.raw.stream = stream
+    return response
 
 
 @contextmanager

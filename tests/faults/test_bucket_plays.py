@@ -212,6 +212,36 @@ async def test_whatever_a_storage_says_is_told_by_its_kind(tmp_path: Path, body:
         bucket.close()
 
 
+@pytest.mark.parametrize("method", ["PUT", "GET"])
+async def test_an_answer_without_end_fills_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """boto3 reads answers whole. This one has an end, so that the test has one without the bound, too."""
+    pytest.importorskip("boto3", reason=MISSING)
+    monkeypatch.setattr(bucket_module, "MOST_ANSWERED_BYTES", 1 << 20)
+    answered, piece = list[str](), bytes(1 << 16)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        await request.content.read()
+        if request.method != method or request.path.endswith("/probe") and method == "GET":
+            return web.Response(status=200 if request.method == "PUT" else 403)
+        response = web.StreamResponse(status=400)
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            for _ in range((64 << 20) // len(piece)):
+                await response.write(piece)
+            answered.append("all of it")
+        return response
+
+    async with HostileStorage(answer).serve() as storage:
+        bucket = Bucket.open(make_settings(storage.url), "0x11")
+        with pytest.raises(EnvironmentFault, match="bucket cannot be used"):
+            await bucket.learn()
+        bucket.close()
+    assert storage.asked and not answered
+
+
 async def test_a_large_upload_does_not_keep_others_waiting(tmp_path: Path) -> None:
     """A dataset takes hours; a pseudo-gradient is asked for at the close of its round."""
     pytest.importorskip("boto3", reason=MISSING)
