@@ -35,6 +35,8 @@ class KernelDescription:
 
 
 CPU = torch.device("cpu")
+KERNEL_VARIABLES = ("MKL_", "ONEDNN_", "DNNL_", "NVIDIA_TF32", "TORCH_ALLOW_TF32", "TORCH_BLAS_PREFER")
+"""So begin the names of environment variables by which libraries choose kernels when they are loaded."""
 _pinned: list[torch.device] = [CPU]
 """The device of this process."""
 
@@ -167,7 +169,13 @@ def _require_little_endian() -> None:
 
 def describe_bits() -> str:
     """One line of everything on this machine whose change may change the bits of a training step: versions of
-    Python, numpy and torch with what torch was built with, the kind of processor, and the pinned kernels."""
+    Python, numpy and torch with what torch was built with, the kind of processor, the pinned kernels, and
+    variables by which libraries choose others."""
     build = sha256(torch.__config__.show().encode()).hexdigest()[:16]
     kernels = ", ".join(f"{name} {value}" for name, value in vars(describe_kernels()).items())
-    return f"python {platform.python_version()}, numpy {np.__version__}, build {build}, {kernels}"
+    chosen = "".join(
+        f", {name} {value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(KERNEL_VARIABLES) and not name.endswith("_NUM_THREADS")  # Threads are pinned.
+    )
+    return f"python {platform.python_version()}, numpy {np.__version__}, build {build}, {kernels}{chosen}"

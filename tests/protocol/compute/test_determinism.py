@@ -45,6 +45,18 @@ def test_no_threads_are_refused() -> None:
         pin_kernels(0)
 
 
+def test_variables_that_choose_kernels_are_described_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With MKL_CBWR=COMPATIBLE a step has other bits. A self-test is due, and a worker with it counts as
+    another machine; the number of threads is pinned."""
+    for name in ("MKL_CBWR", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    before = describe_bits()
+    monkeypatch.setenv("MKL_NUM_THREADS", "7")
+    assert describe_bits() == before
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    assert describe_bits() == f"{before}, MKL_CBWR COMPATIBLE"
+
+
 # --- Devices ------------------------------------------------------------------------------------------------
 def have_cards(patch: pytest.MonkeyPatch, count: int, processors: int = 132) -> None:
     """What PyTorch says on a machine with so many cards."""

@@ -193,6 +193,19 @@ def test_a_machine_that_may_compute_other_bits_does_not_count(pools: Callable[..
     assert run_training(pool.train, "exact15") == run_training(train_segment, "exact15")
 
 
+def test_a_worker_whose_libraries_choose_other_kernels_does_not_count(
+    pools: Callable[..., ReplayPool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the same processor: a Ray that was started in another shell has other variables. The node could not
+    answer for such a vote."""
+    worker = make_process(tmp_path)
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    worker._executor.submit(os.getpid).result()
+    monkeypatch.delenv("MKL_CBWR")
+    with pytest.raises(EnvironmentFault, match="another machine"):
+        run_training(pools(lambda: worker).train)
+
+
 async def test_two_segments_are_replayed_at_once_and_a_third_one_waits(
     pools: Callable[..., ReplayPool],
 ) -> None:
