@@ -13,6 +13,7 @@ from protocol.actions.dispute.casebook import Compute
 from protocol.actions.merge.work import open_boundary
 from protocol.actions.pruning import self_test
 from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
+from protocol.actions.runtime import config
 from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
@@ -174,7 +175,7 @@ async def test_another_model_of_processor_is_another_machine(
     async with open_solver(tmp_path, is_pruned=False) as (_, party):
         await check_bits(party)
         count = len(get_lines(party))
-        monkeypatch.setattr(self_test, "read_processor_model", lambda: "another model")
+        monkeypatch.setattr(config, "read_processor_model", lambda: "another model")
         await check_bits(party)
         assert len(get_lines(party)) == count + 1
 
