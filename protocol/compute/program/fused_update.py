@@ -46,6 +46,7 @@ _UPDATE = (
     (Operation.FINITE_SELECT, ("new_v", "norm", "second", "v")),
 )
 """`reference_step.update`: operation, output, operands."""
+UPDATE_NODES = len(_UPDATE)
 
 
 def match_update(run: FlatRun) -> Mapping[str, Access] | None:

@@ -8,19 +8,18 @@ terms into a run are made for traces alone, and no kernel reads them (`contiguou
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 import torch
 from torch import Tensor
 
 from protocol.compute.determinism import get_device
 from protocol.compute.model.reference_step import StepResult
-from protocol.compute.program.contiguous import MakeView, fold, look, sort_loops
+from protocol.compute.program.contiguous import MakeView, fold, look
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.flat_runs import TILE_ELEMENTS, FlatRun, find_flat_runs
+from protocol.compute.program.flat_runs import TILE_ELEMENTS, FlatRun, cut_long, cut_node, find_flat_runs
 from protocol.compute.program.fused_update import find_successors, make_update, match_update
 from protocol.compute.program.kernels import Kernel, make_kernel
 from protocol.compute.program.tensor_allocator import (
@@ -38,7 +37,6 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import (
     INDEX_ROLES,
-    INDEXED,
     INTEGER_ROLES,
     Access,
     Buffer,
@@ -48,8 +46,6 @@ from protocol.spec.program import (
     Role,
 )
 
-PART_ELEMENTS = 1 << 24
-"""Elements, with the terms of sums, that a node goes through at once."""
 _WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM})
 """Operations whose kernels go through rows one by one, and need no memory for more."""
 Keep = Callable[[int, Tensor], None]
@@ -90,11 +86,14 @@ class Interpreter:
         numeric_format: str = "float32",
         device: str | None = None,
         by_tensors: bool = False,
+        after: Mapping[int, Callable[[Tensor], None]] | None = None,
     ) -> None:
         """constants: flat float32 by buffer. is_traced: compute whole tensors, so that `run` can show them;
         keeps_all: and give each its own memory, so that `tensors` is the whole trace until the next run;
         numeric_format: one of `kernels.ROUNDINGS`, or an exact one; device: PyTorch's name, by default that
-        of this process; by_tensors: exact programs go by `device_kernels.py` on the CPU too."""
+        of this process; by_tensors: exact programs go by `device_kernels.py` on the CPU too; after: by
+        buffer, what is called with its flat values once its only node has written them, and may change
+        them. Not for traces."""
         self.program = program
         self.is_traced = is_traced or keeps_all
         self._keeps_all = keeps_all
@@ -119,6 +118,7 @@ class Interpreter:
         self._index_limits = _find_index_limits(program)
         self._allocate()
         self._kernels: list[tuple[int, Kernel]] = []
+        self._after = after or {}
 
     def _list_external(self) -> dict[int, Role]:
         outputs = self.program.outputs
@@ -201,15 +201,20 @@ class Interpreter:
         while number < len(nodes):
             run = self._flat_runs.get(number)
             if run is None:
-                self._kernels += [
-                    (number, self._maker(part, self._view)) for part in self._cut(nodes[number])
-                ]
+                self._kernels += [(number, kernel) for kernel in self._make_kernels(nodes[number])]
                 number += 1
             else:
                 update = self._updates.get(number)
                 pieces = (make_update(run, update, self._view),) if update else self._make_tiles(run)
                 self._kernels += [(number, kernel) for kernel in pieces]
                 number += len(run.nodes)
+
+    def _make_kernels(self, node: Node) -> Iterator[Kernel]:
+        """Those of one node, and what is called after it."""
+        yield from (self._maker(part, self._view) for part in self._cut(node))
+        buffer = node.output.buffer
+        if buffer in self._after:
+            yield partial(self._after[buffer], self._storages[buffer])
 
     def _show(self, buffer: int) -> Tensor:
         """The values of a buffer, flat, as trees have them, on the host."""
@@ -226,7 +231,7 @@ class Interpreter:
     def _cut(self, node: Node) -> Iterator[Node]:
         if self._format in PRODUCT_BITS and node.operation in _WHOLE:
             return iter((node,))
-        return _cut_long(node)
+        return cut_long(node)
 
     def _make_tiles(self, run: FlatRun) -> Iterator[Kernel]:
         offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
@@ -241,7 +246,7 @@ class Interpreter:
         for start in range(0, run.size, TILE_ELEMENTS):
             length = min(TILE_ELEMENTS, run.size - start)
             for node in run.nodes:
-                yield self._maker(_cut(node, start, length), view)
+                yield self._maker(cut_node(node, start, length), view)
 
     # --- Running --------------------------------------------------------------------------------------------
     def run(
@@ -372,29 +377,3 @@ def _require_input(tensor: Tensor, buffer: Buffer, rows: int | None) -> None:
             where=buffer.role.name.lower(),
             remedy="Check that data and model belong together.",
         )
-
-
-# --- Nodes in parts -----------------------------------------------------------------------------------------
-def _cut_long(node: Node) -> Iterator[Node]:
-    """A node, in parts where it goes through more elements than a process may want in memory at once, and its
-    elements do not share operands as those of a matrix product do. In parts a library may sum in another
-    order: steps that are trained and steps that are traced are cut alike."""
-    is_matrix = node.operation is Operation.PRODUCT_SUM and sort_loops(node).is_matrix
-    if is_matrix or node.operation in INDEXED or not node.output_sizes:
-        yield node
-        return
-    rows = node.sizes[0]
-    height = max(1, PART_ELEMENTS * rows // prod(node.sizes))
-    for start in range(0, rows, height):
-        yield _cut(node, start, min(height, rows - start))
-
-
-def _cut(node: Node, start: int, length: int) -> Node:
-    """Some of the first loop."""
-
-    def move(access: Access) -> Access:
-        """The access, that many of the first loop further on."""
-        return replace(access, offset=access.offset + start * access.strides[0])
-
-    sizes = (length, *node.sizes[1:])
-    return replace(node, sizes=sizes, output=move(node.output), operands=tuple(map(move, node.operands)))
