@@ -133,6 +133,7 @@ def test_more_workers_than_leaves_are_refused() -> None:
 
 MEMBER = """
 import sys
+from pathlib import Path
 from protocol.compute.determinism import pin_kernels
 pin_kernels(1)
 from protocol.compute.program.cutting import CutStep, join_workers
@@ -143,12 +144,12 @@ from torch import distributed
 spec, workers = decode_training(bytes.fromhex(sys.argv[1])), join_workers()
 step = CutStep(spec, workers)
 roots, _ = run_steps(spec, step.own(begin(spec)), step.advance, step.join)
-print("ROOTS", roots.hex(), flush=True)
+Path(sys.argv[2], f"roots-{workers.own}").write_text(roots.hex())
 distributed.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize(("numeric_format", "count"), [("exact15", 2)])
+@pytest.mark.parametrize(("numeric_format", "count"), [("exact15", 2), ("float32", 4)])
 def test_processes_of_torchrun_come_to_the_bits_of_one(
     tmp_path: Path, numeric_format: str, count: int
 ) -> None:
@@ -157,8 +158,9 @@ def test_processes_of_torchrun_come_to_the_bits_of_one(
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
     environment = os.environ | {"PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
-        [*command, member, encode_training(spec).hex()],
+        [*command, member, encode_training(spec).hex(), tmp_path],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    lines = [line for line in run.stdout.splitlines() if line.startswith("ROOTS")]
-    assert lines == [f"ROOTS {train_alone(spec)[0].hex()}"] * count, run.stderr
+    assert run.returncode == 0, run.stderr
+    roots = [(tmp_path / f"roots-{number}").read_text() for number in range(count)]
+    assert roots == [train_alone(spec)[0].hex()] * count
