@@ -108,10 +108,18 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
 
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
-    """What runs the role's replays, as fields of its `PartyConfig`; a solver has none. chosen: by an option,
-    before what the home says. Raises InvalidInput for Ray on a graphics card, or if it is missing."""
+    """What runs the role's replays, or trains beside a solver, as fields of its `PartyConfig`. chosen: by an
+    option, before what the home says. Raises InvalidInput for Ray or workers on a graphics card, or if Ray is
+    missing."""
     if role == SeatRole.SOLVER:
-        return {"executor": "process", "replay_processes": 1}
+        if home.workers > 1 and home.device != "cpu":
+            raise InvalidInput(
+                what="several workers train on processors alone",
+                expected='device = "cpu", or workers = 1',
+                actual=f'device = "{home.device}", workers = {home.workers}',
+                remedy="Change one of them in config.toml.",
+            )
+        return {"executor": "process", "replay_processes": 1, "workers": home.workers}
     executor = chosen or home.executor
     if executor == "ray":
         if home.device != "cpu":

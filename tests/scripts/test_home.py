@@ -120,6 +120,7 @@ WHOLE = f'rpc_url="u"\ndeployment="d"\naccount="0x{40 * "1"}"\n'
         (WHOLE + 'device="cuda:x"', "device"),
         (WHOLE + "memory_mb=-1", "memory_mb"),
         (WHOLE + "replay_processes=0", "replay_processes"),
+        (WHOLE + "workers=0", "workers"),
         (WHOLE + 'executor="threads"', "executor"),
         (WHOLE + 'limits="3s"', "limits"),
         (WHOLE + "economics=3", "economics"),

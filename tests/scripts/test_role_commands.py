@@ -276,7 +276,16 @@ def test_ray_that_is_not_installed_is_named_with_the_command_before_the_password
     lines = fail(capsys, "verify", "0xabc", "--home", str(home), "--executor", "ray")
     assert len(lines) == 4 and "No module named 'ray'" in lines[2] and "pip install '.[ray]'" in lines[3]
     config = structs.replace(read_config(home), executor="ray", replay_processes=8)
-    assert choose_executor(SeatRole.SOLVER, None, config) == {"executor": "process", "replay_processes": 1}
+    alone = {"executor": "process", "replay_processes": 1, "workers": 1}
+    assert choose_executor(SeatRole.SOLVER, None, config) == alone
     assert choose_executor(SeatRole.VERIFIER, "process", config) == {"executor": "process"}
     with pytest.raises(InvalidInput, match="on processors alone"):
         choose_executor(SeatRole.VERIFIER, None, structs.replace(config, device="cuda"))
+
+
+def test_a_solver_alone_has_workers_and_on_processors_alone(home: Path) -> None:
+    config = structs.replace(read_config(home), workers=2)
+    assert choose_executor(SeatRole.SOLVER, None, config)["workers"] == 2
+    assert "workers" not in choose_executor(SeatRole.VERIFIER, None, config)
+    with pytest.raises(InvalidInput, match="on processors alone"):
+        choose_executor(SeatRole.SOLVER, None, structs.replace(config, device="cuda"))

@@ -239,11 +239,12 @@ async def _prepare_ahead(party: Party, origin: Origin, segment: int) -> None:
 
 
 async def _train_segment(party: Party, origin: Origin, segment: int, state: TrainingState) -> TrainingState:
-    """The state after one more segment."""
+    """The state after one more segment, by this node's workers where it has some."""
     terms, training = party.task.spec.terms, party.task.spec.training
+    train = train_segment if party.task.team is None else party.task.team.train
     batches = partial(get_batch, party.task.corpus, training, origin.beacon, origin.shard)
     step, steps = segment * terms.segment_steps, terms.segment_steps
-    state, losses = await asyncio.to_thread(train_segment, state, training, batches, step, steps)
+    state, losses = await asyncio.to_thread(train, state, training, batches, step, steps)
     done = f"trained {step + steps} of {terms.inner_steps} steps"
     party.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
     return state

@@ -34,6 +34,7 @@ class PartyConfig:
     beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat.
     `replay_processes`: so many segments are replayed at once, each in a process of `executor` ("process": a
     child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own).
+    `workers`: so many processes train a segment of a solver together (1: this process).
     `object_storage`: the own bucket, and those of peers. `say` shows a line to the operator."""
 
     home: Path
@@ -51,6 +52,7 @@ class PartyConfig:
     replay_processes: int = 1
     executor: str = "process"
     ray_address: str = ""
+    workers: int = 1
     object_storage: ObjectStorage = ObjectStorage()
     say: Callable[[str], None] = print
 
@@ -92,8 +94,9 @@ def limit_memory(config: PartyConfig) -> None:
 
 
 def share_memory_mb(config: PartyConfig) -> int:
-    """What each process of this node may use: its replay processes have the same share as itself."""
+    """What each process of this node may use: replay processes and workers have the same share as itself."""
     on_this_machine = config.replay_processes if has_replay_processes(config) else 0
+    on_this_machine += config.workers if config.workers > 1 else 0
     return -(-config.memory_mb // (1 + on_this_machine))
 
 
@@ -102,7 +105,7 @@ def make_scratch(config: PartyConfig) -> Path:
     folder = config.home / SCRATCH_FOLDER
     if config.memory_mb:
         require_mapping()
-    if config.memory_mb or has_replay_processes(config):
+    if config.memory_mb or has_replay_processes(config) or config.workers > 1:
         folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 

@@ -24,6 +24,7 @@ from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
 from protocol.actions.runtime.start_weights import require_start_here
+from protocol.actions.worker_team import open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.leaf_serving import LeafSource
@@ -172,7 +173,8 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     domain = party.state.games[task].terms.domain
     audits = open_audits(party, task, spec, corpus)
     claims, cases = ClaimBook(party.journal, task), CaseBook(party.journal, task)
-    party.joined = Joined(task, domain, spec, corpus, claims, audits, cases)
+    team = open_team(party.config, spec.training, party.say)
+    party.joined = Joined(task, domain, spec, corpus, claims, audits, cases, team=team)
     await _have_start(party)
 
 

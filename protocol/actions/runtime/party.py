@@ -24,6 +24,7 @@ from protocol.actions.pruning.windows import PruningMemory
 from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
+from protocol.actions.worker_team import Team
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.event_logs import LogBatch
@@ -56,6 +57,8 @@ class Joined:
     """What of its disk this node has looked at."""
     retraining: Retraining = field(default_factory=Retraining)
     """What is trained again for an answer, one at a time."""
+    team: Team | None = None
+    """Workers that train this node's own claims; None where this process does."""
     locks: dict[tuple[str, object], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One piece of work at a time: (kind of work, what it is about)."""
 

@@ -195,3 +195,5 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
         party.task.audits.close()
         party.task.cases.close()
         party.task.retraining.close()
+        if party.task.team is not None:
+            party.task.team.close()

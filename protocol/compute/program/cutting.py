@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 
-import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from protocol.compute.program.contiguous import fold
 from protocol.compute.program.flat_runs import FlatRun
@@ -24,6 +23,7 @@ from protocol.compute.program.fused_update import UPDATE_NODES, match_update
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.tensor_allocator import allocate, allocate_zeros
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import LEAF_ELEMENTS
@@ -314,20 +314,6 @@ class Workers:
     gather: Callable[[Tensor], Sequence[Tensor]]
 
 
-def join_workers() -> Workers:
-    """The processes that `torchrun` started, over Gloo. Call `pin_kernels` first."""
-    distributed.init_process_group("gloo")
-    count = distributed.get_world_size()
-
-    def gather(own: Tensor) -> Sequence[Tensor]:
-        """As `Workers.gather`."""
-        found = [torch.empty_like(own) for _ in range(count)]
-        distributed.all_gather(found, own)
-        return found
-
-    return Workers(count, distributed.get_rank(), gather)
-
-
 class CutStep:
     """The steps of a task by one of several workers."""
 
@@ -343,10 +329,14 @@ class CutStep:
             after={buffer: partial(self._exchange, period) for buffer, period in self._cut.exchanges.items()},
         )
 
+    @property
+    def leaves(self) -> range:
+        """The elements of m and v that lie with this worker."""
+        return self._cut.leaves
+
     def own(self, state: TrainingState) -> TrainingState:
-        """What this worker keeps of a whole state: W, and its leaves of m and v."""
-        leaves = slice(self._cut.leaves.start, self._cut.leaves.stop)
-        first, second = (vector[leaves].clone() for vector in state.vectors[1:])
+        """What this worker keeps of a whole state: W itself, and a copy of its leaves of m and v."""
+        first, second = (vector[self.leaves.start : self.leaves.stop].clone() for vector in state.vectors[1:])
         return replace(state, first_moment=first, second_moment=second)
 
     def advance(self, state: TrainingState, batch: Batch) -> tuple[TrainingState, float]:
@@ -357,18 +347,15 @@ class CutStep:
         stepped = TrainingState(weights, result.first_moment, result.second_moment, *counters)
         return stepped, float(result.loss)
 
-    def join(self, state: TrainingState) -> TrainingState:
-        """The whole state, for a boundary."""
-        first, second = map(self._join, state.vectors[1:])
-        return replace(state, first_moment=first, second_moment=second)
-
     def _join(self, own: Tensor) -> Tensor:
+        """All leaves, each from its worker, in memory of their own."""
         elements = self._cut.program.buffers[0].size
         dealt = deal_leaves(elements, self._workers.count)
-        padded = torch.zeros(max(map(len, dealt)))
+        padded, whole = allocate_zeros(max(map(len, dealt))), allocate(elements)
         padded[: len(own)] = own
-        parts = self._workers.gather(padded)
-        return torch.cat([part[: len(leaves)] for part, leaves in zip(parts, dealt, strict=True)])
+        for part, leaves in zip(self._workers.gather(padded), dealt, strict=True):
+            whole[leaves.start : leaves.stop] = part[: len(leaves)]
+        return whole
 
     def _exchange(self, period: int, whole: Tensor) -> None:
         """Fill in the parts of the others: each period has one of each worker, one after the other."""

@@ -1,0 +1,234 @@
+"""Workers of a solver: a claim's roots are those of one, and what fails in a worker costs no claim."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Thread, Timer
+from typing import Any, cast
+
+import pytest
+import torch
+
+from protocol.actions.audit.replay_pool import ReplayJob, replay_file
+from protocol.actions.merge.training import finish_claim, read_origin
+from protocol.actions.runtime.config import PartyConfig, make_scratch, share_memory_mb
+from protocol.actions.runtime.party import Party
+from protocol.actions.worker_team import DONE, PREFIX, Member, Place, Team, open_team
+from protocol.adapters.mapped_files import map_shared
+from protocol.compute.digest import state_header
+from protocol.compute.model.batches import get_batch
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import begin_round, train_segment
+from protocol.compute.program.tensor_allocator import view_mapped
+from protocol.spec.codec import encode_training
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import EnvironmentFault
+from tests.protocol.actions.merge.stage import get_corpus, open_stage
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.adapters.parties import make_key
+
+Claim = tuple[Any, ...]
+
+
+def make_training(numeric_format: str = "exact15") -> TrainingSpec:
+    """The tiny task, with a chunk of 128 positions for each of four rows, which workers share."""
+    training = replace(get_spec().training, numeric_format=numeric_format)
+    return replace(training, chunk_terms=128, sequences_per_step=4, sequence_tokens=128)
+
+
+def make_config(home: Path, workers: int = 2, **named: Any) -> PartyConfig:
+    return PartyConfig(home, home, "", make_key(1), workers=workers, **named)
+
+
+async def train_claim(
+    party: Party, training: TrainingSpec, team: Team | None, require: Callable[[], object] = lambda: None
+) -> Claim:
+    """All roots of the claim of round 0 but those that salts are in."""
+    spec = replace(party.task.spec, training=training)
+    party.joined = replace(party.task, spec=spec, team=team)
+    game_round = party.game.rounds[0]
+    made = await finish_claim(party, read_origin(party, party.game, game_round), require)
+    return party.task.claims.find(game_round).boundaries, made.delta_root, made.carried_root
+
+
+def list_listening(pid: int) -> list[str]:
+    """Addresses, as the system writes them, at which a process can be reached."""
+    links = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+    kinds = [Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [line.split() for lines in kinds for line in lines]
+    return [row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
+
+
+async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_killed(tmp_path: Path) -> None:
+    """Real processes. The worker is stopped first, so that it dies in the middle of a segment."""
+    training, lines, calls = make_training(), list[str](), list[int]()
+    team = open_team(make_config(tmp_path, memory_mb=3_000), training, lines.append)
+    assert team is not None
+    stopped = team._members[1].process.pid
+    assert stopped is not None
+
+    def stop() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(stopped, signal.SIGSTOP)
+            Timer(0.3, os.kill, (stopped, signal.SIGKILL)).start()
+
+    with closing(team):
+        async with open_stage(tmp_path / "one", 1) as stage:
+            alone = await train_claim(stage.parties[1], training, None)
+        async with open_stage(tmp_path / "two", 1) as stage:
+            assert await train_claim(stage.parties[1], training, team) == alone
+        assert len(team._members) == 2 and not lines
+        assert [list_listening(member.process.pid or 0) for member in team._members] == [["0100007F"]] * 2
+        async with open_stage(tmp_path / "killed", 1) as stage:
+            assert await train_claim(stage.parties[1], training, team, stop) == alone
+    assert len(calls) == 4 and not team.is_working
+    assert len(lines) == 1 and lines[0].startswith("WARNING: several workers do not train any more")
+    assert not list(tmp_path.glob(f"scratch/{PREFIX}*"))
+
+
+async def test_a_task_with_limits_is_trained_by_one_worker_and_the_node_says_so(tmp_path: Path) -> None:
+    """A library may sum fewer rows in another order: bits other than those of a trace cost the stake."""
+    training, lines = make_training("float32"), list[str]()
+    team = open_team(make_config(tmp_path), training, lines.append)
+    assert team is None and "for exact tasks alone" in lines[0]
+    async with open_stage(tmp_path / "one", 1) as stage:
+        alone = await train_claim(stage.parties[1], training, None)
+    async with open_stage(tmp_path / "two", 1) as stage:
+        assert await train_claim(stage.parties[1], training, team) == alone
+
+
+# --- Workers that stand in ----------------------------------------------------------------------------------
+class NoProcess:
+    """Of a worker that is a thread."""
+
+    def kill(self) -> None:
+        """Nothing: the end of its connection ends it."""
+
+    def join(self) -> None:
+        """Nothing."""
+
+
+Answer = Callable[[Connection, ReplayJob, str], None]
+
+
+def work(there: Connection, job: ReplayJob, path: str) -> None:
+    for loss in replay_file(job, path).losses:
+        there.send(loss)
+    there.send(DONE)
+
+
+def make_team(folder: Path, lines: list[str], *answers: Answer) -> Team:
+    """A worker that answers to its first segment by the first of these, and so on."""
+
+    def serve(there: Connection) -> None:
+        try:
+            there.send(DONE)
+            for answer in answers:
+                answer(there, *there.recv())
+            there.recv()
+        except (EOFError, OSError):
+            pass
+
+    def start(place: Place) -> Member:
+        here, there = Pipe()
+        Thread(target=serve, args=(there,), daemon=True).start()
+        return Member(cast(Any, NoProcess()), here)
+
+    place = Place(encode_training(make_training()), 1, 0, 1, str(folder), 0, str(folder / "meeting"))
+    return Team([place], lines.append, start, start_s=2, least_s=0.2)
+
+
+def train_twice(train: Any) -> Any:
+    """The states after two segments of two steps, and the losses."""
+    training = make_training()
+    batches = partial(get_batch, get_corpus(), training, bytes(32), 0)
+    middle, losses = train(begin_round(init_parameters(training.model, 3), 0), training, batches, 0, 2)
+    end, more = train(middle, training, batches, 2, 2)
+    return state_header(middle), state_header(end), losses + more
+
+
+def flip_a_bit(there: Connection, job: ReplayJob, path: str) -> None:
+    """The last bit of the last number of v."""
+    done = replay_file(job, path)
+    view_mapped(map_shared(Path(path)), torch.int32)[3 * job.elements - 1] ^= 1
+    for loss in (*done.losses, DONE):
+        there.send(loss)
+
+
+def hang(there: Connection, job: ReplayJob, path: str) -> None:
+    there.recv()
+
+
+def err(there: Connection, job: ReplayJob, path: str) -> None:
+    there.send("worker 0: out of memory")
+
+
+def end(there: Connection, job: ReplayJob, path: str) -> None:
+    Path(path).write_bytes(bytes(Path(path).stat().st_size))
+    there.close()
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ((flip_a_bit,), "other bits"),
+        ((hang,), "said nothing"),
+        ((work, work, hang), "said nothing"),
+        ((work, err), "out of memory"),
+        ((work, work, end), "has ended"),
+    ],
+)
+def test_what_workers_fail_at_one_worker_trains_from_its_boundary(
+    tmp_path: Path, answers: tuple[Answer, ...], why: str
+) -> None:
+    lines: list[str] = []
+    team = make_team(tmp_path, lines, *answers)
+    assert train_twice(team.train) == train_twice(train_segment)
+    assert not team.is_working and len(lines) == 1 and why in lines[0]
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
+
+
+def test_workers_that_do_not_fail_are_compared_once_and_train_all_else(tmp_path: Path) -> None:
+    lines, counts = list[str](), list[int]()
+
+    def count(there: Connection, job: ReplayJob, path: str) -> None:
+        counts.append(job.steps)
+        work(there, job, path)
+
+    team = make_team(tmp_path, lines, *[count] * 3)
+    assert train_twice(team.train) == train_twice(train_segment)
+    assert counts == [1, 1, 2] and team.is_working and not lines
+    team.close()
+
+
+async def test_a_node_that_ends_does_not_train_on_alone(tmp_path: Path) -> None:
+    lines: list[str] = []
+    team = make_team(tmp_path, lines, lambda *_: team.close())
+    with pytest.raises(EnvironmentFault, match="node ends"):
+        await asyncio.to_thread(train_twice, team.train)
+    assert not lines
+
+
+def test_files_of_a_killed_node_are_removed_at_its_next_start(tmp_path: Path) -> None:
+    for name in (f"{PREFIX}left", "other"):
+        (tmp_path / name).write_bytes(b"x")
+    make_team(tmp_path, []).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_workers_share_the_memory_with_their_node_and_meet_where_no_other_account_reads(
+    tmp_path: Path,
+) -> None:
+    config = make_config(tmp_path, workers=2, memory_mb=900)
+    assert share_memory_mb(config) == 300
+    assert open_team(replace(config, workers=1), make_training(), print) is None
+    make_scratch(replace(config, memory_mb=0))
+    assert (tmp_path / "scratch").stat().st_mode & 0o777 == 0o700
