@@ -220,11 +220,12 @@ class ReplayPool:
             path.unlink(missing_ok=True)  # Else its absence would hide what went wrong.
 
     def _replay(self, job: ReplayJob, path: Path) -> ReplayDone:
-        worker = self._idle.pop() if self._idle else self.make_worker()
+        worker = self._take_idle() or self.make_worker()
         try:
             done = worker.replay(job, path)
         except WorkerDied:
             worker.close()
+            self._let_go()  # Those may be dead as well; and where memory was short, they hold some.
             raise
         except Exception as error:
             worker.close()
@@ -246,8 +247,15 @@ class ReplayPool:
         self._let_go()
 
     def _let_go(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        while (worker := self._take_idle()) is not None:
+            worker.close()
+
+    def _take_idle(self) -> ReplayWorker | None:
+        """One of the idle workers, None where there is none: another thread may take the last one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
 
 def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:

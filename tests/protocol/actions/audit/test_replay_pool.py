@@ -148,6 +148,30 @@ def test_what_a_dying_process_wrote_is_not_trained_on(pools: Callable[..., Repla
     assert first.is_closed
 
 
+def test_idle_processes_that_died_meanwhile_cost_one_try(pools: Callable[..., ReplayPool]) -> None:
+    """A lack of memory takes several at once. The second try is that of a fresh process."""
+
+    def die() -> None:
+        raise WorkerDied
+
+    pool, dead = pools(StandIn), [StandIn(die), StandIn(die)]
+    pool._idle += dead
+    assert run_training(pool.train) == run_training(train_segment)
+    assert all(one.is_closed for one in dead)
+
+
+def test_the_last_idle_worker_may_go_to_another_thread(pools: Callable[..., ReplayPool]) -> None:
+    class Emptied(list[ReplayWorker]):
+        """As a thread sees it that looks just before another one takes the worker."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    pool = pools(StandIn)
+    pool._idle = Emptied()
+    assert run_training(pool.train) == run_training(train_segment)
+
+
 async def test_processes_that_keep_dying_cost_an_abstention_and_nothing_else(
     pools: Callable[..., ReplayPool], tmp_path: Path
 ) -> None:
