@@ -66,8 +66,12 @@ def list_listening(pid: int) -> list[str]:
     return [row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
 
 
-async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_killed(tmp_path: Path) -> None:
-    """Real processes. The worker is stopped first, so that it dies in the middle of a segment."""
+async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real processes, which no other machine reaches, whatever the operator's environment says. The worker is
+    stopped first, so that it dies in the middle of a segment."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
     training, lines, calls = make_training(), list[str](), list[int]()
     team = open_team(make_config(tmp_path, memory_mb=3_000), training, lines.append)
     assert team is not None
@@ -171,6 +175,12 @@ def err(there: Connection, job: ReplayJob, path: str) -> None:
     there.send("worker 0: out of memory")
 
 
+def err_in_the_end(there: Connection, job: ReplayJob, path: str) -> None:
+    """The file is as it was."""
+    for message in (*[1.0] * job.steps, "worker 0: the disk is full"):
+        there.send(message)
+
+
 def end(there: Connection, job: ReplayJob, path: str) -> None:
     Path(path).write_bytes(bytes(Path(path).stat().st_size))
     there.close()
@@ -183,6 +193,7 @@ def end(there: Connection, job: ReplayJob, path: str) -> None:
         ((hang,), "said nothing"),
         ((work, work, hang), "said nothing"),
         ((work, err), "out of memory"),
+        ((work, work, err_in_the_end), "disk is full"),
         ((work, work, end), "has ended"),
     ],
 )
