@@ -10,7 +10,9 @@ import pytest
 from protocol.actions.audit.audit_records import AuditBook, VoteMade
 from protocol.actions.dispute import answering
 from protocol.actions.dispute.casebook import TracedStep
+from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
+from protocol.actions.worker_team import Team
 from protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
 from protocol.spec.game.state import SeatStatus
 from protocol.spec.merkle import compute_levels, hash_leaf
@@ -22,7 +24,7 @@ from tests.e2e.faults import convict_all
 from tests.e2e.harassing import HARASSER, list_harassment
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import make_cast
-from tests.e2e.world import TINY_PLAN, open_world, run_world
+from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 
 FAULTS = ("QUANTIZED_PRODUCT_SUM", "QUANTIZE", "SCALE_OF", "EXPONENTIAL", "SUM", "TOKENS")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
@@ -67,14 +69,27 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each claim and each vote is disputed, with demands for leaves, quantized values among them: all is
-    answered, and nobody is convicted."""
+    answered, and nobody is convicted. Solver 0 trains with two workers, and answers with one."""
     allow_cheating(monkeypatch)
+    configure, teams = World.configure, list[Team]()
+
+    def add_workers(world: World, name: str) -> PartyConfig:
+        """As it is configured; solver 0 with workers."""
+        return replace(configure(world, name), workers=2 if name == "solver 0" else 1)
+
+    def note(party: Party) -> None:
+        """Its team, once it has joined."""
+        assert party.task.team is not None
+        teams.append(party.task.team)
+
+    monkeypatch.setattr(World, "configure", add_workers)
     schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
     plan = replace(
         TINY_PLAN, numeric_format="exact15", rounds=1, schedule=schedule, late_chance=0,
         least_whistleblowers=0,
     )  # fmt: skip
     cast = make_cast(3, 3, 0) | {"harasser": HARASSER}
+    cast["solver 0"] = replace(cast["solver 0"], spoil=note)
     books = list[InnerBook]()
 
     def is_enough(submitter: Party) -> bool:
@@ -89,7 +104,9 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
 
     async with open_world(tmp_path, tuple(cast)) as world:
         game, _ = await run_world(world, plan, cast, until=is_enough)
-    (book,) = books
+    (book,), (team,) = books, teams
+    assert team.is_working and team._step_s is not None, "it has trained with its workers"
+    team.close()
     assert not any(seat.status == SeatStatus.CLOSED for seat in game.seats.values())
     assert {one.stage for one in book.disputes.values()} == {DisputeStage.CLEARED}
     assert all(len(one.shown) == len(one.demands) == LEAVES_MAX for one in book.disputes.values())
