@@ -17,9 +17,14 @@ from math import inf
 from typing import Any
 
 from lab.benchmarks.reports import BUILD, write_report
-from lab.benchmarks.utilisation_model.constants import Blocks, Constants, Setting, measure_constants
 from lab.benchmarks.utilisation_model.shortest import CASES, build_chart, make_table, show_case, show_row
-from lab.benchmarks.utilisation_model.simulation import simulate
+from lab.benchmarks.utilisation_model.simulation import (
+    Blocks,
+    Constants,
+    Setting,
+    measure_constants,
+    simulate,
+)
 from lab.benchmarks.utilisation_run.network import open_network, run_network
 from lab.benchmarks.utilisation_run.plan import (
     DELAY,

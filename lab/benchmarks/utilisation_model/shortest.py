@@ -12,8 +12,15 @@ from math import ceil, floor, log10
 from typing import Any
 
 from lab.benchmarks.reports import draw_text
-from lab.benchmarks.utilisation_model.constants import BLOCKS, Constants, Setting, to_bytes_s
-from lab.benchmarks.utilisation_model.simulation import NOTHING, PARTS, simulate
+from lab.benchmarks.utilisation_model.simulation import (
+    BLOCKS,
+    NOTHING,
+    PARTS,
+    Constants,
+    Setting,
+    simulate,
+    to_bytes_s,
+)
 
 LEAST = 0.96
 SHORTEST_S, LONGEST_S = 0.01, 1e9

@@ -5,14 +5,6 @@ from math import inf
 
 import pytest
 
-from lab.benchmarks.utilisation_model.constants import (
-    BLOCKS,
-    Blocks,
-    Constants,
-    Setting,
-    measure_constants,
-    to_bytes_s,
-)
 from lab.benchmarks.utilisation_model.shortest import (
     CASES,
     build_chart,
@@ -27,15 +19,21 @@ from lab.benchmarks.utilisation_model.shortest import (
     show_row,
 )
 from lab.benchmarks.utilisation_model.simulation import (
+    BLOCKS,
     EXCHANGE,
     PARTS,
+    Blocks,
+    Constants,
+    Setting,
     compute_durations,
     draw_factor,
     find_block,
     find_grid,
+    measure_constants,
     play_rounds,
     simulate,
     stretch,
+    to_bytes_s,
 )
 
 INSTANT = Constants(inf, inf, inf, inf, notice_s=0.0, send_s=0.0, message_s=0.0)

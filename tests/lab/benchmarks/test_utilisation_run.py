@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.utilisation import choose_play, parse, simulate_network
-from lab.benchmarks.utilisation_run.pacing import draw_train_s, pace, replace_training, switch
+from lab.benchmarks.utilisation_run.network import draw_train_s, pace, replace_training, switch
 from lab.benchmarks.utilisation_run.plan import (
     CONTEST_LEVELS,
     FULL,
