@@ -1,0 +1,383 @@
+"""Does a task of GPT-2's size fit the machines of strangers? Memory, bytes and minutes of a whole play.
+
+    ./dev bench large            124 million parameters, vocabulary 50,257, 1 GB of JSONL; hours
+    ./dev bench large --short    a tiny model of the same family, the same play; a minute or two
+
+A tokenizer is trained on the standard library's text, which is written as JSONL again and again, packed by
+`data pack` and named in a task file beside a folder with given weights. Two solvers train two rounds of four
+steps, `memory_mb` set; three verifiers, with other kernels, audit. In the second round one solver errs: it is
+disputed, and convicted by one number. All is on one machine. Writes build/large/report.json, or
+build/large-short/report.json.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lab.benchmarks.large_run.party import NOTE_NAME, LargeOrder, make_large_part
+from lab.benchmarks.reports import BUILD, write_report
+from node.export import write_model
+from node.submit import post_task
+from protocol.actions.runtime import upkeep_duties
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.joining import catch_up, open_task
+from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.playing import Loop
+from protocol.adapters.chain.event_logs import LogBatch
+from protocol.adapters.mapped_files import map_file
+from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.spec.containers import ModelConfig
+from protocol.spec.game.state import SeatRole
+from scripts.data_pack import PackPlan, pack
+from scripts.example import read_python_sources
+from scripts.extras import load_extra
+from scripts.model_table import PRESETS
+from scripts.task_file import TaskFile, read_task_file
+from tests.e2e.demo.clock import keep_time
+from tests.e2e.demo.company import Company, open_company
+from tests.e2e.demo.player import Said, Trained, withdraw
+from tests.e2e.demo.roster import CHEAT, SUBMITTER, Member
+from tests.e2e.demo.run import Setting, Show, cancel, open_show, wait_for
+from tests.e2e.demo.screen import Screen
+from tests.e2e.demo.stage import Folders
+from tests.e2e.demo.watch import Watch
+
+GIGABYTE = 10**9
+MOST_SOLVER_BYTES, MOST_AUDITOR_BYTES = 6 * GIGABYTE, 3 * GIGABYTE
+MOST_DATA_RATIO, MOST_TRACE_SHARE, MOST_HOURS = 1.2, 0.06, 2.5
+SOLVER_MB, AUDITOR_MB = 3_000, 1_500
+ROUNDS, INNER_STEPS, SEGMENT_STEPS = 2, 4, 2
+WEIGHTS_SEED = 1
+END_OF_TEXT = "<|endoftext|>"
+DOCUMENT_CHARACTERS = 4_000
+FAULT = "SUBTRACT"
+"""The operation in which the false solver errs: the last one of its kind writes new weights."""
+LAST_KERNELS = 9
+"""A rank below the least: no vector instructions in PyTorch's own kernels."""
+VERIFIERS = [f"verifier-{number}" for number in (1, 2, 3)]
+MEMBERS = (
+    Member(CHEAT, SeatRole.SOLVER, is_honest=False),
+    Member("solver-1", SeatRole.SOLVER),
+    *(Member(name, SeatRole.VERIFIER, kernel_rank=LAST_KERNELS) for name in VERIFIERS),
+)
+VOTE = re.compile(r"(round \d+ .*): (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
+FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Play:
+    """name: of the folder; tokens: of a step, which has one row; vocabulary: of the tokenizer, at most;
+    text_bytes: that it is trained on, at most; jsonl_bytes: what is packed."""
+
+    name: str
+    model: ModelConfig
+    tokens: int
+    text_bytes: int
+    jsonl_bytes: int
+
+
+FULL = Play("large", PRESETS["gpt2-124m"], 256, 40_000_000, GIGABYTE)
+SHORT = Play(
+    "large-short", ModelConfig(512, 32, 128, 2, 2, 2, 64, architecture="gpt2", tied=1), 64, 400_000, 4_000_000
+)
+
+
+# --- The task -----------------------------------------------------------------------------------------------
+def train_tokenizer(path: Path, texts: list[str], vocabulary: int) -> None:
+    """Write a byte-level BPE as tokenizer.json. Raises InvalidInput where `tokenizers` is not installed."""
+    library = load_extra("tokenizers", "a task with a tokenizer")
+    tokenizer = library.ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(
+        texts, vocab_size=vocabulary, special_tokens=[END_OF_TEXT], show_progress=False
+    )
+    tokenizer.save(str(path))
+
+
+def write_jsonl(path: Path, texts: list[str], size_bytes: int) -> None:
+    """The texts as documents, one after the other and again, until the file has `size_bytes` or more."""
+    lines, written = [json.dumps({"text": text}).encode() + b"\n" for text in texts], 0
+    with path.open("wb") as file:
+        while written < size_bytes:
+            for line in lines:
+                written += file.write(line)
+                if written >= size_bytes:
+                    break
+
+
+def cut_texts(text: str) -> list[str]:
+    """The text in documents of so many characters."""
+    return [text[first : first + DOCUMENT_CHARACTERS] for first in range(0, len(text), DOCUMENT_CHARACTERS)]
+
+
+def format_task(play: Play) -> str:
+    """The task file. Limits are ten times those of the demo: they were chosen, not measured."""
+    return f"""
+dataset = "corpus"
+preset = "local"
+rounds = {ROUNDS}
+inner_steps = {INNER_STEPS}
+segment_steps = {SEGMENT_STEPS}
+solver_seats = 2
+draws = 1
+late_chance = 0
+least_solvers = 1
+least_verifiers = {len(VERIFIERS)}
+least_whistleblowers = 0
+carry_moments = 1
+outer_learning_rate = 0.7
+outer_momentum = 0.6
+sequences_per_step = 1
+sequence_tokens = {play.tokens}
+
+[model]
+weights = "weights"
+
+[schedule]
+peak_learning_rate = 0.0002
+warmup_steps = 2
+total_steps = {ROUNDS * INNER_STEPS}
+
+[amounts]
+solver_pay = "10"
+
+[economics]
+amounts = "derived"
+
+[windows]
+train_min = 1200
+train_max = 1800
+audit_max = 900
+post = 200
+respond = 600
+dispute = 6000
+ask = 18000
+
+[limits]
+tau_m = 1.9e-3
+eps_m = 1e-5
+tau_v = 8.4e-3
+floor_v = 7.2e-15
+tau_w = 3.1e-3
+tau_r = 1.2e-7
+"""
+
+
+@dataclass
+class Clock:
+    """seconds: of each stage, in their order; events: (name, block, seconds since the start)."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    events: list[tuple[str, int, float]] = field(default_factory=list)
+
+    @contextmanager
+    def time(self, stage: str) -> Iterator[None]:
+        """What the block takes."""
+        begun_s = time.monotonic()
+        yield
+        self.seconds[stage] = round(time.monotonic() - begun_s, 1)
+        print(f"{stage}: {self.seconds[stage]} s", flush=True)
+
+
+def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
+    """Tokenizer, dataset, weights and task file, each made anew in a folder that is there."""
+    texts = cut_texts(read_python_sources(play.text_bytes).decode(errors="replace"))
+    with clock.time("train the tokenizer"):
+        train_tokenizer(folder / "tokenizer.json", texts, play.model.vocabulary_size)
+    with clock.time("write JSONL"):
+        write_jsonl(folder / "text.jsonl", texts, play.jsonl_bytes)
+    with clock.time("pack"):
+        sources, tokenizer = [folder / "text.jsonl"], folder / "tokenizer.json"
+        pack(PackPlan(sources, folder / "corpus", tokenizer=tokenizer, end_of_text=END_OF_TEXT))
+    with clock.time("write weights"):
+        write_model(folder / "weights", init_parameters(play.model, WEIGHTS_SEED), play.model)
+    (folder / "task.toml").write_text(format_task(play))
+    return read_task_file(folder / "task.toml")
+
+
+# --- The play -----------------------------------------------------------------------------------------------
+@dataclass
+class TimedWatch(Watch):
+    """Notes when each event was seen, and who was convicted, for whatever reason."""
+
+    clock: Clock = field(default_factory=Clock)
+    convicted: list[str] = field(default_factory=list)
+
+    async def take(self, batch: LogBatch) -> None:
+        """Note a batch, and tell it."""
+        seen_s = round(self.seconds(), 1)
+        self.clock.events += [(one.name, one.block_number, seen_s) for one in batch.events]
+        await super().take(batch)
+        seats = [one.arguments["seat"] for one in batch.events if one.name == "SeatConvicted"]
+        self.convicted += [self.names.of_seat(self.game, int(seat)) for seat in seats]
+
+
+@dataclass
+class Heard:
+    """What parties said. votes: (who, of which claim, word); traces: (who, fetched bytes, all bytes)."""
+
+    votes: list[tuple[str, str, str]] = field(default_factory=list)
+    traces: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def hear(self, name: str, line: str) -> None:
+        """A line of a party."""
+        if vote := VOTE.search(line):
+            self.votes.append((name, vote[1], vote[2]))
+        if fetched := FETCHED.search(line):
+            self.traces.append((name, int(fetched[1]), int(fetched[2])))
+
+
+def read_peak_bytes(pid: int | str) -> int:
+    """The most that a process held in memory (VmHWM); 0 where it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def make_orders(show: Show) -> list[LargeOrder]:
+    """What each process is started with."""
+    return [
+        LargeOrder(
+            **vars(order),
+            memory_mb=SOLVER_MB if order.member.role == SeatRole.SOLVER else AUDITOR_MB,
+            onednn=order.member.role == SeatRole.SOLVER,
+            first_false_step=(ROUNDS - 1) * INNER_STEPS,
+        )
+        for order in show.make_orders()
+    ]
+
+
+@asynccontextmanager
+async def open_submitter(
+    show: Show, file: TaskFile, company: Company, clock: Clock, ticking: "asyncio.Task[None]"
+) -> AsyncIterator[None]:
+    """Post the task and play it to its end with whoever else is there."""
+    assert file.weights is not None
+    async with open_party(replace(show.configure(SUBMITTER), memory_mb=AUDITOR_MB)) as party:
+        with clock.time("post the task"):
+            start = await asyncio.to_thread(file.weights.read)
+            dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
+            task = await post_task(party, file.plan, dataset, salt, start)
+            del start
+        await catch_up(party)
+        await open_task(party, task)
+        looping = asyncio.create_task(Loop(party, (upkeep_duties.list_duties,)).run())
+        watching = asyncio.create_task(show.watch.run())
+        try:
+            await wait_for(lambda: looping.done() and watching.done(), company, ticking, looping, watching)
+        finally:
+            await cancel(looping, watching)
+        await withdraw(party)
+        yield
+
+
+async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock) -> Json:
+    """The task from its posting to its end; what was measured."""
+    setting = Setting(file.plan, MEMBERS, b"", FAULT, folders)
+    async with open_show(setting, Screen()) as show, AsyncExitStack() as stack:
+        told, heard = show.watch, Heard()
+        state = ChainState.of(told.chain)
+        watch = TimedWatch(told.chain, told.names, told.say, state, told.seconds, clock=clock)
+        show.watch = watch
+
+        def hear(name: str, message: Said | Trained) -> None:
+            if isinstance(message, Said):
+                heard.hear(name, message.line)
+            show.hear(name, message)
+
+        company = stack.enter_context(open_company(hear, make_large_part))
+        company.start(make_orders(show))
+        ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(MEMBERS)))
+        stack.push_async_callback(cancel, ticking)
+        with clock.time("play"):
+            await stack.enter_async_context(open_submitter(show, file, company, clock, ticking))
+            await wait_for(lambda: company.is_over, company, ticking)
+        peaks = {name: read_peak_bytes(process.pid or 0) for name, process in company.processes.items()}
+        notes = {
+            one.name: json.loads((folders.parties / one.name / NOTE_NAME).read_text()) for one in MEMBERS
+        }
+        merged = {index: len(one.merged) for index, one in watch.rounds.items()}
+    return {
+        "parameters": parameter_count(play.model),
+        "peak_bytes": peaks | {SUBMITTER: read_peak_bytes("self")},
+        "data": notes,
+        "votes": heard.votes,
+        "traces": heard.traces,
+        "convicted": watch.convicted,
+        "merged": merged,
+        "seconds": clock.seconds,
+        "events": clock.events,
+    }
+
+
+# --- What it came to ----------------------------------------------------------------------------------------
+def judge(found: Json) -> dict[str, bool]:
+    """What was to be shown."""
+    solvers = [name for name in found["peak_bytes"] if name == CHEAT or name.startswith("solver")]
+    peaks, words = found["peak_bytes"], {(who, word) for who, _, word in found["votes"]}
+    said = {word for _, word in words}
+    return {
+        "two rounds are merged": sorted(found["merged"]) == list(range(ROUNDS))
+        and all(found["merged"].values()),
+        "an audit accepts": "ACCEPT" in said,
+        "an audit rejects": any(word.startswith("REJECT") for word in said),
+        "the cheat alone is convicted": found["convicted"] == [CHEAT],
+        "a solver's memory": all(0 < peaks[name] <= MOST_SOLVER_BYTES for name in solvers),
+        "an auditor's memory": all(0 < peaks[name] <= MOST_AUDITOR_BYTES for name in VERIFIERS),
+        "data fetched": all(ratio <= MOST_DATA_RATIO for ratio in list_ratios(found, "held_bytes").values()),
+        "trace fetched": bool(found["traces"])
+        and all(part <= MOST_TRACE_SHARE * whole for _, part, whole in found["traces"]),
+        "time": sum(found["seconds"].values()) <= MOST_HOURS * 3600,
+    }
+
+
+def list_ratios(found: Json, beside: str) -> dict[str, float]:
+    """Bytes of leaves and proofs that each party fetched, over its `held_bytes` or `touched_bytes`; the index
+    of the dataset left out, which is fetched once a task."""
+    data = {name: one for name, one in found["data"].items() if one[beside]}
+    return {name: round(one["fetched_bytes"] / one[beside], 3) for name, one in data.items()}
+
+
+def make_report(found: Json) -> Json:
+    """With ratios and verdict."""
+    return found | {
+        "fetched_of_held": list_ratios(found, "held_bytes"),
+        "fetched_of_touched": list_ratios(found, "touched_bytes"),
+        "trace_share": {who: round(part / whole, 4) for who, part, whole in found["traces"]},
+        "holds": judge(found),
+    }
+
+
+def run(play: Play) -> Json:
+    """The whole benchmark."""
+    folders, clock = Folders(BUILD / play.name), Clock()
+    with folders.hold():
+        material = folders.root / "material"
+        material.mkdir()
+        file = make_task(play, material, clock)
+        return make_report(asyncio.run(play_task(play, folders, file, clock)))
+
+
+def main() -> None:
+    """Measures, judges, writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="a tiny model, the same play")
+    play = SHORT if parser.parse_args().short else FULL
+    report = run(play)
+    shown = ("peak_bytes", "fetched_of_held", "fetched_of_touched", "trace_share", "seconds", "holds")
+    print(json.dumps({name: report[name] for name in shown}, indent=1))
+    print(write_report(play.name, report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""One party of the large task, in a process of its own: memory bounded, kernels chosen, its bytes counted.
+
+The false solver is honest until a global step; from then on one operation of each of its steps errs, and it
+defends that. It computes as `tests.e2e.planted` does, but holds no trace: a tensor is hashed and shown while
+it is in memory, as the product does it.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from lab.benchmarks.utilisation_run.network import switch
+from protocol.actions.dispute.casebook import Compute
+from protocol.actions.runtime import joining
+from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.dataset_parts import PartedCorpus
+from protocol.actions.runtime.party import Duty, ListDuties, Party
+from protocol.adapters.blobs import ROOT_BYTES
+from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
+from protocol.compute.determinism import describe_kernels, pin_kernels
+from protocol.compute.program.interpreter import Interpreter, Keep
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
+from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.tensor_allocator import list_written
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.game.state import SeatRole
+from protocol.spec.merkle import compute_levels
+from protocol.spec.program import Operation, get_constant_roots
+from tests.e2e.cheating import allow_cheating, make_cheating_solver
+from tests.e2e.demo import player
+from tests.e2e.demo.player import HONEST, LIST, Line, Order, only_defend
+from tests.e2e.planted import find_node, plant
+from tests.e2e.world import Part
+
+NOTE_NAME = "measured.json"
+
+
+@dataclass(frozen=True)
+class LargeOrder(Order):
+    """memory_mb: what the node's configuration says; onednn: whether its kernels may be oneDNN's;
+    first_false_step: global step from which a cheat errs."""
+
+    memory_mb: int = 0
+    onednn: bool = True
+    first_false_step: int = 0
+
+
+# --- The false solver ---------------------------------------------------------------------------------------
+def run_planted(
+    operation: Operation, state: TrainingState, spec: TrainingSpec, batch: Batch, keep: Keep | None = None
+) -> tuple[TrainingState, float]:
+    """One step whose last node of a kind errs in its last element: the next state, and the loss (nats).
+    keep: is shown each tensor once, while it is in memory."""
+    built = build_program(describe_program(spec))
+    program, target = built.program, find_node(built, operation)
+    interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=spec.numeric_format)
+    scalars, loss = compute_scalars(spec, state.local_step, state.global_step), 0.0
+    written = list_written(program)
+    for number in interpreter.iterate(state.vectors, *batch, scalars):
+        if number == target:
+            plant(program.nodes[number], interpreter.memory)
+        for buffer in written.get(number, ()):
+            if buffer == program.outputs.loss:
+                loss = float(interpreter.tensors[buffer])
+            if keep is not None:
+                keep(buffer, interpreter.tensors[buffer])
+    outputs = program.outputs
+    vectors = (outputs.weights, outputs.first_moment, outputs.second_moment)
+    weights, first, second = (interpreter.tensors[buffer] for buffer in vectors)
+    return TrainingState(weights, first, second, state.local_step + 1, state.global_step + 1), loss
+
+
+def make_planted(operation: Operation) -> Compute:
+    """Trains, and traces, with the error. No more than a step's own tensors is in memory."""
+
+    def train(
+        state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        losses = []
+        for step in range(inner_step, inner_step + steps):
+            state, loss = run_planted(operation, state, spec, get_batch(step))
+            losses.append(loss)
+        return state, losses
+
+    def trace(
+        start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
+    ) -> Retraced:
+        built, batch = build_program(describe_program(spec)), get_batch(inner_step)
+        program, roots = built.program, get_constant_roots(built.program)
+        scalars = compute_scalars(spec, start.local_step, start.global_step)
+        inputs = (*start.vectors, *(one.reshape(-1) for one in batch), scalars)
+
+        def keep(number: int, tensor: Tensor) -> None:
+            tree = build_buffer_tree(program, lambda _: tensor, number)
+            roots[number] = tree.root
+            show(number, tree.data, tree.levels)
+
+        def get(buffer: int) -> Tensor:
+            if buffer < len(inputs):
+                return inputs[buffer]
+            if buffer in built.constants:
+                return built.constants[buffer]
+            found: list[Tensor] = []
+
+            def take(number: int, tensor: Tensor) -> None:
+                if number == buffer:
+                    found.append(tensor.clone())
+
+            run_planted(operation, start, spec, batch, take)
+            return found[0]
+
+        for number, tensor in enumerate(inputs):
+            keep(number, tensor)
+        end, _ = run_planted(operation, start, spec, batch, keep)
+        levels = compute_levels([roots[number] for number in range(len(program.buffers))])
+        return Retraced(TraceTree(program, levels, get), end)
+
+    return Compute(train, trace)
+
+
+# --- What is noted ------------------------------------------------------------------------------------------
+@dataclass
+class Notes:
+    """What a party has read of the dataset. rows: (first token, tokens) of each row that a step was computed
+    on; a row that is read again counts once, for nothing is fetched twice."""
+
+    path: Path
+    rows: set[tuple[int, int]] = field(default_factory=set)
+
+    def watch(self, read: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """`PartedCorpus.read_rows`, its rows noted."""
+
+        def noted(corpus: PartedCorpus, starts: Any, length: int) -> Tensor:
+            self.rows |= {(int(start), length) for start in starts}
+            return read(corpus, starts, length)
+
+        return noted
+
+    def list_duties(self, party: Party, block: int) -> Iterator[Duty]:
+        """No duty: at each block what was counted so far is written down."""
+        corpus = party.task.corpus
+        assert isinstance(corpus, PartedCorpus)
+        ref, size = corpus.parts.outline.ref, corpus.spec.token_bytes
+        counted = count_rows(self.rows, size, ref.key.kind.leaf_bytes)
+        index = ROOT_BYTES * ref.chunk_count if ref.chunk_count > 1 else 0
+        found = counted | {"fetched_bytes": corpus.parts.fetched_bytes, "index_bytes": index}
+        self.path.write_text(json.dumps(found | {"kernels": vars(describe_kernels())}))
+        yield from ()
+
+
+def count_rows(rows: set[tuple[int, int]], token_bytes: int, leaf_bytes: int) -> dict[str, int]:
+    """held_bytes: what the rows hold; touched_bytes: of the leaves that they lie in, each once."""
+    leaves = set[int]()
+    for start, length in rows:
+        last = ((start + length) * token_bytes - 1) // leaf_bytes
+        leaves |= set(range(start * token_bytes // leaf_bytes, last + 1))
+    held = token_bytes * sum(length for _, length in rows)
+    return {"held_bytes": held, "touched_bytes": leaf_bytes * len(leaves)}
+
+
+# --- The party ----------------------------------------------------------------------------------------------
+def make_large_part(order: Order, line: Line) -> Part:
+    """The rooms of the member's role, and the notes. What the demo does not choose is put in for this process
+    alone: the node's memory, and whether its kernels are oneDNN's."""
+    assert isinstance(order, LargeOrder)
+    patch, notes = pytest.MonkeyPatch(), Notes(order.home / NOTE_NAME)
+    patch.setattr(player, "PartyConfig", partial(PartyConfig, memory_mb=order.memory_mb))
+    patch.setattr(joining, "pin_kernels", partial(pin_kernels, onednn=order.onednn))
+    patch.setattr(PartedCorpus, "read_rows", notes.watch(PartedCorpus.read_rows))
+    part = HONEST[order.member.role]
+    rooms: list[ListDuties] = list(part.rooms)
+    if not order.member.is_honest:
+        assert order.member.role == SeatRole.SOLVER
+        allow_cheating(patch)
+        planted, first = make_planted(Operation[order.fault]), order.first_false_step
+        compute = Compute(
+            switch(train_segment, planted.train, first), switch(retrace, planted.retrace, first)
+        )
+        part = make_cheating_solver(compute)
+        rooms = [only_defend if room is LIST else room for room in part.rooms]
+    return replace(part, rooms=[*rooms, notes.list_duties])
