@@ -13,16 +13,23 @@ build/large-short/report.json.
 import argparse
 import asyncio
 import json
-import re
 import secrets
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lab.benchmarks.large_run.party import NOTE_NAME, LargeOrder, make_large_part
+from lab.benchmarks.large_run.party import (
+    NOTE_NAME,
+    Clock,
+    Disk,
+    Heard,
+    LargeOrder,
+    TimedWatch,
+    make_large_part,
+    read_peak_bytes,
+)
 from lab.benchmarks.reports import BUILD, write_report
 from node.export import write_model
 from node.submit import post_task
@@ -31,7 +38,6 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.joining import catch_up, open_task
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.playing import Loop
-from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.mapped_files import map_file
 from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.spec.containers import ModelConfig
@@ -48,7 +54,6 @@ from tests.e2e.demo.roster import CHEAT, SUBMITTER, Member
 from tests.e2e.demo.run import Setting, Show, cancel, open_show, wait_for
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
-from tests.e2e.demo.watch import Watch
 
 GIGABYTE = 10**9
 MOST_SOLVER_BYTES, MOST_AUDITOR_BYTES = 6 * GIGABYTE, 3 * GIGABYTE
@@ -60,6 +65,8 @@ END_OF_TEXT = "<|endoftext|>"
 DOCUMENT_CHARACTERS = 4_000
 FAULT = "SUBTRACT"
 """The operation in which the false solver errs: the last one of its kind writes new weights."""
+WHOLE = "all of it"
+"""The stage that holds all others."""
 LAST_KERNELS = 9
 """A rank below the least: no vector instructions in PyTorch's own kernels."""
 VERIFIERS = [f"verifier-{number}" for number in (1, 2, 3)]
@@ -68,8 +75,9 @@ MEMBERS = (
     Member("solver-1", SeatRole.SOLVER),
     *(Member(name, SeatRole.VERIFIER, kernel_rank=LAST_KERNELS) for name in VERIFIERS),
 )
-VOTE = re.compile(r"(round \d+ .*): (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
-FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
+SHOWN = (
+    "peak_bytes", "fetched_of_held", "fetched_of_touched", "trace_share", "disk_bytes", "seconds", "holds",
+)  # fmt: skip
 Json = dict[str, Any]
 
 
@@ -171,22 +179,6 @@ tau_r = 1.2e-7
 """
 
 
-@dataclass
-class Clock:
-    """seconds: of each stage, in their order; events: (name, block, seconds since the start)."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    events: list[tuple[str, int, float]] = field(default_factory=list)
-
-    @contextmanager
-    def time(self, stage: str) -> Iterator[None]:
-        """What the block takes."""
-        begun_s = time.monotonic()
-        yield
-        self.seconds[stage] = round(time.monotonic() - begun_s, 1)
-        print(f"{stage}: {self.seconds[stage]} s", flush=True)
-
-
 def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
     """Tokenizer, dataset, weights and task file, each made anew in a folder that is there."""
     texts = cut_texts(read_python_sources(play.text_bytes).decode(errors="replace"))
@@ -204,46 +196,6 @@ def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
 
 
 # --- The play -----------------------------------------------------------------------------------------------
-@dataclass
-class TimedWatch(Watch):
-    """Notes when each event was seen, and who was convicted, for whatever reason."""
-
-    clock: Clock = field(default_factory=Clock)
-    convicted: list[str] = field(default_factory=list)
-
-    async def take(self, batch: LogBatch) -> None:
-        """Note a batch, and tell it."""
-        seen_s = round(self.seconds(), 1)
-        self.clock.events += [(one.name, one.block_number, seen_s) for one in batch.events]
-        await super().take(batch)
-        seats = [one.arguments["seat"] for one in batch.events if one.name == "SeatConvicted"]
-        self.convicted += [self.names.of_seat(self.game, int(seat)) for seat in seats]
-
-
-@dataclass
-class Heard:
-    """What parties said. votes: (who, of which claim, word); traces: (who, fetched bytes, all bytes)."""
-
-    votes: list[tuple[str, str, str]] = field(default_factory=list)
-    traces: list[tuple[str, int, int]] = field(default_factory=list)
-
-    def hear(self, name: str, line: str) -> None:
-        """A line of a party."""
-        if vote := VOTE.search(line):
-            self.votes.append((name, vote[1], vote[2]))
-        if fetched := FETCHED.search(line):
-            self.traces.append((name, int(fetched[1]), int(fetched[2])))
-
-
-def read_peak_bytes(pid: int | str) -> int:
-    """The most that a process held in memory (VmHWM); 0 where it is gone."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-
-
 def make_orders(show: Show) -> list[LargeOrder]:
     """What each process is started with."""
     return [
@@ -298,7 +250,9 @@ async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock) 
         company = stack.enter_context(open_company(hear, make_large_part))
         company.start(make_orders(show))
         ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(MEMBERS)))
-        stack.push_async_callback(cancel, ticking)
+        disk = Disk(folders.root)
+        looking = asyncio.create_task(disk.watch())
+        stack.push_async_callback(cancel, ticking, looking)
         with clock.time("play"):
             await stack.enter_async_context(open_submitter(show, file, company, clock, ticking))
             await wait_for(lambda: company.is_over, company, ticking)
@@ -310,13 +264,14 @@ async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock) 
     return {
         "parameters": parameter_count(play.model),
         "peak_bytes": peaks | {SUBMITTER: read_peak_bytes("self")},
+        "disk_bytes": disk.used_bytes,
         "data": notes,
         "votes": heard.votes,
         "traces": heard.traces,
         "convicted": watch.convicted,
         "merged": merged,
         "seconds": clock.seconds,
-        "events": clock.events,
+        "milestones": clock.list_milestones(),
     }
 
 
@@ -337,7 +292,7 @@ def judge(found: Json) -> dict[str, bool]:
         "data fetched": all(ratio <= MOST_DATA_RATIO for ratio in list_ratios(found, "held_bytes").values()),
         "trace fetched": bool(found["traces"])
         and all(part <= MOST_TRACE_SHARE * whole for _, part, whole in found["traces"]),
-        "time": sum(found["seconds"].values()) <= MOST_HOURS * 3600,
+        "time": found["seconds"][WHOLE] <= MOST_HOURS * 3600,
     }
 
 
@@ -364,8 +319,10 @@ def run(play: Play) -> Json:
     with folders.hold():
         material = folders.root / "material"
         material.mkdir()
-        file = make_task(play, material, clock)
-        return make_report(asyncio.run(play_task(play, folders, file, clock)))
+        with clock.time(WHOLE):
+            file = make_task(play, material, clock)
+            found = asyncio.run(play_task(play, folders, file, clock))
+        return make_report(found)
 
 
 def main() -> None:
@@ -374,8 +331,7 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="a tiny model, the same play")
     play = SHORT if parser.parse_args().short else FULL
     report = run(play)
-    shown = ("peak_bytes", "fetched_of_held", "fetched_of_touched", "trace_share", "seconds", "holds")
-    print(json.dumps({name: report[name] for name in shown}, indent=1))
+    print(json.dumps({name: report[name] for name in SHOWN}, indent=1))
     print(write_report(play.name, report))
 
 

@@ -5,8 +5,13 @@ defends that. It computes as `tests.e2e.planted` does, but holds no trace: a ten
 it is in memory, as the product does it.
 """
 
+import asyncio
 import json
+import re
+import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +25,9 @@ from protocol.actions.dispute.casebook import Compute
 from protocol.actions.runtime import joining
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.dataset_parts import PartedCorpus
-from protocol.actions.runtime.party import Duty, ListDuties, Party
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
 from protocol.adapters.blobs import ROOT_BYTES
+from protocol.adapters.chain.event_logs import LogBatch
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.program.interpreter import Interpreter, Keep
@@ -35,10 +41,13 @@ from protocol.spec.program import Operation, get_constant_roots
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
 from tests.e2e.demo import player
 from tests.e2e.demo.player import HONEST, LIST, Line, Order, only_defend
+from tests.e2e.demo.watch import Watch
 from tests.e2e.planted import find_node, plant
 from tests.e2e.world import Part
 
 NOTE_NAME = "measured.json"
+OPENS = "dispute"
+"""What the duty is called that opens one."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +174,15 @@ def count_rows(rows: set[tuple[int, int]], token_bytes: int, leaf_bytes: int) ->
 
 
 # --- The party ----------------------------------------------------------------------------------------------
+def hold_back(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """A verifier's duties in disputes, but it opens none while somebody's is open: one is measured, and three
+    traces at once are more than one machine computes."""
+    is_open = any(one.is_open for one in party.state.inner[party.task.task].disputes.values())
+    for one in LIST(party, block):
+        if isinstance(one, Wait) or not (is_open and one.what == OPENS):
+            yield one
+
+
 def make_large_part(order: Order, line: Line) -> Part:
     """The rooms of the member's role, and the notes. What the demo does not choose is put in for this process
     alone: the node's memory, and whether its kernels are oneDNN's."""
@@ -174,7 +192,7 @@ def make_large_part(order: Order, line: Line) -> Part:
     patch.setattr(joining, "pin_kernels", partial(pin_kernels, onednn=order.onednn))
     patch.setattr(PartedCorpus, "read_rows", notes.watch(PartedCorpus.read_rows))
     part = HONEST[order.member.role]
-    rooms: list[ListDuties] = list(part.rooms)
+    rooms: list[ListDuties] = [hold_back if room is LIST else room for room in part.rooms]
     if not order.member.is_honest:
         assert order.member.role == SeatRole.SOLVER
         allow_cheating(patch)
@@ -185,3 +203,96 @@ def make_large_part(order: Order, line: Line) -> Part:
         part = make_cheating_solver(compute)
         rooms = [only_defend if room is LIST else room for room in part.rooms]
     return replace(part, rooms=[*rooms, notes.list_duties])
+
+
+# --- Seen from outside ------------------------------------------------------------------------------------
+VOTE = re.compile(r"(round \d+ .*): (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
+FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
+LOOK_S = 2.0
+MILESTONES = frozenset(
+    {
+        "TaskPosted", "RoundOpened", "ClaimTaken", "RoundClosed", "AuditsDrawn", "VotesCounted", "RootPosted",
+        "DisputeOpened", "StepRootsPosted", "StepNamed", "TracePosted", "SeatConvicted", "GameClosed",
+    }
+)  # fmt: skip
+
+
+@dataclass
+class Clock:
+    """seconds: of each stage, in their order; events: (name, block, seconds since the chain's start)."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    events: list[tuple[str, int, float]] = field(default_factory=list)
+
+    @contextmanager
+    def time(self, stage: str) -> Iterator[None]:
+        """What the block takes."""
+        begun_s = time.monotonic()
+        yield
+        self.seconds[stage] = round(time.monotonic() - begun_s, 1)
+        print(f"{stage}: {self.seconds[stage]} s", flush=True)
+
+    def list_milestones(self) -> list[tuple[str, float]]:
+        """Of the play: what came next, and seconds since the one before."""
+        found, before_s = list[tuple[str, float]](), 0.0
+        for name, _, seen_s in self.events:
+            if name in MILESTONES:
+                found.append((name, round(seen_s - before_s, 1)))
+                before_s = seen_s
+        return found
+
+
+@dataclass
+class TimedWatch(Watch):
+    """Notes when each event was seen, and who was convicted, for whatever reason."""
+
+    clock: Clock = field(default_factory=Clock)
+    convicted: list[str] = field(default_factory=list)
+
+    async def take(self, batch: LogBatch) -> None:
+        """Note a batch, and tell it."""
+        seen_s = round(self.seconds(), 1)
+        self.clock.events += [(one.name, one.block_number, seen_s) for one in batch.events]
+        await super().take(batch)
+        seats = [one.arguments["seat"] for one in batch.events if one.name == "SeatConvicted"]
+        self.convicted += [self.names.of_seat(self.game, int(seat)) for seat in seats]
+
+
+@dataclass
+class Heard:
+    """What parties said. votes: (who, of which claim, word); traces: (who, fetched bytes, all bytes)."""
+
+    votes: list[tuple[str, str, str]] = field(default_factory=list)
+    traces: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def hear(self, name: str, line: str) -> None:
+        """A line of a party."""
+        if vote := VOTE.search(line):
+            self.votes.append((name, vote[1], vote[2]))
+        if fetched := FETCHED.search(line):
+            self.traces.append((name, int(fetched[1]), int(fetched[2])))
+
+
+def read_peak_bytes(pid: int | str) -> int:
+    """The most that a process held in memory (VmHWM); 0 where it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+@dataclass
+class Disk:
+    """used_bytes: by how much the file system below a folder grew at most; what others write there counts
+    too."""
+
+    folder: Path
+    used_bytes: int = 0
+
+    async def watch(self) -> None:
+        """Look for ever."""
+        first = shutil.disk_usage(self.folder).free
+        while True:
+            self.used_bytes = max(self.used_bytes, first - shutil.disk_usage(self.folder).free)
+            await asyncio.sleep(LOOK_S)

@@ -1,0 +1,174 @@
+"""The task of GPT-2's size: what is counted and judged, its task file, and a false solver that keeps no
+trace. The play itself is `./dev bench large --short`."""
+
+import copy
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from lab.benchmarks import large
+from lab.benchmarks.large import SHORT, cut_texts, judge, list_ratios, make_task, write_jsonl
+from lab.benchmarks.large_run import party as parties
+from lab.benchmarks.large_run.party import Clock, Heard, count_rows, hold_back, make_planted
+from protocol.compute.bounds.trace import retrace
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
+from protocol.compute.program.task_program import with_program
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import GIVEN_START
+from protocol.spec.program import Operation
+from tests.e2e.planted import make_planting_compute
+from tests.training_setting import build_demo_schedule, build_training
+
+PEAKS = {"cheat": 5, "solver-1": 5, "verifier-1": 2, "verifier-2": 2, "verifier-3": 2, "submitter": 9}
+FOUND: dict[str, Any] = {
+    "merged": {0: 2, 1: 1},
+    "votes": [("verifier-1", "round 0 slot 0", "ACCEPT"), ("verifier-1", "round 1 slot 0", "REJECT_STATE")],
+    "convicted": ["cheat"],
+    "peak_bytes": {name: peak * 10**9 for name, peak in PEAKS.items()},
+    "data": {"solver-1": {"held_bytes": 1000, "touched_bytes": 1100, "fetched_bytes": 1200}},
+    "traces": [("verifier-1", 60, 1000)],
+    "seconds": {"pack": 600.0, large.WHOLE: 9000.0},
+}
+
+
+# --- What is counted and judged -----------------------------------------------------------------------------
+def test_what_holds() -> None:
+    assert all(judge(FOUND).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("two rounds are merged", "merged", {0: 2, 1: 0}),
+        ("two rounds are merged", "merged", {0: 2}),
+        ("an audit accepts", "votes", FOUND["votes"][1:]),
+        ("an audit rejects", "votes", FOUND["votes"][:1]),
+        ("the cheat alone is convicted", "convicted", ["cheat", "solver-1"]),
+        ("the cheat alone is convicted", "convicted", []),
+        ("a solver's memory", "peak_bytes", FOUND["peak_bytes"] | {"cheat": 6 * 10**9 + 1}),
+        ("an auditor's memory", "peak_bytes", FOUND["peak_bytes"] | {"verifier-3": 3 * 10**9 + 1}),
+        ("an auditor's memory", "peak_bytes", FOUND["peak_bytes"] | {"verifier-3": 0}),
+        ("data fetched", "data", {"cheat": {"held_bytes": 1000, "fetched_bytes": 1201}}),
+        ("trace fetched", "traces", [("verifier-1", 60, 1000), ("verifier-2", 61, 1000)]),
+        ("trace fetched", "traces", []),
+        ("time", "seconds", {large.WHOLE: 9001.0}),
+    ],
+)
+def test_what_does_not(name: str, key: str, value: object) -> None:
+    held = judge(copy.deepcopy(FOUND) | {key: value})
+    assert [one for one, holds in held.items() if not holds] == [name]
+
+
+def test_a_row_counts_once_and_leaves_that_rows_share_too() -> None:
+    assert count_rows({(0, 257), (100, 257), (511, 2)}, 2, 1024) == {
+        "held_bytes": 2 * (257 + 257 + 2),
+        "touched_bytes": 2 * 1024,
+    }
+    ends_with_a_leaf = count_rows({(0, 512)}, 2, 1024)
+    assert ends_with_a_leaf["touched_bytes"] == 1024
+
+
+def test_who_has_read_nothing_has_no_ratio() -> None:
+    found = {"data": {"a": {"held_bytes": 0, "fetched_bytes": 9}, "b": {"held_bytes": 4, "fetched_bytes": 6}}}
+    assert list_ratios(found, "held_bytes") == {"b": 1.5}
+
+
+def test_votes_and_traces_are_heard() -> None:
+    heard = Heard()
+    heard.hear("verifier-1", "round 1 slot 0 draw 0 segment 1: REJECT_STATE")
+    heard.hear("verifier-1", "dispute 0a1b2c3d: fetched 5 of 100 bytes of the trace")
+    heard.hear("solver-1", "round 1: trained 2 of 4 steps, loss 6.2")
+    assert heard.votes == [("verifier-1", "round 1 slot 0 draw 0 segment 1", "REJECT_STATE")]
+    assert heard.traces == [("verifier-1", 5, 100)]
+
+
+def test_milestones_are_seconds_since_the_one_before() -> None:
+    clock = Clock(events=[("TaskPosted", 3, 4.0), ("Deposited", 4, 5.0), ("RoundOpened", 5, 6.5)])
+    assert clock.list_milestones() == [("TaskPosted", 4.0), ("RoundOpened", 2.5)]
+
+
+# --- The task -----------------------------------------------------------------------------------------------
+def test_the_product_takes_the_task(tmp_path: Path) -> None:
+    """Tokens of two bytes, weights from a folder, and more text than there is: it comes again."""
+    pytest.importorskip("tokenizers")
+    play = replace(SHORT, text_bytes=100_000, jsonl_bytes=300_000)
+    file = make_task(play, tmp_path, Clock())
+    assert file.plan.initial_seed == GIVEN_START and file.weights is not None
+    assert torch.equal(file.weights.read(), init_parameters(play.model, large.WEIGHTS_SEED))
+    note = file.packed.note
+    assert note is not None and note.token_bytes == 2 and note.end_of_text == large.END_OF_TEXT
+    assert note.vocabulary_size == play.model.vocabulary_size
+    assert note.documents > 2 * len(cut_texts("x" * play.text_bytes))
+
+
+def test_jsonl_is_as_long_as_asked(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "text.jsonl", ["one", 'two "\n'], 100)
+    texts = [json.loads(line)["text"] for line in (tmp_path / "text.jsonl").open()]
+    assert (tmp_path / "text.jsonl").stat().st_size >= 100
+    assert texts[:3] == ["one", 'two "\n', "one"]
+
+
+def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(InvalidInput, match=r"tokenizers, of the extra \[data\].*pip install"):
+        make_task(replace(SHORT, text_bytes=1_000), tmp_path, Clock())
+
+
+# --- The parties --------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def spec() -> TrainingSpec:
+    data = bytes(range(256)) * 500
+    training = replace(build_training(data, build_demo_schedule()), model=SHORT.model)
+    return with_program(replace(training, sequences_per_step=1, sequence_tokens=16, program_root=bytes(32)))
+
+
+@pytest.fixture(scope="module")
+def start(spec: TrainingSpec) -> TrainingState:
+    return begin_round(init_parameters(spec.model, 1), 0)
+
+
+def get_batch(step: int) -> Batch:
+    tokens = torch.randint(512, (2, 1, 16), generator=torch.Generator().manual_seed(step))
+    return Batch(*tokens)
+
+
+def test_a_false_solver_that_keeps_nothing_computes_what_one_that_keeps_all_does(
+    spec: TrainingSpec, start: TrainingState
+) -> None:
+    lean, whole = make_planted(Operation.SUBTRACT), make_planting_compute(Operation.SUBTRACT)
+    shown = list[int]()
+    trained, losses = lean.train(start, spec, get_batch, 0, 2)
+    expected, expected_losses = whole.train(start, spec, get_batch, 0, 2)
+    honest, _ = train_segment(start, spec, get_batch, 0, 2)
+    assert all(map(torch.equal, trained.vectors, expected.vectors)) and losses == expected_losses
+    assert not torch.equal(trained.weights, honest.weights)
+    traced = lean.retrace(start, spec, get_batch, 0, lambda number, *_: shown.append(number))
+    other = whole.retrace(start, spec, get_batch, 0, lambda *_: None)
+    assert traced.tree.root == other.tree.root != retrace(start, spec, get_batch, 0).tree.root
+    assert len(shown) == len(set(shown)) > 300, "each tensor is shown once"
+
+
+def test_a_tensor_of_its_trace_is_computed_again(spec: TrainingSpec, start: TrainingState) -> None:
+    tree = make_planted(Operation.SUBTRACT).retrace(start, spec, get_batch, 0, lambda *_: None).tree
+    for buffer in (0, 3, 5, tree.program.outputs.loss, tree.program.outputs.weights):
+        tree.open_run(buffer, 0, 1)  # Raises where the bytes are others than those that were hashed.
+
+
+@pytest.mark.parametrize(("is_open", "left"), [(False, ["dispute", "prove"]), (True, ["prove"])])
+def test_a_second_dispute_waits_for_the_first(
+    is_open: bool, left: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duties = [SimpleNamespace(what=what) for what in ("dispute", "prove")]
+    monkeypatch.setattr(parties, "LIST", lambda party, block: iter(duties))
+    inner = SimpleNamespace(disputes={b"name": SimpleNamespace(is_open=is_open)})
+    state = SimpleNamespace(inner={b"task": inner})
+    party: Any = SimpleNamespace(task=SimpleNamespace(task=b"task"), state=state)
+    assert [one.what for one in hold_back(party, 1)] == left  # type: ignore[union-attr]
