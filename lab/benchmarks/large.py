@@ -41,6 +41,7 @@ from protocol.actions.runtime.playing import Loop
 from protocol.adapters.mapped_files import map_file
 from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.spec.containers import ModelConfig
+from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
 from scripts.data_pack import PackPlan, pack
 from scripts.example import read_python_sources
@@ -76,7 +77,8 @@ MEMBERS = (
     *(Member(name, SeatRole.VERIFIER, kernel_rank=LAST_KERNELS) for name in VERIFIERS),
 )
 SHOWN = (
-    "peak_bytes", "fetched_of_held", "fetched_of_touched", "trace_share", "disk_bytes", "seconds", "holds",
+    "failure", "peak_bytes", "fetched_of_held", "fetched_of_touched", "trace_share", "disk_bytes", "seconds",
+    "holds",
 )  # fmt: skip
 Json = dict[str, Any]
 
@@ -233,8 +235,15 @@ async def open_submitter(
         yield
 
 
-async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock) -> Json:
-    """The task from its posting to its end; what was measured."""
+def read_notes(folders: Folders) -> Json:
+    """What each party noted last. Who came to nothing is not among them."""
+    paths = {one.name: folders.parties / one.name / NOTE_NAME for one in MEMBERS}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock, limit_s: float) -> Json:
+    """The task from its posting to its end; what was measured. A play that fails, or is not over in time, is
+    reported too: `failure` says why."""
     setting = Setting(file.plan, MEMBERS, b"", FAULT, folders)
     async with open_show(setting, Screen()) as show, AsyncExitStack() as stack:
         told, heard = show.watch, Heard()
@@ -253,15 +262,19 @@ async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock) 
         disk = Disk(folders.root)
         looking = asyncio.create_task(disk.watch())
         stack.push_async_callback(cancel, ticking, looking)
+        failure = ""
         with clock.time("play"):
-            await stack.enter_async_context(open_submitter(show, file, company, clock, ticking))
-            await wait_for(lambda: company.is_over, company, ticking)
+            try:
+                async with asyncio.timeout(limit_s):
+                    await stack.enter_async_context(open_submitter(show, file, company, clock, ticking))
+                    await wait_for(lambda: company.is_over, company, ticking)
+            except (TouchstoneError, TimeoutError) as error:
+                failure = str(error) or f"not over within {limit_s:.0f} s"
         peaks = {name: read_peak_bytes(process.pid or 0) for name, process in company.processes.items()}
-        notes = {
-            one.name: json.loads((folders.parties / one.name / NOTE_NAME).read_text()) for one in MEMBERS
-        }
+        notes = read_notes(folders)
         merged = {index: len(one.merged) for index, one in watch.rounds.items()}
     return {
+        "failure": failure,
         "parameters": parameter_count(play.model),
         "peak_bytes": peaks | {SUBMITTER: read_peak_bytes("self")},
         "disk_bytes": disk.used_bytes,
@@ -279,9 +292,11 @@ async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock) 
 def judge(found: Json) -> dict[str, bool]:
     """What was to be shown."""
     solvers = [name for name in found["peak_bytes"] if name == CHEAT or name.startswith("solver")]
-    peaks, words = found["peak_bytes"], {(who, word) for who, _, word in found["votes"]}
-    said = {word for _, word in words}
+    peaks, said = found["peak_bytes"], {word for _, _, word in found["votes"]}
+    kernels = {name: one["kernels"]["cpu_capability"] for name, one in found["data"].items()}
+    ratios = list_ratios(found, "held_bytes")
     return {
+        "played to the end": not found["failure"],
         "two rounds are merged": sorted(found["merged"]) == list(range(ROUNDS))
         and all(found["merged"].values()),
         "an audit accepts": "ACCEPT" in said,
@@ -289,7 +304,9 @@ def judge(found: Json) -> dict[str, bool]:
         "the cheat alone is convicted": found["convicted"] == [CHEAT],
         "a solver's memory": all(0 < peaks[name] <= MOST_SOLVER_BYTES for name in solvers),
         "an auditor's memory": all(0 < peaks[name] <= MOST_AUDITOR_BYTES for name in VERIFIERS),
-        "data fetched": all(ratio <= MOST_DATA_RATIO for ratio in list_ratios(found, "held_bytes").values()),
+        "other kernels": not {kernels.get(name) for name in solvers}
+        & {kernels.get(name) for name in VERIFIERS},
+        "data fetched": bool(ratios) and all(ratio <= MOST_DATA_RATIO for ratio in ratios.values()),
         "trace fetched": bool(found["traces"])
         and all(part <= MOST_TRACE_SHARE * whole for _, part, whole in found["traces"]),
         "time": found["seconds"][WHOLE] <= MOST_HOURS * 3600,
@@ -313,15 +330,15 @@ def make_report(found: Json) -> Json:
     }
 
 
-def run(play: Play) -> Json:
-    """The whole benchmark."""
+def run(play: Play, limit_s: float) -> Json:
+    """The whole benchmark. limit_s: after which a play is ended."""
     folders, clock = Folders(BUILD / play.name), Clock()
     with folders.hold():
         material = folders.root / "material"
         material.mkdir()
         with clock.time(WHOLE):
             file = make_task(play, material, clock)
-            found = asyncio.run(play_task(play, folders, file, clock))
+            found = asyncio.run(play_task(play, folders, file, clock, limit_s))
         return make_report(found)
 
 
@@ -329,8 +346,10 @@ def main() -> None:
     """Measures, judges, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="a tiny model, the same play")
-    play = SHORT if parser.parse_args().short else FULL
-    report = run(play)
+    parser.add_argument("--limit-h", type=float, default=2 * MOST_HOURS, help="hours until a play is ended")
+    options = parser.parse_args()
+    play = SHORT if options.short else FULL
+    report = run(play, 3600 * options.limit_h)
     print(json.dumps({name: report[name] for name in SHOWN}, indent=1))
     print(write_report(play.name, report))
 

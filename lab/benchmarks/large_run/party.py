@@ -228,9 +228,11 @@ class Clock:
     def time(self, stage: str) -> Iterator[None]:
         """What the block takes."""
         begun_s = time.monotonic()
-        yield
-        self.seconds[stage] = round(time.monotonic() - begun_s, 1)
-        print(f"{stage}: {self.seconds[stage]} s", flush=True)
+        try:
+            yield
+        finally:
+            self.seconds[stage] = round(time.monotonic() - begun_s, 1)
+            print(f"{stage}: {self.seconds[stage]} s", flush=True)
 
     def list_milestones(self) -> list[tuple[str, float]]:
         """Of the play: what came next, and seconds since the one before."""

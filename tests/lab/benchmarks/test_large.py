@@ -28,12 +28,17 @@ from tests.e2e.planted import make_planting_compute
 from tests.training_setting import build_demo_schedule, build_training
 
 PEAKS = {"cheat": 5, "solver-1": 5, "verifier-1": 2, "verifier-2": 2, "verifier-3": 2, "submitter": 9}
+NOTE = {"held_bytes": 1000, "touched_bytes": 1100, "fetched_bytes": 1200}
+KERNELS = {
+    name: "DEFAULT" if name.startswith("verifier") else "AVX2" for name in PEAKS if name != "submitter"
+}
 FOUND: dict[str, Any] = {
+    "failure": "",
     "merged": {0: 2, 1: 1},
     "votes": [("verifier-1", "round 0 slot 0", "ACCEPT"), ("verifier-1", "round 1 slot 0", "REJECT_STATE")],
     "convicted": ["cheat"],
     "peak_bytes": {name: peak * 10**9 for name, peak in PEAKS.items()},
-    "data": {"solver-1": {"held_bytes": 1000, "touched_bytes": 1100, "fetched_bytes": 1200}},
+    "data": {name: NOTE | {"kernels": {"cpu_capability": one}} for name, one in KERNELS.items()},
     "traces": [("verifier-1", 60, 1000)],
     "seconds": {"pack": 600.0, large.WHOLE: 9000.0},
 }
@@ -56,7 +61,10 @@ def test_what_holds() -> None:
         ("a solver's memory", "peak_bytes", FOUND["peak_bytes"] | {"cheat": 6 * 10**9 + 1}),
         ("an auditor's memory", "peak_bytes", FOUND["peak_bytes"] | {"verifier-3": 3 * 10**9 + 1}),
         ("an auditor's memory", "peak_bytes", FOUND["peak_bytes"] | {"verifier-3": 0}),
-        ("data fetched", "data", {"cheat": {"held_bytes": 1000, "fetched_bytes": 1201}}),
+        ("data fetched", "data", FOUND["data"] | {"cheat": FOUND["data"]["cheat"] | {"fetched_bytes": 1201}}),
+        ("data fetched", "data", {name: one | {"held_bytes": 0} for name, one in FOUND["data"].items()}),
+        ("other kernels", "data", FOUND["data"] | {"cheat": FOUND["data"]["verifier-1"]}),
+        ("played to the end", "failure", "verifier-1 has ended before its time"),
         ("trace fetched", "traces", [("verifier-1", 60, 1000), ("verifier-2", 61, 1000)]),
         ("trace fetched", "traces", []),
         ("time", "seconds", {large.WHOLE: 9001.0}),
@@ -93,6 +101,13 @@ def test_votes_and_traces_are_heard() -> None:
 def test_milestones_are_seconds_since_the_one_before() -> None:
     clock = Clock(events=[("TaskPosted", 3, 4.0), ("Deposited", 4, 5.0), ("RoundOpened", 5, 6.5)])
     assert clock.list_milestones() == [("TaskPosted", 4.0), ("RoundOpened", 2.5)]
+
+
+def test_a_stage_that_fails_is_timed_too() -> None:
+    clock = Clock()
+    with pytest.raises(KeyError), clock.time("play"):
+        raise KeyError
+    assert "play" in clock.seconds
 
 
 # --- The task -----------------------------------------------------------------------------------------------
