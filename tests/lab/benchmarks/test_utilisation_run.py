@@ -19,6 +19,7 @@ from lab.benchmarks.utilisation_run.plan import (
     fit_windows,
 )
 from node.submit import build_task
+from protocol.actions import worker_team
 from protocol.actions.merge import training
 from protocol.compute.program.step import train_segment
 from protocol.spec.game.ledger import read_terms
@@ -73,8 +74,10 @@ def test_every_module_that_trains_claims_gets_the_paced_function(monkeypatch: py
     def paced(*arguments: Any) -> Any:
         return arguments
 
-    monkeypatch.setattr(training, "train_segment", train_segment)
-    assert training.__name__ in replace_training(paced)
+    # What the call changes is put back: a worker's module trains too.
+    for module in (training, worker_team):
+        monkeypatch.setattr(module, "train_segment", train_segment)
+    assert {training.__name__, worker_team.__name__} == set(replace_training(paced))
     assert vars(training)["train_segment"] is paced
 
 

@@ -93,10 +93,10 @@ async def test_chunks_that_came_are_kept_where_the_connection_breaks(
         stream: Any = BlobClient._stream_range
         asked: list[range] = []
 
-        async def break_once(client: Any, peer: Any, ref: Any, left: range) -> AsyncIterator[bytes]:
+        async def break_once(client: Any, peer: Any, ref: Any, left: range, **how: Any) -> Any:
             asked.append(left)
             came = 0
-            async for piece in stream(client, peer, ref, left):
+            async for piece in stream(client, peer, ref, left, **how):
                 yield piece
                 came += len(piece)
                 if len(asked) == 1 and came > 2_000_000:
