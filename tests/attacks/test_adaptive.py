@@ -78,7 +78,7 @@ def test_riders_are_accepted_and_drift_voids_the_round_but_no_step_of_it_stands_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Limits of four segments are narrow: with some builds of PyTorch noise takes two thirds of them.
-    monkeypatch.setattr(adaptive, "JUST_INSIDE", 0.45)
+    monkeypatch.setattr(adaptive, "JUST_INSIDE", 0.5)
     course = open_course(40)
     states = [course.begin()]
     for _ in range(ROUND_SEGMENTS):
@@ -91,9 +91,7 @@ def test_riders_are_accepted_and_drift_voids_the_round_but_no_step_of_it_stands_
         return campaign, torch.equal(end.weights, states[-1].weights)
 
     riding, is_honest = play("gradient at the limit")
-    assert (riding.voided, is_honest) == (0, False)
-    # What it adds is this share of the limit; how much noise lies beside it depends on the build of PyTorch.
-    assert max(one.excess for one in riding.audits) > adaptive.JUST_INSIDE
+    assert (riding.voided, is_honest) == (0, False) and max(one.excess for one in riding.audits) > 0.5
     drifting, is_honest = play("drift in each step, all segments")
     assert (drifting.voided, is_honest) == (1, True)
     assert drifting.step_excess < 1 < max(one.excess for one in drifting.audits)
