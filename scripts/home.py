@@ -45,10 +45,9 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     how much memory (0: as it comes). dataset_cache_mb: of disk for parts of datasets, beyond those that must
     stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor, ray_address:
     how many segments an auditor replays at once, and where; workers: how many processes train a solver's
-    segment together (`PartyConfig`). limits: the preset for this
-    chain's time of a block, by which tasks are judged; economics: the table of what else is assumed of the
-    world (`scripts/figures.py`). object_storage: the table of this node's bucket, and of what to take from
-    those of peers. `account` is the keystore's."""
+    segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which tasks are
+    judged; economics: the table of what else is assumed of the world (`scripts/figures.py`). object_storage:
+    the table of this node's bucket, and of what to take from those of peers. `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
