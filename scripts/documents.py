@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from protocol.adapters.extras import load_extra
 from protocol.spec.errors import InvalidInput
-from scripts.extras import load_extra
 
 PIECE_BYTES = 64 * 1024
 """of a text file"""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
+from protocol.adapters.extras import load_extra
 from protocol.spec.errors import InvalidInput
-from scripts.extras import load_extra
 
 MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
 

@@ -38,6 +38,7 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.joining import catch_up, open_task
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.playing import Loop
+from protocol.adapters.extras import load_extra
 from protocol.adapters.mapped_files import map_file
 from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.spec.containers import ModelConfig
@@ -45,7 +46,6 @@ from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
 from scripts.data_pack import PackPlan, pack
 from scripts.example import read_python_sources
-from scripts.extras import load_extra
 from scripts.model_table import PRESETS
 from scripts.task_file import TaskFile, read_task_file
 from tests.e2e.demo.clock import keep_time

@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -23,6 +22,7 @@ from threading import Thread
 from typing import Any
 
 from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.extras import load_extra
 from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS
 from protocol.adapters.wire.limits import RateLimit
 from protocol.adapters.wire.object_storage import CONNECT_S, ObjectStorage, require_usable
@@ -309,16 +309,7 @@ class _Threads:
 
 def _load(module: str) -> Any:
     """A module of the extra [s3]."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InvalidInput(
-            what="a bucket needs a library that is not installed",
-            expected="boto3, of the extra [s3]",
-            actual=str(error),
-            where="config.toml, object_storage: bucket",
-            remedy="Install it: pip install '.[s3]' in the checkout; or take the bucket out.",
-        ) from error
+    return load_extra(module, "a bucket (config.toml, object_storage)", "s3")
 
 
 def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:

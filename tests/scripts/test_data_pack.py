@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from protocol.adapters import extras
 from protocol.compute.model.batches import dataset_root
 from protocol.spec.errors import InvalidInput
-from scripts import data_pack, documents, extras, tokenizing
+from scripts import data_pack, documents, tokenizing
 from scripts.data_pack import PackPlan, pack
 from scripts.documents import Fields, list_files, read_pieces
 from scripts.packed_dataset import open_dataset

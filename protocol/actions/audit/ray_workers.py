@@ -10,17 +10,15 @@ import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from protocol.actions.audit.replay_pool import ReplayDone, ReplayJob, WorkerDied, replay
+from protocol.adapters.extras import load_extra
 from protocol.compute.determinism import pin_kernels
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-
-EXTRA = "ray"
+from protocol.spec.errors import EnvironmentFault
 
 
 class RayReplayer:
@@ -65,15 +63,7 @@ def load_ray(address: str) -> Any:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         if not address:
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
-    try:
-        return import_module("ray")
-    except ImportError as error:
-        raise InvalidInput(
-            what='executor "ray" needs a library that is not installed',
-            expected=f"ray, of the extra [{EXTRA}]",
-            actual=str(error),
-            remedy=f"Install it: pip install '.[{EXTRA}]' in the checkout.",
-        ) from error
+    return load_extra("ray", 'executor "ray"', "ray")
 
 
 def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWorker]:

@@ -307,7 +307,7 @@ def test_a_worker_ends_with_its_node_however_that_ended(tmp_path: Path) -> None:
 def test_ray_comes_to_the_same_bits_and_a_killed_actor_is_replaced(tmp_path: Path) -> None:
     """One replay dies with its process; strangers without the secret are not let in."""
     if find_spec("ray") is None:
-        pytest.skip("the extra [ray] is not installed: pip install '.[ray]'")
+        pytest.skip("the extra [ray] is not installed: pip install -e '.[ray]'")
     config = PartyConfig(tmp_path, tmp_path, "", make_key(1), executor="ray")
     pool, ray = open_pool(config), load_ray("")
     try:
