@@ -168,7 +168,7 @@ train_max = 1800
 audit_max = 900
 post = 200
 respond = 600
-dispute = 6000
+dispute = 7200
 ask = 18000
 
 [limits]

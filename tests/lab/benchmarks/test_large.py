@@ -4,6 +4,7 @@ trace. The play itself is `./dev bench large --short`."""
 import copy
 import json
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,15 +14,25 @@ import pytest
 import torch
 
 from lab.benchmarks import large
-from lab.benchmarks.large import SHORT, cut_texts, judge, list_ratios, make_task, write_jsonl
+from lab.benchmarks.large import (
+    FULL,
+    SHORT,
+    cut_texts,
+    format_task,
+    judge,
+    list_ratios,
+    make_task,
+    write_jsonl,
+)
 from lab.benchmarks.large_run import party as parties
 from lab.benchmarks.large_run.party import Clock, Heard, count_rows, hold_back, make_planted
 from protocol.compute.bounds.trace import retrace
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
 from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.params import GIVEN_START
 from protocol.spec.program import Operation
 from tests.e2e.planted import make_planting_compute
@@ -45,6 +56,13 @@ FOUND: dict[str, Any] = {
 
 
 # --- What is counted and judged -----------------------------------------------------------------------------
+def test_a_contest_of_either_form_ends_within_its_window() -> None:
+    for play in (FULL, SHORT):
+        windows = tomllib.loads(format_task(play))["windows"]
+        turns = 2 * count_contest_levels(parameter_count(play.model))
+        assert windows["dispute"] >= turns * windows["respond"], play.name
+
+
 def test_what_holds() -> None:
     assert all(judge(FOUND).values())
 
