@@ -22,8 +22,11 @@ import solcx
 from scripts.toolchain import NODE_MODULES, ROOT, ToolMissing, solc_shim_path
 
 ABI_DIR = ROOT / "protocol" / "adapters" / "abi"
+FORGE_OUT = ROOT / "build" / "forge" / "out"
 # EIP-170: the chain refuses to deploy more code than this.
 CODE_LIMIT_BYTES = 24_576
+SPARE_BYTES = 2_000
+"""What a contract that is compiled for speed must leave free below the limit of code."""
 
 _IMPORT = re.compile(r'(?:^|[;}])\s*import\s*[^;"\']*["\']([^"\']+)["\'][^;]*(?=;)', re.MULTILINE)
 ERROR_TAGS = ("expected", "actual", "remedy")
@@ -72,10 +75,15 @@ def read_settings(root: Path = ROOT, path: str | None = None) -> dict[str, Any]:
 
 
 def read_own_runs(root: Path = ROOT) -> dict[str, int]:
-    """Return the optimizer runs of each file that foundry.toml gives its own, by path."""
+    """Return the optimizer runs of each file that foundry.toml gives its own, by path. Raises CompileError
+    where such a path is not one file."""
     profile = tomllib.loads((root / "foundry.toml").read_text())["profile"]["default"]
     restrictions = profile.get("compilation_restrictions", [])
-    return {one["paths"]: one["optimizer_runs"] for one in restrictions if "optimizer_runs" in one}
+    own = {one["paths"]: one["optimizer_runs"] for one in restrictions if "optimizer_runs" in one}
+    for path in own:
+        if not (root / path).is_file():
+            raise CompileError(f"foundry.toml, optimizer_runs: expected the path of one file, got {path}")
+    return own
 
 
 def read_sources(root: Path = ROOT, folder: str = "contracts") -> dict[str, str]:
@@ -103,21 +111,42 @@ def get_imports(path: str, text: str, remappings: dict[str, str]) -> list[str]:
     return [_resolve(path, target, remappings) for target in _IMPORT.findall(_COMMENT.sub("", text))]
 
 
-def compile_contracts(root: Path = ROOT, folder: str = "contracts") -> list[Artifact]:
+def compile_contracts(
+    root: Path = ROOT, folder: str = "contracts", built: Path | None = None
+) -> list[Artifact]:
     """Compile `folder` (or one file), one call of the compiler for each number of optimizer runs, and return
-    its concrete contracts and interfaces by name. Raises CompileError."""
+    its concrete contracts and interfaces by name. With `built`, a folder of forge's artifacts, the code is
+    what forge wrote there, and the compiler makes none: that takes seconds. Raises CompileError."""
     sources = read_sources(root, folder)
     own = [path for path in sources if path == folder or path.startswith(folder + "/")]
     imports = _list_imports(root, sources)
     artifacts = [
-        _to_artifact(name, output["contracts"][path][name], _hash_sources(path, sources, imports, settings))
+        _to_artifact(
+            name,
+            output["contracts"][path][name] | ({"evm": _read_built(built, path, name)} if built else {}),
+            _hash_sources(path, sources, imports, settings),
+            CODE_LIMIT_BYTES - SPARE_BYTES * (path in read_own_runs(root)),
+        )
         for settings, paths in _group_by_settings(root, own)
-        for output in [_run_solc(sources, settings, paths)]
+        for output in [_run_solc(sources, settings, paths, with_code=built is None)]
         for path in paths
         for name in list_published_names(output["sources"][path]["ast"])
     ]
     _refuse_clashes(artifacts)
     return sorted(artifacts, key=lambda artifact: artifact.name)
+
+
+def check_package(root: Path = ROOT, folder: Path = ABI_DIR, built: Path | None = None) -> list[str]:
+    """Return what `find_differences` says of the package. The code in `built` is asked first: forge keeps
+    what it compiled of a file before another one changed, and that can be other code of the same meaning. So
+    where anything differs, all contracts are compiled. Raises CompileError."""
+    if built:
+        try:
+            if not find_differences(compile_contracts(root, built=built), folder):
+                return []
+        except CompileError:
+            pass
+    return find_differences(compile_contracts(root), folder)
 
 
 def find_differences(artifacts: Iterable[Artifact], folder: Path = ABI_DIR) -> list[str]:
@@ -175,21 +204,27 @@ def main(arguments: list[str] | None = None) -> int:
         prog="./dev compile", description="Compile the contracts to package data."
     )
     parser.add_argument("--check", action="store_true", help="compare with the source and write nothing")
+    parser.add_argument("--built", action="store_true", help="with --check: ask forge's code first")
     options = parser.parse_args(arguments)
     try:
-        artifacts = compile_contracts()
+        return _check(FORGE_OUT if options.built else None) if options.check else _write()
     except (CompileError, ToolMissing) as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def _write() -> int:
+    artifacts = compile_contracts()
     print(render_sizes(artifacts))
-    if not options.check:
-        write_artifacts(artifacts)
-        print(f"wrote {len(artifacts)} files to {ABI_DIR.relative_to(ROOT)}")
-        return 0
-    differences = find_differences(artifacts)
-    print(
-        "\n".join([*differences, "run ./dev compile"]) if differences else "package data matches the source"
-    )
+    write_artifacts(artifacts)
+    print(f"wrote {len(artifacts)} files to {ABI_DIR.relative_to(ROOT)}")
+    return 0
+
+
+def _check(built: Path | None) -> int:
+    differences = check_package(built=built)
+    said = [*differences, "run ./dev compile"] if differences else ["package data matches the source"]
+    print("\n".join(said))
     return 1 if differences else 0
 
 
@@ -223,8 +258,11 @@ def _read_source(root: Path, path: str) -> str:
     return (root / path).read_text()
 
 
-def _run_solc(sources: dict[str, str], settings: dict[str, Any], own: list[str]) -> dict[str, Any]:
-    parts = ["abi", "devdoc", "userdoc", "evm.bytecode", "evm.deployedBytecode.object"]
+def _run_solc(
+    sources: dict[str, str], settings: dict[str, Any], own: list[str], *, with_code: bool
+) -> dict[str, Any]:
+    code = ["evm.bytecode", "evm.deployedBytecode.object"] if with_code else []
+    parts = ["abi", "devdoc", "userdoc", *code]
     wanted = {"*": parts, "": ["ast"]}
     request = {
         "language": "Solidity",
@@ -250,16 +288,27 @@ def list_published_names(tree: dict[str, Any]) -> Iterator[str]:
             yield node["name"]
 
 
-def _to_artifact(name: str, compiled: dict[str, Any], source_hash: str) -> Artifact:
+def _read_built(built: Path, path: str, name: str) -> dict[str, Any]:
+    """The code of a contract in the compiler's form, from the artifact that forge wrote of it."""
+    file = built / Path(path).name / f"{name}.json"
+    try:
+        artifact = json.loads(file.read_text())
+        codes = {part: artifact[part] for part in ("bytecode", "deployedBytecode")}
+        return {part: code | {"object": code["object"].removeprefix("0x")} for part, code in codes.items()}
+    except (OSError, ValueError, KeyError) as error:
+        raise CompileError(f"{file}: expected forge's artifact of {path}, got {error!r}") from None
+
+
+def _to_artifact(name: str, compiled: dict[str, Any], source_hash: str, limit_bytes: int) -> Artifact:
     creation, code = compiled["evm"]["bytecode"], compiled["evm"]["deployedBytecode"]["object"]
     if creation["linkReferences"]:
         raise CompileError(
             f"{name} needs external libraries {sorted(creation['linkReferences'])}: expected none; "
             "make their functions internal"
         )
-    if len(code) // 2 > CODE_LIMIT_BYTES:
+    if len(code) // 2 > limit_bytes:
         raise CompileError(
-            f"{name} is too large: expected at most {CODE_LIMIT_BYTES} bytes, got {len(code) // 2}; split it"
+            f"{name} is too large: expected at most {limit_bytes} bytes, got {len(code) // 2}; split it"
         )
     words = dict(_collect_words(name, compiled))
     return Artifact(name, compiled["abi"], "0x" + creation["object"], source_hash, len(code) // 2, words)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,12 @@ from scripts.compile import Artifact, CompileError
 from scripts.toolchain import ROOT
 
 SETTINGS = {"@lib/": "node_modules/lib/"}
-FOUNDRY = (ROOT / "foundry.toml").read_text()
+FOUNDRY = "\n".join(
+    line
+    for line in (ROOT / "foundry.toml").read_text().splitlines()
+    if "optimizer_runs = 20_000 }," not in line
+)
+"""This repository's settings, but for files with runs of their own: a test gives some of its own."""
 CONTRACT = """// SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 import "./Base.sol";
@@ -38,25 +44,10 @@ RUNS = """// SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 contract NAME { function get() external pure returns (uint256) { return type(uint256).max << 128; } }
 """
-SPARE_BYTES = 2_000
-"""What a contract that is compiled for speed must leave free below the limit of code."""
 
 
-@pytest.fixture(scope="module")
-def package() -> list[Artifact]:
-    """What this repository's contracts compile to."""
-    return compiler.compile_contracts()
-
-
-def test_package_data_matches_the_source(package: list[Artifact]) -> None:
-    assert not compiler.find_differences(package), "run ./dev compile"
-
-
-def test_contracts_with_runs_of_their_own_are_there_and_leave_room(package: list[Artifact]) -> None:
-    sizes = {artifact.name: artifact.code_bytes for artifact in package}
-    for path in compiler.read_own_runs():
-        assert (ROOT / path).is_file(), f"foundry.toml: expected the path of one file, got {path}"
-        assert 0 < sizes[Path(path).stem] <= compiler.CODE_LIMIT_BYTES - SPARE_BYTES, path
+def test_the_package_is_of_these_sources_and_settings() -> None:
+    assert compiler.find_stale_code() == [], "run ./dev compile; ./dev test compares the code too"
 
 
 def give_runs(project: Path, path: str, runs: int) -> None:
@@ -80,6 +71,58 @@ def test_a_file_is_compiled_with_the_runs_of_its_own(project: Path, tmp_path: Pa
     after = {artifact.name: artifact for artifact in compiler.compile_contracts(project)}
     assert after["Rare"].code_bytes < before["Rare"].code_bytes
     assert [name for name in after if after[name] != before[name]] == ["Rare"]
+
+
+def test_a_file_with_runs_of_its_own_must_be_there_and_leave_room(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "contracts" / "Rare.sol").write_text(RUNS.replace("NAME", "Rare"))
+    give_runs(project, "contracts/Rare.sol", 1)
+    monkeypatch.setattr(compiler, "SPARE_BYTES", compiler.CODE_LIMIT_BYTES)
+    with pytest.raises(CompileError, match=r"Rare is too large: expected at most 0 bytes"):
+        compiler.compile_contracts(project)
+    (project / "contracts" / "Rare.sol").unlink()
+    with pytest.raises(CompileError, match=r"foundry\.toml.*got contracts/Rare\.sol"):
+        compiler.compile_contracts(project)
+
+
+@pytest.fixture
+def built(project: Path) -> tuple[Path, Path]:
+    """The package of the project, and a folder where forge wrote the same code."""
+    package, built = project / "abi", project / "out"
+    artifacts = compiler.compile_contracts(project)
+    compiler.write_artifacts(artifacts, package)
+    for artifact, source in zip(artifacts, ("Counter", "Base"), strict=True):
+        (built / f"{source}.sol").mkdir(parents=True)
+        codes = {"bytecode": artifact.bytecode, "deployedBytecode": "0x" + "00" * artifact.code_bytes}
+        document = {part: {"object": code, "linkReferences": {}} for part, code in codes.items()}
+        (built / f"{source}.sol" / f"{artifact.name}.json").write_text(json.dumps(document))
+    return package, built
+
+
+def test_code_that_forge_built_is_not_made_again(
+    project: Path, built: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, asked = compiler._run_solc, []
+
+    def note(*arguments: Any, with_code: bool) -> dict[str, Any]:
+        asked.append(with_code)
+        return run(*arguments, with_code=with_code)
+
+    monkeypatch.setattr(compiler, "_run_solc", note)
+    assert compiler.check_package(project, *built) == [] and asked == [False]
+    counter = built[1] / "Counter.sol" / "Counter.json"
+    counter.write_text(counter.read_text().replace("0x60", "0x61"))
+    assert compiler.check_package(project, *built) == [] and asked == [False, False, True], "forge may differ"
+    counter.unlink()
+    assert compiler.check_package(project, *built) == [] and asked[3:] == [False, True], "or nothing"
+
+
+def test_check_package_names_other_code_whoever_built_it(project: Path, built: tuple[Path, Path]) -> None:
+    counter = built[0] / "Counter.json"
+    counter.write_text(counter.read_text().replace("0x60", "0x61"))
+    found = ["Counter.json: differs from the source"]
+    assert compiler.check_package(project, *built) == compiler.check_package(project, built[0]) == found
 
 
 def test_compile_contracts_publishes_contracts_and_interfaces_only(project: Path) -> None:
