@@ -1,5 +1,6 @@
 """Who may be silent? Each party of a task in which each kind of thing happens, silent at each of its acts:
 for good, and in this one act alone. In memory all of them, on the real contracts a sample chosen by a seed.
+With real nodes one play: half of the solvers are killed in mid-round, and a new one joins.
 
 unpaid: accepted work, or an honest party's stake or bond, that was not what it should be; open: what had not
 ended when nothing was left to do; stuck: money that nobody can take any more, or a play without an end.
@@ -7,13 +8,16 @@ Writes build/silence/report.json; it is an error where any of them is not empty.
 """
 
 import argparse
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lab.benchmarks.reports import write_report
 from protocol.spec.game.terms import LIMITS_LOCAL
+from tests.e2e.leaving import list_leaving_flaws, play_leaving
 from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld
 from tests.rounds.chain import open_round_chain
@@ -61,6 +65,13 @@ def play_chain(seed: int, count: int) -> Iterator[Played]:
             )
 
 
+def play_nodes() -> Iterator[Played]:
+    """Half of the solvers killed, with real nodes."""
+    with TemporaryDirectory() as folder:
+        flaws = list_leaving_flaws(asyncio.run(play_leaving(Path(folder))))
+    yield "nodes: half of the solvers", "two solvers", [f"stuck: {flaw}" for flaw in flaws]
+
+
 def count_all(played: Iterable[Played]) -> dict[str, object]:
     """The report."""
     plays, points, found = 0, Counter[str](), {name: list[str]() for name in KINDS.values()}
@@ -78,10 +89,12 @@ def main() -> None:
     options.add_argument("--step", type=int, default=1, help="play every n-th point in memory")
     options.add_argument("--chain", type=int, default=CHAIN_PLAYS, help="points on the real contracts")
     options.add_argument("--seed", type=int, default=0, help="chooses them")
+    options.add_argument("--no-nodes", action="store_true", help="without the play of real nodes")
     chosen = options.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     played = list(play_machine(chosen.step))
     played += list(play_chain(chosen.seed, chosen.chain)) if chosen.chain else []
+    played += [] if chosen.no_nodes else list(play_nodes())
     report = {"cast": len(PARTIES), **count_all(played)}
     write_report(FOLDER.name, report)
     sys.exit(any(report[name] for name in KINDS.values()))

@@ -151,17 +151,19 @@ async def run_world(
     cast: Mapping[str, Part],
     until: Callable[[Party], bool] = lambda submitter: False,
     deadline_s: float = 3_600.0,
+    least_parties: int | None = None,
 ) -> tuple[GameState, Joined]:
     """Post the task and let everybody play it to the end, or until what the chain tells the submitter is
-    enough; the task as the submitter knows it then. Raises TimeoutError after `deadline_s`, and what the
-    first failing party raises."""
+    enough; the task as the submitter knows it then. least_parties: of those that are there idle blocks are
+    skipped, all unless some go. Raises TimeoutError after `deadline_s`, and what the first failing party
+    raises."""
     async with AsyncExitStack() as stack:
         submitter = await stack.enter_async_context(world.open("submitter"))
         connection = Connection(world.rpc_url)
         stack.push_async_callback(connection.close)
         clock = RoundClock(connection, world.parties)
         world.task = await post_task(submitter, plan, make_dataset(), bytes(32))
-        ticking = asyncio.create_task(clock.run(1 + len(cast)))
+        ticking = asyncio.create_task(clock.run(least_parties or 1 + len(cast)))
         world.unseated = {"submitter", *cast}
         players = [asyncio.create_task(_follow(world, submitter))]
         players += [asyncio.create_task(_start(world, name, part)) for name, part in cast.items()]
