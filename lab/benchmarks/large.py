@@ -77,8 +77,8 @@ MEMBERS = (
     *(Member(name, SeatRole.VERIFIER, kernel_rank=LAST_KERNELS) for name in VERIFIERS),
 )
 SHOWN = (
-    "failure", "peak_bytes", "fetched_of_held", "fetched_of_touched", "trace_share", "disk_bytes", "seconds",
-    "holds",
+    "failure", "peak_bytes", "fetched_of_held", "fetched_of_touched", "trace_share", "disk_bytes",
+    "shared_bytes", "seconds", "holds",
 )  # fmt: skip
 Json = dict[str, Any]
 
@@ -259,7 +259,7 @@ async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock, 
         company = stack.enter_context(open_company(hear, make_large_part))
         company.start(make_orders(show))
         ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(MEMBERS)))
-        disk = Disk(folders.root)
+        disk = Disk(folders.root, folders.parties)
         looking = asyncio.create_task(disk.watch())
         stack.push_async_callback(cancel, ticking, looking)
         failure = ""
@@ -278,6 +278,7 @@ async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock, 
         "parameters": parameter_count(play.model),
         "peak_bytes": peaks | {SUBMITTER: read_peak_bytes("self")},
         "disk_bytes": disk.used_bytes,
+        "shared_bytes": disk.shared_bytes,
         "data": notes,
         "votes": heard.votes,
         "traces": heard.traces,

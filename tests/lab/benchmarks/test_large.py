@@ -116,6 +116,23 @@ def test_votes_and_traces_are_heard() -> None:
     assert heard.traces == [("verifier-1", 5, 100)]
 
 
+def test_equal_blobs_of_several_homes_become_one_file(tmp_path: Path) -> None:
+    large_blob, small = b"w" * parties.SHARED_BYTES, b"w" * 9
+    for home, blob in (("a", large_blob), ("b", large_blob), ("c", b"v" * parties.SHARED_BYTES)):
+        for kind, name in (("tensor", "same" if home != "c" else "other"), ("incoming", "tmp1")):
+            (tmp_path / home / "blobs" / kind).mkdir(parents=True)
+            (tmp_path / home / "blobs" / kind / name).write_bytes(blob)
+        (tmp_path / home / "blobs" / "tensor" / "small").write_bytes(small)
+    assert parties.share_blobs(tmp_path) == parties.SHARED_BYTES
+    assert parties.share_blobs(tmp_path) == 0, "shared already"
+    first, second = (tmp_path / home / "blobs" for home in "ab")
+    assert (first / "tensor" / "same").samefile(second / "tensor" / "same")
+    assert (second / "tensor" / "same").read_bytes() == large_blob
+    assert not (first / "tensor" / "small").samefile(second / "tensor" / "small")
+    assert not (first / "incoming" / "tmp1").samefile(second / "incoming" / "tmp1"), "being written"
+    assert [one.name for one in (second / "incoming").iterdir()] == ["tmp1"]
+
+
 def test_milestones_are_seconds_since_the_one_before() -> None:
     clock = Clock(events=[("TaskPosted", 3, 4.0), ("Deposited", 4, 5.0), ("RoundOpened", 5, 6.5)])
     assert clock.list_milestones() == [("TaskPosted", 4.0), ("RoundOpened", 2.5)]
