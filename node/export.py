@@ -1,7 +1,12 @@
-"""Writing the trained model as a folder that `transformers` loads.
+"""Writing the trained model as a folder for `transformers`, and keeping a task's last one.
 
 Exporting only reads: it needs an account, but neither coin nor stake. Any account may export a settled model.
 A newer one is for accounts with a seat and for the task's submitter, and may still fall in a contest.
+
+Keeps a task's last model in its submitter's home, before the nodes that computed it end. Nodes end when a
+task is closed, and solvers and whistleblowers alone keep models. So the submitter fetches the newest model as
+soon as no round runs and none is about to begin. Where its root falls later, or the task goes on, it fetches
+the next one.
 """
 
 import asyncio
@@ -22,22 +27,22 @@ from node.model_folder import (
     format_note,
     format_tokenizer_config,
 )
-from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer, make_form
-from protocol.actions.merge.merge_records import ClaimBook
+from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer, load_outer, make_form
+from protocol.actions.merge.merge_records import ClaimBook, OuterShown
 from protocol.actions.merge.outer_step import find_oldest
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.actions.runtime.joining import refer_dataset
-from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
-from protocol.actions.runtime.start_weights import make_start
+from protocol.actions.runtime.party import Party, list_peers
+from protocol.actions.runtime.playing import RECORDS, Reader, open_reader
+from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, make_start, open_outline
 from protocol.actions.stored_tensors import load_tensor
-from protocol.adapters.blobs import refer_tensor
+from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.adapters.files import replace_file, write_aside
 from protocol.adapters.journal import Journal
-from protocol.adapters.leaf_serving import LeafSource
+from protocol.adapters.part_store import LeafSource
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.model_export import (
+from protocol.compute.model.model_config import (
     SAFETENSORS_METADATA,
     SAFETENSORS_NAME,
     export_tensors,
@@ -48,6 +53,7 @@ from protocol.spec.containers import ModelConfig, OuterHeader, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.game.terms import make_spec
+from protocol.spec.game.timing import get_live_round, is_start_alive
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 SETTLED = "every root before it stands, the time for contests is over, and none is open"
@@ -289,3 +295,41 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
             save_file(tensors, temporary, metadata)
         except SafetensorError as error:
             raise OSError(ENOSPC, str(error), str(path)) from error
+
+
+# --- Keeping the last model ---------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class KeepModel:
+    """Fetch a model, and once its bytes survive a power cut write down what stands behind its root: the
+    journal tells that it is kept."""
+
+    choice: Choice
+
+    async def perform(self, party: Party) -> None:
+        """Raises EnvironmentFault or ProtocolFault where no peer serves the model now, or the disk does not
+        take it."""
+        claims, task = party.task.claims, party.task.task
+        header = await load_outer(party, self.choice.root)
+        ref = _refer(party, header)
+        await party.client.fetch_from_any(list_peers(party, task), ref)
+        await asyncio.to_thread(party.store.flush, ref.key)
+        if self.choice.root not in claims.kept:
+            claims.write(OuterShown(task, header.weights_root, header.momentum_root))
+        party.say(f"kept {self.choice} in this home: touchstone export 0x{task.hex()}")
+
+
+def list_duties(party: Party, block: int) -> Iterator[KeepModel]:
+    """The newest model, while no round runs and no start is asked for, as long as this home lacks it."""
+    game, choice = party.game, choose_newest(party.game)
+    is_standing = get_live_round(game) is None and not is_start_alive(game, block)
+    if is_standing and choice.after >= 0 and not _is_kept(party, choice):
+        yield KeepModel(choice)
+
+
+def _is_kept(party: Party, choice: Choice) -> bool:
+    claims = party.task.claims
+    return choice.root in claims.kept and party.store.has(_refer(party, claims.outer[choice.root]))
+
+
+def _refer(party: Party, header: OuterHeader) -> BlobRef:
+    return refer_tensor(header.weights_root, party.task.spec.terms.parameter_count)

@@ -2,14 +2,13 @@
 
 from protocol.actions.audit import audit_duties as audits
 from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.merge import ahead, asked_merges, contesting, outer_step, posting, training
+from protocol.actions.merge import ahead, contesting, merge_signing, outer_step, posting, training
 from protocol.actions.pruning import pruning_duties as pruning
 from protocol.actions.runtime import bucket_duties, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import ListDuties
-from protocol.actions.runtime.playing import play
+from protocol.actions.runtime.playing import open_party, play
 from protocol.spec.game.state import SeatRole
 
 ROOMS: tuple[ListDuties, ...] = (
@@ -17,7 +16,7 @@ ROOMS: tuple[ListDuties, ...] = (
     upkeep_duties.list_duties,
     training.list_duties,
     outer_step.list_duties,
-    asked_merges.list_duties,
+    merge_signing.list_duties,
     posting.list_duties,
     ahead.list_duties,
     contesting.list_duties,

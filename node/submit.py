@@ -14,8 +14,8 @@ from protocol.actions.runtime.party import Party, deposit_missing
 from protocol.adapters.chain.event_logs import Event
 from protocol.compute.digest import tensor_bytes, tensor_root, zero_root
 from protocol.compute.model.batches import dataset_root
-from protocol.compute.model.liveness import require_live_parameters
 from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.compute.model.reference_step import require_live_parameters
 from protocol.compute.program.task_program import with_program, with_step_root
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import (
@@ -30,11 +30,11 @@ from protocol.spec.containers import (
 from protocol.spec.float32 import float_to_bits
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
-from protocol.spec.model_rules import count_parameters, has_sizes
 from protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
+from protocol.spec.task_rules import count_parameters, has_sizes
 
 STAND_IN = bytes(31) + b"\1"
 """For a root that is not computed yet."""

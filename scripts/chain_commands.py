@@ -17,8 +17,8 @@ from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.keys import read_new_password, read_password
 from protocol.adapters.wire.conventions import choose_endpoint
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.pools import find_seat, get_required_stake
 from protocol.spec.game.purse import ESCROW
 from protocol.spec.game.state import SeatRole
 from scripts import devnet

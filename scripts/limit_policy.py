@@ -3,7 +3,7 @@
 import argparse
 
 from protocol.adapters.files import replace_file
-from protocol.adapters.operator_profiles import read_profile
+from protocol.adapters.messages import read_profile
 from protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
 from protocol.spec.containers import Limits
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT

@@ -24,9 +24,9 @@ from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.disputes import list_questions
+from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_held
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.pools import find_seat, get_required_stake, get_stake, is_held
 from protocol.spec.game.seats import is_crowded_out
 from protocol.spec.game.settling import is_in_pool
 from protocol.spec.game.state import GameState, Seat, SeatStatus

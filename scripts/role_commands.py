@@ -13,11 +13,11 @@ from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from node import export
-from node.weights_folder import import_start
-from protocol.actions.audit.ray_workers import load_ray
+from node.model_folder import import_start
+from protocol.actions.audit.replay_pool import load_ray
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, compute_dataset_bytes, require_joinable
-from protocol.actions.runtime.start_weights import compute_start_bytes
+from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
@@ -25,11 +25,10 @@ from protocol.adapters.journal import require_free
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
 from protocol.spec.codec import decode_training
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
+from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.pools import find_seat, get_required_stake
-from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS, GameTerms, make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken

@@ -7,18 +7,17 @@ import argparse
 import asyncio
 import secrets
 
-from node import model_keeping
+from node import export
 from node.submit import build_task, post_task, refuse_bad_task
 from protocol.actions.runtime import bucket_duties, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import play
-from protocol.actions.runtime.start_weights import compute_start_bytes
+from protocol.actions.runtime.playing import open_party, play
+from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.mapped_files import map_file
+from protocol.adapters.files import map_file
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from scripts.checks import refuse_bad_money, refuse_bad_terms
@@ -108,8 +107,8 @@ def _tell_price(
 async def _follow(party: Party, task: bytes, console: Console) -> None:
     """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
-    rooms = upkeep_duties.list_duties, model_keeping.list_duties, bucket_duties.list_duties
+    rooms = upkeep_duties.list_duties, export.list_duties, bucket_duties.list_duties
     await play(party, task, rooms)
-    for lacking in model_keeping.list_duties(party, party.state.head_block):
+    for lacking in export.list_duties(party, party.state.head_block):
         console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
     console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

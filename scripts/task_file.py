@@ -30,8 +30,8 @@ from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
+from node.model_folder import WeightsFolder, open_weights
 from node.submit import RoundPlan, sketch_task
-from node.weights_folder import WeightsFolder, open_weights
 from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.analysis.amounts import derive_amounts

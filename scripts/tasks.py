@@ -6,8 +6,8 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.event_logs import LogBatch
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.settling import is_closable
 from protocol.spec.game.state import GameState, RoundPhase, Seat, SeatRole, SeatStatus
 from protocol.spec.game.timing import get_live_round, is_over, is_start_alive

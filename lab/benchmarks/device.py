@@ -39,8 +39,8 @@ from protocol.compute.digest import state_header
 from protocol.compute.model.reference_model import build_tables, compute_loss, split_parameters
 from protocol.compute.program import device_kernels, exact_functions
 from protocol.compute.program.devices import KINDS, DeviceSteps, open_device
+from protocol.compute.program.exact_functions import FAMILIES, force_family
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.product_families import FAMILIES, force_family
 from protocol.compute.program.step import TrainingState, advance, replay_segment, train_segment
 from protocol.spec.containers import Limits
 from protocol.spec.params import PRODUCT_BITS

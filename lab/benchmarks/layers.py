@@ -37,8 +37,8 @@ from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import build_buffer_tree
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model.reference_model import init_parameters
-from protocol.compute.program.contiguous import look
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
 from protocol.compute.program.tensor_allocator import list_written

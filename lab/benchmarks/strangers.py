@@ -27,7 +27,7 @@ from lab.benchmarks.strangers_run.load import MALFORMED_S, Target
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire import conventions
-from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.conventions import RequestSigner
 from protocol.spec.codec import decode_training
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import open_company

@@ -9,9 +9,9 @@ import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
 from lab.vectors.table import Table, make_leaf
-from protocol.spec import drawing, float32, quicknet, tolerance
+from protocol.spec import drawing, float32, tolerance
+from protocol.spec.codec import tag_word
 from protocol.spec.containers import Limits
-from protocol.spec.hashing import tag_word
 from tests.fixed_values import LIMITS, ROUND_1000, TIMESTAMP_S, WIDER, bits, word
 
 
@@ -350,10 +350,10 @@ def _refused_headers() -> Table:
 
 def _rounds() -> Table:
     table = Table()
-    genesis, margin = quicknet.GENESIS_S, quicknet.MARGIN_S
+    genesis, margin = drawing.GENESIS_S, drawing.MARGIN_S
     times = [0, genesis - margin - 1, genesis - margin, genesis - margin + 1, genesis - margin + 3]
     for timestamp in [*times, genesis, TIMESTAMP_S, TIMESTAMP_S + 1, TIMESTAMP_S + 3, 1_800_000_000, 2**32]:
-        table.add(f"time {timestamp}", timestamp=timestamp, round=quicknet.compute_round_after(timestamp))
+        table.add(f"time {timestamp}", timestamp=timestamp, round=drawing.compute_round_after(timestamp))
     return table
 
 
@@ -365,10 +365,10 @@ def _beacons() -> Table:
         table.add(
             name,
             round=1000,
-            point=quicknet.expand_point(signature),
+            point=drawing.expand_point(signature),
             isSigned=is_signed,
-            randomness=quicknet.compute_randomness(signature),
+            randomness=drawing.compute_randomness(signature),
             prevrandao=word("prevrandao"),
-            mixed=quicknet.mix(word("prevrandao"), signature),
+            mixed=drawing.mix(word("prevrandao"), signature),
         )
     return table

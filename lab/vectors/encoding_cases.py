@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from lab.vectors.table import Table
 from protocol.spec import codec, drawing, float32, tolerance
+from protocol.spec.codec import hash_words
 from protocol.spec.containers import OuterHeader, StateHeader, StepFacts
-from protocol.spec.hashing import hash_words
 from protocol.spec.params import TAG_UNIFORM
 from tests.fixed_values import ACCOUNT, bits, number, word
 

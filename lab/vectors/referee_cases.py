@@ -13,8 +13,16 @@ from fractions import Fraction
 from itertools import count
 
 from lab.vectors.table import Table
-from protocol.spec.enclosure import ENCLOSURES, LIMIT
-from protocol.spec.float32 import INFINITY, SIGN_BIT, is_finite, pack_bits, round_to_bits, to_fraction
+from protocol.spec.float32 import (
+    ENCLOSURES,
+    INFINITY,
+    LIMIT,
+    SIGN_BIT,
+    is_finite,
+    pack_bits,
+    round_to_bits,
+    to_fraction,
+)
 from protocol.spec.program import BOUNDED_OPERATIONS, INDEXED, OPERAND_COUNTS, Operation
 from protocol.spec.referee import FORMATS, Terms, judge_operation
 from tests.fixed_values import number

@@ -9,13 +9,20 @@ from eth_keys.constants import SECPK1_N
 from eth_utils.crypto import keccak
 
 from lab.vectors.table import Table
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.signing import hash_statement, recover_signer, sign_statement
+from protocol.adapters.keys import AccountKey, hash_statement, recover_signer, sign_statement
 from protocol.spec import statements
 from protocol.spec.codec import compute_boundary_leaf
 from protocol.spec.errors import ProtocolFault
-from protocol.spec.statements import MergeSignature, Sealed, Statement, Vote, VoteOpening, VoteWord
-from protocol.spec.typed_data import STATEMENT_TYPES, SigningDomain
+from protocol.spec.statements import (
+    STATEMENT_TYPES,
+    MergeSignature,
+    Sealed,
+    SigningDomain,
+    Statement,
+    Vote,
+    VoteOpening,
+    VoteWord,
+)
 from tests.fixed_values import word
 
 DEPLOYER = bytes(19) + b"\xd0"

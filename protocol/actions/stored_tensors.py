@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, get_chunk_level
-from protocol.adapters.mapped_files import read_piece
+from protocol.adapters.files import read_piece
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import ByteTree, tensor_bytes
 from protocol.compute.program.step import TrainingState

@@ -27,7 +27,7 @@ from protocol.adapters.blobs import (
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
-from protocol.compute.bounds.exact_fault import ClaimedLeaf
+from protocol.compute.bounds.fault import ClaimedLeaf
 from protocol.compute.digest import ByteTree
 from protocol.compute.program.tensor_allocator import SHOWN_TYPES, relax, view_mapped
 from protocol.spec.errors import InvalidInput

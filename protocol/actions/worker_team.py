@@ -26,7 +26,7 @@ from torch import Tensor, distributed
 
 from protocol.actions.audit.replay_pool import ReplayJob, begin_worker, measure_job, view_job
 from protocol.actions.runtime.config import PartyConfig, make_scratch, share_memory_mb
-from protocol.adapters.mapped_files import make_shared, map_shared
+from protocol.adapters.files import make_shared, map_shared
 from protocol.compute.model.reference_model import parameter_count
 from protocol.compute.program.cutting import CutStep, Workers
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment

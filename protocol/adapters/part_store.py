@@ -1,4 +1,4 @@
-"""Parts of datasets on disk: single leaves with their proofs, up to a limit; the least recently used go.
+"""Parts of datasets on disk, up to a limit, and the leaves that this node can show to peers.
 
 A node keeps the leaves that its samples touched, for two reasons. It serves them to others; and a claim or a
 vote on such samples can be disputed, so it may have to compute on them again when nobody else serves them. So
@@ -6,19 +6,26 @@ each leaf has a block until which it stays, whatever the limit says. All else go
 
 Bytes of a leaf were proven before they are kept here. They are judged again when they are read (`leaf_runs`):
 disks rot. A damaged database is begun anew: every leaf can be fetched again.
+
+Leaves of a dataset that this node can show: of a whole one, or those that it has kept.
 """
 
+import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, split_roots
-from protocol.adapters.leaf_runs import RootList, is_proven
+from protocol.adapters.leaf_runs import LeafRun, RootList, cut_chunk, encode_answer, is_proven
+from protocol.adapters.store import BlobStore
 from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
@@ -189,3 +196,76 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+# --- Leaves to show -----------------------------------------------------------------------------------------
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+_THREADS = ThreadPoolExecutor(4, "leaves")
+
+
+async def run_apart(
+    work: Callable[Arguments, Found], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> Found:
+    """The result of `work` in a thread of its own kind. Those of asyncio may all wait for leaves: they
+    compute steps, and what brings them the leaves must not wait for one of them."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
+
+
+@dataclass(frozen=True)
+class LeafSource:
+    """store: whole datasets; parts: single leaves of others, None where there are none."""
+
+    store: BlobStore
+    parts: PartStore | None = None
+    _whole: dict[BlobKey, Outline] = field(default_factory=dict)
+
+    def has_parts(self, key: BlobKey) -> bool:
+        """Whether leaves of this dataset may be here though it is not whole."""
+        return self._find_kept(key) is not None
+
+    def _find_kept(self, key: BlobKey) -> Outline | None:
+        is_known = self.parts is not None and key.kind is BlobKind.DATASET
+        return self.parts.find_outline(key.root) if is_known and self.parts else None
+
+    def find_outline(self, key: BlobKey) -> Outline | None:
+        """Length and chunk roots of a dataset; None where neither whole nor parts of it are here."""
+        size = self.store.get_size_bytes(key)
+        if size is None:
+            return self._find_kept(key)
+        if key not in self._whole:
+            ref, roots = BlobRef(key, size), RootList(self.store.get_chunk_roots(key))
+            self._whole[key] = Outline(ref, roots if len(roots) else (key.root,))
+        return self._whole[key]
+
+    def get_chunk_roots(self, key: BlobKey) -> bytes:
+        """The roots of a blob's chunks, one after the other; empty where they are not known."""
+        kept = None if self.store.get_size_bytes(key) is not None else self._find_kept(key)
+        return self.store.get_chunk_roots(key) if kept is None else b"".join(kept.chunk_roots)
+
+    def answer(self, outline: Outline, runs: Sequence[LeafRun]) -> bytes:
+        """The answer to a request (`leaf_runs`); what is not here, or has rotted, is left out."""
+        leaves = [leaf for run in runs for leaf in run.leaves]
+        return encode_answer(outline.ref, runs, self.read(outline, leaves))
+
+    def read(self, outline: Outline, leaves: Iterable[int], kept_until: int = 0) -> dict[int, LeafProof]:
+        """Those of some leaves that are here, proven, by number, each with its path inside its chunk.
+        kept_until: of single leaves, a block until which they stay."""
+        ref = outline.ref
+        if self.store.has(ref) and len(outline.chunk_roots) == ref.chunk_count:
+            return self._read_whole(outline, leaves)
+        return {} if self.parts is None else self.parts.get(ref.key.root, leaves, kept_until)
+
+    def _read_whole(self, outline: Outline, leaves: Iterable[int]) -> dict[int, LeafProof]:
+        ref, found = outline.ref, dict[int, LeafProof]()
+        wanted: dict[int, list[int]] = {}
+        for leaf in leaves:
+            wanted.setdefault(leaf // ref.key.kind.chunk_leaves, []).append(leaf)
+        for number, inside in wanted.items():
+            place = ref.locate_chunks(range(number, number + 1))
+            chunk = b"".join(self.store.open_range(ref.key, place.start, place.stop))
+            cut = cut_chunk(ref, number, chunk, inside)
+            # One that holds tells that all of the chunk is right.
+            if is_proven(ref, inside[0], cut[inside[0]], outline.chunk_roots):
+                found |= cut
+        return found

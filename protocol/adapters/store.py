@@ -29,8 +29,7 @@ from protocol.adapters.blobs import (
     split_roots,
     tell_damage,
 )
-from protocol.adapters.files import require_private_folder, sync_file, sync_folder
-from protocol.adapters.mapped_files import UnchangedFiles, map_file
+from protocol.adapters.files import UnchangedFiles, map_file, require_private_folder, sync_file, sync_folder
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault

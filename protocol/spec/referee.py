@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
-from protocol.spec.enclosure import ENCLOSURES, LIMIT, Interval
 from protocol.spec.errors import InvalidInput
 from protocol.spec.exact import compute_element
 from protocol.spec.float32 import (
+    ENCLOSURES,
     LEAST_NORMAL,
+    LIMIT,
     UNIT,
+    Interval,
     is_finite,
     is_subnormal,
     round_to_bits,

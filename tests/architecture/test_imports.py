@@ -24,7 +24,7 @@ SPEC_ALLOWED = {
     "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "numbers", "operator", "re",
     "statistics", "struct", "types", "typing",
 }  # fmt: skip
-SIGNER, KEYS = Path("protocol/adapters/signing.py"), Path("protocol/adapters/keys.py")
+SIGNER, KEYS = Path("protocol/adapters/keys.py"), Path("protocol/adapters/keys.py")
 COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numba", "numpy", "os", "platform", "torch"}
 
 

@@ -20,7 +20,7 @@ from protocol.spec.game.inner_dispute import AskEnding
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.state import GameRound, Pool, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.e2e.demo import isolation
 from tests.e2e.demo.__main__ import make_setting, parse
 from tests.e2e.demo.books import fold_books, name_pots

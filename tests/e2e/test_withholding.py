@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime import opening
+from protocol.actions.runtime import playing
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import RoundPhase, SeatRole
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
@@ -31,7 +31,7 @@ def withhold(monkeypatch: pytest.MonkeyPatch, is_cheat: Callable[[Party], bool])
 
         return may
 
-    monkeypatch.setattr(opening, "MAY_READ", tuple(map(spoil, opening.MAY_READ)))
+    monkeypatch.setattr(playing, "MAY_READ", tuple(map(spoil, playing.MAY_READ)))
 
 
 async def test_a_withheld_pseudo_gradient_is_had_from_its_auditors(

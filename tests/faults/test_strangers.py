@@ -15,10 +15,8 @@ import pytest
 
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import conventions
-from protocol.adapters.wire.auth import MAX_AGE_SECONDS, RequestSigner, RequestVerifier
-from protocol.adapters.wire.conventions import Desk
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import make_request_log
+from protocol.adapters.wire.conventions import MAX_AGE_SECONDS, Desk, RequestSigner, RequestVerifier
+from protocol.adapters.wire.listener import WireLimits, make_request_log
 from protocol.adapters.wire.session import Peer
 from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session

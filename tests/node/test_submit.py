@@ -11,7 +11,7 @@ import torch
 
 from node.submit import RoundPlan, build_task, post_task, refuse_bad_task
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.start_weights import refer_start
+from protocol.actions.runtime.task_inputs import refer_start
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.store import BlobStore
@@ -24,7 +24,7 @@ from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
 from protocol.spec.params import GIVEN_START
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.compute.model.family_models import FAMILIES
 

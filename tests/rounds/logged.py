@@ -7,11 +7,11 @@ from typing import Any
 
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
 from protocol.adapters.chain.event_logs import DecodedEvent, decode_log, make_registry
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame, start_game, take_log
-from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.purse import PotKind, Purse
 from protocol.spec.game.state import GameState
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.rounds.chain import RoundChain
 
 LEFT_OUT = frozenset({"seals"})

@@ -6,12 +6,9 @@ from hashlib import sha256
 
 from eth_account import Account
 
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.signing import sign_statement
-from protocol.spec.codec import compute_boundary_leaf
-from protocol.spec.hashing import hash_words
-from protocol.spec.statements import MergeSignature, Vote, VoteWord, compute_seal
-from protocol.spec.typed_data import SigningDomain
+from protocol.adapters.keys import AccountKey, sign_statement
+from protocol.spec.codec import compute_boundary_leaf, hash_words
+from protocol.spec.statements import MergeSignature, SigningDomain, Vote, VoteWord, compute_seal
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_sna
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
 from protocol.adapters.chain.event_logs import AbiRegistry, Event, LogBatch, decode_log, make_registry
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.logged import to_bytes
 

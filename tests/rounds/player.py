@@ -7,10 +7,16 @@ from typing import Any
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.deciding import get_waiting_round
-from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, get_votes, list_draws, list_mergeable
-from protocol.spec.game.machine import apply, get_state_at
-from protocol.spec.game.pools import list_unclosed
+from protocol.spec.game.fates import (
+    get_drawn_seat,
+    get_drawn_segment,
+    get_votes,
+    list_draws,
+    list_mergeable,
+    list_unclosed,
+)
+from protocol.spec.game.ledger import apply, get_state_at
+from protocol.spec.game.rounds import get_waiting_round
 from protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
 from protocol.spec.game.timing import get_live_round, is_late_draw
 from protocol.spec.game.upkeep import get_next_block, list_upkeep

@@ -16,7 +16,7 @@ from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.chain.abi import BoundaryProof, decode_values, encode_call, load_own_abi, to_snake_case
 from protocol.adapters.journal import Journal
-from protocol.adapters.signing import sign_statement
+from protocol.adapters.keys import sign_statement
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
 from protocol.compute.outer.outer_tensors import encode_delta

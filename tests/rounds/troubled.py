@@ -8,10 +8,10 @@ pest gives its contest up, and nobody answers for the forged root.
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from protocol.spec.errors import GameRefusal
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, SignedVote
-from protocol.spec.game.machine import apply, fold_all
-from protocol.spec.game.refusals import GameRefusal
+from protocol.spec.game.ledger import apply, fold_all
 from protocol.spec.game.state import GameRound, GameState, RunningDispute, SeatRole
 from protocol.spec.game.terms import GameTerms, GameWindows
 from protocol.spec.statements import VoteWord

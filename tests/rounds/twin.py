@@ -11,13 +11,14 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from protocol.spec.codec import hash_words
 from protocol.spec.drawing import deal_shards
+from protocol.spec.errors import GameRefusal
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
-from protocol.spec.game.machine import apply, fold_all, get_state_at
+from protocol.spec.game.ledger import apply, fold_all, get_state_at
 from protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
-from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import (
     GameOutcome,
     GameRound,
@@ -30,9 +31,7 @@ from protocol.spec.game.state import (
 )
 from protocol.spec.game.terms import GameTerms, compute_escrow
 from protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
-from protocol.spec.hashing import hash_words
-from protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import MergeSignature, SigningDomain, VoteWord, compute_merged_hash
 from scripts.devnet import CHAIN_ID
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.logged import LoggedTask

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from node.submit import build_task
-from protocol.actions.runtime.start_weights import make_start
-from protocol.adapters.operator_profiles import read_profile
+from protocol.actions.runtime.task_inputs import make_start
+from protocol.adapters.messages import read_profile
 from protocol.compute.audit.calibrate import KernelConfiguration
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_root

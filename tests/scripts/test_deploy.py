@@ -20,9 +20,9 @@ from protocol.adapters.chain.deployment import (
 )
 from protocol.adapters.keys import AccountKey, create_devnet_keystore
 from protocol.spec.codec import compute_domain
+from protocol.spec.drawing import compute_round_after
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
-from protocol.spec.quicknet import compute_round_after
 from scripts import deploy
 from scripts.deploy import Sample, compute_game_code, deploy_game, deploy_game_once
 from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil

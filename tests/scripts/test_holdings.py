@@ -1,7 +1,7 @@
 """What holds a stake, beside what the machine refuses to pay out; and until when."""
 
 from protocol.spec.game import calls
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import GameOutcome, StatementRef
 from protocol.spec.game.upkeep import list_upkeep
 from scripts.money_commands import Holding, Pace, find_holding, tell_release

@@ -9,7 +9,7 @@ import pytest
 from eth_account import Account
 
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.operator_profiles import write_profile
+from protocol.adapters.messages import write_profile
 from protocol.spec.calibration_rules import Profile, merge_profiles
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput

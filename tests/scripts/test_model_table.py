@@ -10,13 +10,13 @@ import torch
 
 from node.export import write_model
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.model_export import export_texts
+from protocol.compute.model.model_config import export_texts
 from protocol.compute.model.reference_model import init_parameters, parameter_layout
 from protocol.spec.containers import ModelConfig, RopeScaling
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
-from protocol.spec.model_rules import count_parameters, list_model_rules
 from protocol.spec.params import GIVEN_START
+from protocol.spec.task_rules import count_parameters, list_model_rules
 from scripts.example import TASK_FILE
 from scripts.failures import render_error
 from scripts.model_table import PRESETS, read_model_table

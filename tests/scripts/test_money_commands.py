@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.opening import RECORDS
+from protocol.actions.runtime.playing import RECORDS
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.journal import FILE_NAME, Journal

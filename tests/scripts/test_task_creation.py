@@ -9,9 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from node import model_keeping
-from node.export import Choice
-from node.model_keeping import KeepModel
+from node import export
+from node.export import Choice, KeepModel
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import task_creation
@@ -82,7 +81,7 @@ async def create(
         ("play", creation.play),
     ):
         monkeypatch.setattr(task_creation, name, stand_in)
-    monkeypatch.setattr(model_keeping, "list_duties", lambda party, block: iter(creation.lacking))
+    monkeypatch.setattr(export, "list_duties", lambda party, block: iter(creation.lacking))
     packed = PackedDataset(path, path.stat().st_size)
     weights = creation if creation.is_given else None
     file = SimpleNamespace(plan=TINY_PLAN, dataset=path, packed=packed, weights=weights)

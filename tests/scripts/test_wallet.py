@@ -8,16 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime.opening import RECORDS
+from protocol.actions.runtime.playing import RECORDS
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import Receipt
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import FILE_NAME, Journal
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.purse import credit_of
-from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.timing import get_duty_until
 from scripts import wallet
 from scripts.console import Console

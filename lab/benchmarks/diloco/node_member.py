@@ -38,8 +38,8 @@ from protocol.actions.runtime.party import Joined, Party
 from protocol.adapters.blobs import BlobKind, refer_state, refer_tensor
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import RequestSigner
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer

@@ -21,8 +21,8 @@ from protocol.actions.dispute.known_statements import count_askers
 from protocol.spec.drawing import RANKS
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.deciding import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
 from protocol.spec.game.fates import get_votes, has_undecided, is_unserved, list_draws, list_mergeable
+from protocol.spec.game.rounds import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
 from protocol.spec.game.state import OPENED_WORDS, GameRound, RoundPhase, SeatRole, SeatStatus, StatementRef
 from protocol.spec.game.timing import compute_reserve_block, get_live_round, get_votes_from, is_late_draw
 from protocol.spec.game.upkeep import get_next_block, list_upkeep

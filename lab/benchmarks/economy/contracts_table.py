@@ -16,14 +16,13 @@ from lab.benchmarks.economy.ground import LIMITS, change_terms, make_terms, make
 from lab.benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, Spots, name_parties
 from protocol.actions.merge.merge_records import WorkProof
 from protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from protocol.spec.codec import compute_boundary_leaf, compute_state_root, hash_words
 from protocol.spec.containers import LeafProof, OuterHeader, StateHeader
 from protocol.spec.drawing import deal_shards
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.state import GameOutcome, GameState, ProofKind, StatementRef
 from protocol.spec.game.terms import GameTerms, check_terms
-from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_levels, compute_path, hash_leaf
 from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
 from protocol.spec.statements import (

@@ -25,9 +25,8 @@ from lab.benchmarks.economy.pure_table import SUBMITTER, AnyTable
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import VotePlace, may_say_unserved
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
-from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat, get_drawn_seat, get_drawn_segment
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import (
     GameRound,

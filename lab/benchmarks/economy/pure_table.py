@@ -6,10 +6,10 @@ from typing import Protocol
 
 from lab.benchmarks.economy.conduct import Claim
 from lab.benchmarks.economy.ground import make_word
+from protocol.spec.errors import GameRefusal
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.machine import apply, fold_all
-from protocol.spec.game.refusals import GameRefusal
+from protocol.spec.game.ledger import apply, fold_all
 from protocol.spec.game.state import GameState, ProofKind, StatementRef, create_game
 from protocol.spec.game.terms import DeploymentLimits, GameTerms
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from lab.benchmarks.economy.conduct import Agent, Conduct, Sends
 from lab.benchmarks.economy.play import Play
 from protocol.spec.game import calls
-from protocol.spec.game.deciding import get_waiting_round
 from protocol.spec.game.fates import list_mergeable
+from protocol.spec.game.rounds import get_waiting_round
 from protocol.spec.game.state import ContestTurn, GameRound, RoundPhase, SeatRole
 
 

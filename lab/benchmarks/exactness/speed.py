@@ -16,7 +16,7 @@ from protocol.adapters.blobs import BlobRef
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import build_state_trees
-from protocol.compute.program import product_families
+from protocol.compute.program import exact_functions
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import GetBatch, TrainingState, train_segment
 from protocol.spec.containers import ModelConfig, TaskSpec, TrainingSpec
@@ -59,7 +59,7 @@ def compare_speed(size: str, steps: int) -> dict[str, float]:
     calls[FLOAT64] = _in_family("doubles", build("exact15"))
     calls["exact15"], calls["exact8"] = (_in_family(None, calls[name]) for name in ("exact15", "exact8"))
     seconds = time_in_turn(steps, **calls)
-    product_families.force_family(None)
+    exact_functions.force_family(None)
     plain = seconds.pop("plain")
     return {
         name: statistics.median(own / other for own, other in zip(times, plain, strict=True))
@@ -70,7 +70,7 @@ def compare_speed(size: str, steps: int) -> dict[str, float]:
 def _in_family(name: str | None, call: Call) -> Call:
     def run() -> object:
         """The step, with products of this family."""
-        product_families.force_family(name)
+        exact_functions.force_family(name)
         return call()
 
     return run

@@ -28,8 +28,8 @@ from protocol.compute.bounds.fault import OperationFault
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.batches import open_corpus
 from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.exact_functions import FAMILIES, force_family
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.product_families import FAMILIES, force_family
 from protocol.compute.program.step import begin_round, compute_scalars
 from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
 from protocol.spec.exact import canonicalize

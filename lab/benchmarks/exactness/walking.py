@@ -23,7 +23,7 @@ from protocol.compute.audit.calibrate import list_devices
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.model.reference_model import init_parameters
-from protocol.compute.program.product_families import FAMILIES, force_family
+from protocol.compute.program.exact_functions import FAMILIES, force_family
 from protocol.compute.program.step import GetBatch, TrainingState, advance, begin_round, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program, with_program
 from protocol.spec.containers import ModelConfig, ScheduleConfig, TrainingSpec

@@ -26,12 +26,11 @@ from lab.benchmarks.gas_bounds.gas_play import (
     Case,
     Play,
 )
-from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root
+from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root, hash_words
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import deal_shards
 from protocol.spec.float32 import pack_bits
 from protocol.spec.game.terms import GameWindows
-from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_root, fold_path, fold_range, fold_set, hash_leaf
 from protocol.spec.outer import compute_outer_leaf
 from protocol.spec.params import (

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
-from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root
+from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root, hash_words
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import (
     VERIFIER_POOL,
@@ -19,10 +19,15 @@ from protocol.spec.drawing import (
     get_auditor_places,
 )
 from protocol.spec.game.terms import GameAmounts, GameWindows
-from protocol.spec.hashing import hash_words
 from protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
-from protocol.spec.statements import MergeSignature, Vote, VoteWord, compute_merged_hash, compute_seal
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import (
+    MergeSignature,
+    SigningDomain,
+    Vote,
+    VoteWord,
+    compute_merged_hash,
+    compute_seal,
+)
 from scripts.devnet import CHAIN_ID
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import (

@@ -24,8 +24,8 @@ from lab.benchmarks.honesty.operands import (
     draw_thresholds,
 )
 from protocol.compute.bounds.check import NodeReport, check_node
-from protocol.compute.program.contiguous import NodeViews, look
 from protocol.compute.program.kernels import make_kernel
+from protocol.compute.program.layout import NodeViews, look
 from protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, locate, unravel
 from protocol.spec.referee import FORMATS, Judgement, judge_element
 

@@ -24,8 +24,8 @@ from lab.benchmarks.utilisation_run.network import switch
 from protocol.actions.dispute.casebook import Compute
 from protocol.actions.runtime import joining
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.dataset_parts import PartedCorpus
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from protocol.actions.runtime.task_inputs import PartedCorpus
 from protocol.adapters.blobs import ROOT_BYTES
 from protocol.adapters.chain.event_logs import LogBatch
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace

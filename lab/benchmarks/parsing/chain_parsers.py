@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.benchmarks.parsing.mutating import Parser
 from protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
-from protocol.actions.dispute import vote_reading
+from protocol.actions.dispute import judging_work
 from protocol.actions.runtime.chain_state import ChainState, Network
 from protocol.adapters.chain.abi import Entry, encode_call, encode_values, find_function, load_own_abi
 from protocol.adapters.chain.connection import Head
@@ -22,14 +22,13 @@ from protocol.adapters.chain.event_logs import (
     make_registry,
 )
 from protocol.adapters.chain.refusal_words import explain_revert
-from protocol.adapters.signing import recover_signer, sign_statement
+from protocol.adapters.keys import recover_signer, sign_statement
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.containers import TaskSpec
 from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import Request, VoteWord
+from protocol.spec.statements import Request, SigningDomain, VoteWord
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from protocol.spec.typed_data import SigningDomain
 from tests.protocol.adapters.chain.entries import list_entries, make_sample
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import is_drawn, make_world
@@ -56,8 +55,8 @@ def _name_solvers(game_round: GameRound) -> GameRound:
 
 def read_call(state: GameState, data: bytes) -> None:
     """All votes of a call, and what each says of this game."""
-    for index, handed in vote_reading._decode_call(data):
-        vote_reading._rebuild(state, index, handed)
+    for index, handed in judging_work._decode_call(data):
+        judging_work._rebuild(state, index, handed)
 
 
 def list_calls(state: GameState) -> tuple[bytes, ...]:
@@ -66,7 +65,7 @@ def list_calls(state: GameState) -> tuple[bytes, ...]:
     words = [bytes([n]) * WORD for n in range(1, 8)]
     votes = [HandedVote(slot << 64 | PLACE, *words) for slot in slots]
     votes += [one._replace(place=one.place | WITH_OPENING << 32) for one in votes]
-    judge, post = (find_function(load_own_abi("Votes"), name) for name in vote_reading.CALLS)
+    judge, post = (find_function(load_own_abi("Votes"), name) for name in judging_work.CALLS)
     both: list[Any] = [TASK, 1, votes[:1], votes, 1, b"r" * 32, 1, b"s" * 65]
     return encode_call(judge, [TASK, 0, votes]), encode_call(post, both)
 

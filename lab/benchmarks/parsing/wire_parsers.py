@@ -23,7 +23,7 @@ from protocol.actions.audit import audit_messages as audit
 from protocol.actions.dispute import step_serving as dispute
 from protocol.actions.merge import global_model as merge
 from protocol.actions.merge.global_model import AskOuter, make_form
-from protocol.adapters import operator_profiles
+from protocol.adapters import messages
 from protocol.adapters.blobs import (
     BlobKey,
     BlobKind,
@@ -33,15 +33,13 @@ from protocol.adapters.blobs import (
     hash_chunk,
     split_roots,
 )
-from protocol.adapters.chain import deployment, randomness
+from protocol.adapters.chain import chain_client, deployment
+from protocol.adapters.keys import sign_statement
 from protocol.adapters.messages import Form, Message, encode_message
-from protocol.adapters.signing import sign_statement
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import conventions, session
-from protocol.adapters.wire.auth import HEADER, Proof, RequestVerifier
-from protocol.adapters.wire.conventions import Desk, NodeStatus
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import load_or_create_identity
+from protocol.adapters.wire.conventions import HEADER, Desk, NodeStatus, Proof, RequestVerifier
+from protocol.adapters.wire.listener import WireLimits, load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
 from protocol.spec.calibration_rules import compute_profile_digest
@@ -109,7 +107,7 @@ def read_values(message: object) -> None:
         case dispute.StepsShown():
             for state in message.states:
                 decode_state(state, SAMPLE_ACCOUNT)
-        case operator_profiles.SignedProfile():
+        case messages.SignedProfile():
             compute_profile_digest(message.profile)
 
 
@@ -128,9 +126,9 @@ def list_message_parsers() -> Iterator[Parser]:
     yield Parser("message StepsShown", (shown,), read_message(dispute.SHOWN_FORM))
     refusal = encode_message(conventions.RefusalAnswer("what", "expected", "actual", "remedy"))
     yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), lambda data: session._parse_reason(data))
-    yield Parser("message of drand", (DRAND,), read_message(randomness.ANSWER))
-    signed = encode_message(operator_profiles.SignedProfile(make_profile(), SIGNATURE))
-    yield Parser("file SignedProfile", (signed,), read_message(operator_profiles.FORM), 0.3)
+    yield Parser("message of drand", (DRAND,), read_message(chain_client.ANSWER))
+    signed = encode_message(messages.SignedProfile(make_profile(), SIGNATURE))
+    yield Parser("file SignedProfile", (signed,), read_message(messages.FORM), 0.3)
 
 
 ACCOUNT = make_key(1).address.lower()

@@ -19,9 +19,9 @@ import aiohttp
 from eth_account import Account
 
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.wire.auth import RequestSigner
+from protocol.adapters.wire.conventions import RequestSigner
 from protocol.adapters.wire.session import Peer
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.fixed_values import MALFORMED_REQUESTS
 
 READERS = 24

@@ -13,8 +13,7 @@ from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.audit.audit_room import AuditRoom, read_audit_task
 from protocol.actions.audit.audit_serving import BODY_BYTES, Audits
 from protocol.actions.audit.audit_votes import list_waiting, offer
-from protocol.actions.audit.ray_workers import open_ray
-from protocol.actions.audit.replay_pool import ProcessWorker, ReplayPool, ReplayWorker
+from protocol.actions.audit.replay_pool import ProcessWorker, ReplayPool, ReplayWorker, open_ray
 from protocol.actions.audit.replaying import audit
 from protocol.actions.merge.outer_step import BaseModels
 from protocol.actions.merge.work import OwnClaims, find_work
@@ -26,8 +25,8 @@ from protocol.actions.runtime.config import (
 )
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.adapters.blobs import BlobKind
+from protocol.adapters.keys import recover_signer, sign_statement
 from protocol.adapters.messages import Message
-from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.adapters.wire.conventions import Desk
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import replay_segment

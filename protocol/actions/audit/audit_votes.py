@@ -28,11 +28,10 @@ from protocol.actions.audit.audit_room import AuditRoom
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.auditing import DrawnAudit, find_drawn, get_heard_until, get_place, may_open
 from protocol.spec.game.calls import HandedOpening, SignedVote
-from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
 from protocol.spec.game.events import VoteCounted
-from protocol.spec.game.fates import get_votes
+from protocol.spec.game.fates import find_seat, get_votes
 from protocol.spec.game.folding import Draft
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Vote, VoteOpening, do_roots_fit_word, does_opening_fit, is_vote_whole
 

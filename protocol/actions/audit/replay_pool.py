@@ -1,4 +1,4 @@
-"""Replays in processes of their own: so many at once, each tried again once where its process dies.
+"""Replays in processes of their own, or in actors of Ray; each tried again once where it dies.
 
     thread of the audit --> a file: W, m, v, tokens, labels --> worker: pins its kernels, trains in that file
                         <-- the same file: W, m, v of the end
@@ -6,11 +6,18 @@
 A worker is told numbers, the canonical bytes of the task's training, and a path. It answers with losses and
 with what its machine is. One that would compute other bits than this process does not count. What is wrong
 with a worker is never the solver's fault: the audit is tried again, and its vote is ABSTAIN in the end.
+
+Replays by actors of Ray: the same work as in a process of the pool, wherever Ray runs it. Ray is an extra,
+and is imported when it is used. Whoever reaches its ports can have it run code, and it listens on all
+interfaces. So one that a node starts takes only who knows a fresh secret, and one that is there already has
+to be protected by its operator in the same way (`RAY_AUTH_MODE=token`).
 """
 
 import asyncio
 import os
+import secrets
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -20,13 +27,15 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from protocol.actions.runtime.config import describe_machine, keep_to_memory
-from protocol.adapters.mapped_files import make_shared, map_shared
+from protocol.adapters.extras import load_extra
+from protocol.adapters.files import make_shared, map_shared
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, replay_segment
 from protocol.compute.program.tensor_allocator import view_mapped
@@ -270,3 +279,69 @@ def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:
             remedy='Set executor = "process" in config.toml, or give Ray machines of this kind alone.',
             retryable=False,
         )
+
+
+# --- Actors of Ray ------------------------------------------------------------------------------------------
+class RayReplayer:
+    """What runs in a process of Ray."""
+
+    def __init__(self, threads: int) -> None:
+        pin_kernels(threads)
+
+    def replay(self, job: ReplayJob, data: np.ndarray[Any, Any]) -> tuple[ReplayDone, np.ndarray[Any, Any]]:
+        """The job's memory before and after, as bytes: this process may be on another machine."""
+        memory = data.copy()
+        return replay(job, memory.data), memory[: 12 * job.elements]
+
+
+@dataclass
+class RayWorker:
+    """An actor. ray: the library; actor: a handle of `RayReplayer`."""
+
+    ray: Any
+    actor: Any
+
+    def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        """As `ReplayWorker.replay`."""
+        data = np.fromfile(path, dtype=np.uint8)
+        try:
+            done, end = self.ray.get(self.actor.replay.remote(job, data))
+        except (self.ray.exceptions.RayActorError, self.ray.exceptions.OutOfMemoryError) as error:
+            raise WorkerDied from error
+        with path.open("r+b") as file:
+            end.tofile(file)
+        checked: ReplayDone = done
+        return checked
+
+    def close(self) -> None:
+        """As `ReplayWorker.close`."""
+        self.ray.kill(self.actor)
+
+
+def load_ray(address: str) -> Any:
+    """Ray itself, for `open_ray`. Raises InvalidInput where it is not installed."""
+    if "ray" not in sys.modules:  # It reads these once, when it is imported.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if not address:
+            os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    return load_extra("ray", 'executor "ray"', "ray")
+
+
+def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWorker]:
+    """What makes a worker. address: of a running Ray, or "auto"; empty: Ray is started here, for as many
+    workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault where it does not start."""
+    ray = load_ray(address)
+    where = {"address": address} if address else {"num_cpus": processes * threads, "include_dashboard": False}
+    try:
+        if not ray.is_initialized():
+            ray.init(**where, log_to_driver=False, configure_logging=False)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise EnvironmentFault(
+            what="Ray does not start" if not address else "Ray does not answer",
+            expected=f"a running Ray at {address}" if address else "a Ray of its own",
+            actual=f"{type(error).__name__}: {error}",
+            remedy='Look at `ray status`, or set executor = "process" in config.toml.',
+            retryable=False,
+        ) from error
+    actor = ray.remote(num_cpus=threads, max_restarts=0)(RayReplayer)
+    return lambda: RayWorker(ray, actor.remote(threads))

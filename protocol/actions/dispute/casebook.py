@@ -24,8 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from protocol.actions.merge.merge_records import WorkProof
-from protocol.actions.runtime.wakes import Wakes
+from protocol.actions.merge.merge_records import Wakes, WorkProof
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal

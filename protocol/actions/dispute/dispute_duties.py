@@ -13,10 +13,10 @@ from protocol.actions.dispute import (
     answering,
     asking,
     dispute_opening,
+    judging_work,
     prosecuting,
     step_judging,
     step_serving,
-    vote_reading,
 )
 from protocol.actions.dispute.casebook import to_sentence
 from protocol.actions.dispute.evidence import list_cases
@@ -111,8 +111,8 @@ def _list_moves(party: Party, block: int) -> Iterator[DisputeDuty]:
 
 # --- What no clock waits for --------------------------------------------------------------------------------
 def _list_openings(party: Party, block: int) -> Iterator[DisputeDuty | Wait]:
-    for unread in vote_reading.list_unread(party, block):
-        yield _make("read votes", unread, unread, vote_reading.read_votes)
+    for unread in judging_work.list_unread(party, block):
+        yield _make("read votes", unread, unread, judging_work.read_votes)
     for found in dispute_opening.list_unjudged(party, block):
         yield _make("judge steps", found.sentence, found, dispute_opening.judge_case)
     for case in dispute_opening.list_unopened(party, block):

@@ -41,15 +41,15 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
     sign_form,
 )
-from protocol.actions.dispute.patience import start_waiting
 from protocol.actions.dispute.step_judging import Claimed, ask_headers, find_false_step, judge_steps
+from protocol.actions.dispute.step_serving import start_waiting
 from protocol.actions.runtime.party import Party, fund_bonds
 from protocol.compute.audit.compare import Verdict
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.disputes import count_open_disputes
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.inner_dispute import InnerDispute, is_pursued
-from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import SeatRole, StatementRef
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.game.timing import get_statement_until

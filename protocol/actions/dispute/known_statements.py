@@ -25,10 +25,9 @@ from protocol.actions.merge.work import get_finished
 from protocol.actions.runtime.party import Party
 from protocol.spec.containers import StateHeader
 from protocol.spec.game.auditing import get_heard_until, get_place
-from protocol.spec.game.fates import get_claim_fate, get_late_draw, get_segments, get_votes
+from protocol.spec.game.fates import find_seat, get_claim_fate, get_late_draw, get_segments, get_votes
 from protocol.spec.game.inner_dispute import AskEnding, InnerBook
-from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.state import (
     ClaimFate,
     GameRound,

@@ -18,16 +18,23 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from protocol.actions.dispute.known_statements import get_now
-from protocol.actions.dispute.patience import BlocksLeft, get_half_time, start_waiting, wait_for
 from protocol.actions.dispute.segments import compute_state, get_batches
 from protocol.actions.dispute.step_judging import find_start, format_name
+from protocol.actions.dispute.step_serving import BlocksLeft, get_half_time, start_waiting, wait_for
 from protocol.actions.merge.merge_records import get_shards
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_state, has_state, keep_state, load_state
 from protocol.actions.traces import RemoteTrace, TraceLayout, describe_layout, open_trace
 from protocol.adapters.wire.session import Peer
-from protocol.compute.bounds.exact_fault import ClaimedLeaf, ClaimedRoots, ExactFaultFinder
-from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFault, prove_node
+from protocol.compute.bounds.fault import (
+    ClaimedLeaf,
+    ClaimedRoots,
+    ClaimedTrace,
+    ExactFaultFinder,
+    InputFault,
+    OperationFault,
+    prove_node,
+)
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.digest import ByteTree
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars

@@ -26,8 +26,8 @@ from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.inner_dispute import InnerDispute, list_disputed_segments
-from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import StatementRef
 
 BITS_REMEDY = "Bring back the versions of torch and of the drivers that the statement was made with."

@@ -39,14 +39,23 @@ from torch import Tensor
 
 from protocol.actions.dispute.casebook import NO_STEP, KnownVote
 from protocol.actions.dispute.known_statements import find_claim, get_now
-from protocol.actions.dispute.patience import NEVER, get_half_time, start_waiting, wait_for
 from protocol.actions.dispute.segments import (
     compute_roots,
     find_own_boundary,
     get_batches,
     restore_boundary,
 )
-from protocol.actions.dispute.step_serving import SHOWN_FORM, STEPS, StepsAsked, StepsShown, list_kept
+from protocol.actions.dispute.step_serving import (
+    NEVER,
+    SHOWN_FORM,
+    STEPS,
+    StepsAsked,
+    StepsShown,
+    get_half_time,
+    list_kept,
+    start_waiting,
+    wait_for,
+)
 from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, load_state, open_state

@@ -1,4 +1,4 @@
-"""What a claimant shows of its own steps: the states around each, and the named one's trace.
+"""What a claimant shows of its own steps, and how long an opponent waits for it.
 
     desk    member of the task, or opener of a dispute in it -> claimant    claimant ->
     steps   StepsAsked                                                      StepsShown: k + 1 states
@@ -10,12 +10,22 @@ between two claims. It is computed once for all of them: who asks later finds it
 
 The asker checks the answer against the roots that the statement has, or that were posted. It then fetches W,
 m and v by their roots. In a dispute the claimant recomputes the segment without being asked.
+
+How long a claimant is waited for: until a block, however much of what it owes is on its way. A claimant that
+shows its states slowly raises no fault for hours, and what its opponent must do in a dispute is due by a
+block. So slow is what silent is: at that block the node gives up what still is on its way, and goes by what
+it knows.
+
+What this node itself computes meanwhile is not the claimant's to answer for. It is not cut off, and in the
+judging of steps it moves the block.
 """
 
 import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
@@ -46,8 +56,8 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import RANKS
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import get_ever_drawn
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.inner_dispute import InnerDispute
-from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import GameRound, SeatRole, StatementRef
 from protocol.spec.program import get_constant_roots
 
@@ -293,3 +303,62 @@ async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
         actual=f"round {asked.round}, slot {asked.slot}, segment {asked.segment}",
         remedy="Ask again: they may have to be computed.",
     )
+
+
+# --- How long a claimant is waited for ----------------------------------------------------------------------
+LOOK_S = 0.25
+"""Between two looks at the chain. What is shown as fast counts at any block."""
+NEVER = 1 << 62
+"""A block that never comes."""
+
+Shown = TypeVar("Shown")
+
+
+async def wait_for(party: Party, until: int, asking: Awaitable[Shown]) -> Shown:
+    """What the claimant shows. Raises EnvironmentFault where it has not shown it when the chain is at block
+    `until`: then the asking has ended."""
+    task = asyncio.ensure_future(asking)
+    try:
+        while True:
+            await asyncio.wait({task}, timeout=LOOK_S)
+            if task.done():
+                return task.result()
+            if party.state.head_block >= until:
+                raise _make_slow(until)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@dataclass
+class BlocksLeft:
+    """Blocks that are left to wait for several things of one claimant, one after the other."""
+
+    blocks: int
+
+    async def wait(self, party: Party, until: int, asking: Awaitable[Shown]) -> Shown:
+        """As `wait_for`, and no longer than blocks are left."""
+        began = party.state.head_block
+        try:
+            return await wait_for(party, min(until, began + self.blocks), asking)
+        finally:
+            self.blocks = max(0, self.blocks - (party.state.head_block - began))
+
+
+def _make_slow(until: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a claimant shows too slowly what it owes",
+        expected=f"all of it before block {until}",
+        actual="a part at most",
+        remedy="Nothing: it counts as not shown.",
+    )
+
+
+def get_half_time(party: Party, dispute: InnerDispute) -> int:
+    """The block from which on the opener goes by what it knows: half of its turn is left."""
+    return dispute.clock - party.game.terms.windows.respond // 2
+
+
+def start_waiting(party: Party, until: int) -> int:
+    """`until`, but one block more than now at least: a node may have been down."""
+    return max(until, party.state.head_block + 1)

@@ -14,15 +14,22 @@ from functools import partial
 
 from protocol.actions.merge.merge_records import MergeKey, compute_basis, find_own_slot
 from protocol.actions.merge.merge_signing import judge_round
-from protocol.actions.merge.outer_step import find_own_merge, get_root, make_key, merge_claims
+from protocol.actions.merge.outer_step import (
+    find_own_merge,
+    foresee,
+    get_root,
+    list_guessed,
+    list_open,
+    make_key,
+    merge_claims,
+)
 from protocol.actions.merge.training import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
 from protocol.actions.merge.work import is_fetched
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.deciding import get_waiting_round
-from protocol.spec.game.guessing import foresee, list_guessed, list_open
-from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat
+from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.rounds import get_waiting_round
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
 
 FETCH_DIVISOR = 8

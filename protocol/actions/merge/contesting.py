@@ -24,7 +24,7 @@ from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
 from protocol.compute.digest import ByteTree, build_byte_tree
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.contests import ENDED, InnerContest, InnerTurn
-from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.state import GameRound, GameState, RootContest, RoundPhase
 from protocol.spec.merkle import count_tensor_leaves
 from protocol.spec.outer import compute_nodes_below, find_differing

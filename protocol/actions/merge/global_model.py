@@ -21,7 +21,7 @@ from msgspec import Meta
 from torch import Tensor
 
 from protocol.actions.runtime.party import Party, list_peers
-from protocol.actions.runtime.start_weights import load_start
+from protocol.actions.runtime.task_inputs import load_start
 from protocol.actions.stored_tensors import keep_tree, load_tensor
 from protocol.adapters.blobs import BlobKind, refer_tensor
 from protocol.adapters.messages import Count, Form, Message, Signature, Word

@@ -8,6 +8,8 @@ new records have another basis, and records of the old basis count for nothing.
 start, then kept in step with every record that is written through it.
 
 Who sits where is pure: this node's slot, the shard of each slot, the order of a merge.
+
+`Wakes`: how often a peer may have the loop of a node list its duties: once a block.
 """
 
 from collections import defaultdict
@@ -16,14 +18,29 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from protocol.actions.runtime.wakes import Wakes
 from protocol.adapters.journal import Journal
 from protocol.adapters.messages import Word
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.drawing import deal_shards
-from protocol.spec.game.pools import find_seat, get_epoch, get_epoch_start
+from protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
+
+
+@dataclass
+class Wakes:
+    """Who had the loop look, in the newest block that was asked about."""
+
+    _block: int = 0
+    _accounts: set[str] = field(default_factory=set)
+
+    def take(self, account: str, block: int) -> bool:
+        """Have an account use its one wake in a block; False where it has used it."""
+        if self._block != block:
+            self._block, self._accounts = block, set()
+        is_first = account not in self._accounts
+        self._accounts.add(account)
+        return is_first
 
 
 def compute_basis(base_root: bytes, beacon: bytes) -> bytes:

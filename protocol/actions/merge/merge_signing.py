@@ -1,4 +1,4 @@
-"""What the votes at hand make of a round, merge signatures, and what this room shows to peers.
+"""What votes make of a round, merge signatures, merges that peers ask for, and what peers are shown.
 
 Votes reach this node as the chain takes them (`IVotes.HandedVote`). The machine says which of them would
 count in a block, and what the round would be then; nothing is sent for that.
@@ -9,11 +9,17 @@ pseudo-gradient it has. Signing several sets is no fault: the first majority on 
 is in the journal before it is signed.
 
 This room shows pseudo-gradients of closed rounds, global models, and the answers of its desks.
+
+Merges that other solvers ask this node to sign, and that it has not computed for itself. A solver may
+withhold its pseudo-gradient from some, so the set that it is asked about may be another than the node's own.
+Each set that a node would sign now is computed once, one at a time. What it is merged from the node has from
+then on, so it signs no smaller set any more: there are no more such merges in a round than the round has
+claims. The journal keeps what each comes to, and the store keeps nothing.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,19 +37,26 @@ from protocol.actions.merge.global_model import (
     read_message,
 )
 from protocol.actions.merge.merge_records import MergeKey, MergeMade, find_own_slot, list_open_solvers
-from protocol.actions.merge.outer_step import find_oldest, get_root, is_on_chain, make_statement
-from protocol.actions.merge.work import answer_work, is_fetched, may_read_delta
+from protocol.actions.merge.outer_step import (
+    find_oldest,
+    get_root,
+    is_on_chain,
+    make_statement,
+    name_merge,
+    require_round,
+)
+from protocol.actions.merge.work import answer_work, have_delta, is_fetched, may_read_delta
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
+from protocol.adapters.keys import recover_signer, sign_statement
 from protocol.adapters.messages import Message
-from protocol.adapters.signing import recover_signer, sign_statement
 from protocol.adapters.wire.conventions import Desk
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
-from protocol.spec.game.deciding import get_waiting_round
 from protocol.spec.game.events import VoteCounted, VoteOpened
 from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, has_undecided, list_mergeable
-from protocol.spec.game.machine import apply, fold_all, get_state_at
+from protocol.spec.game.ledger import apply, fold_all, get_state_at
+from protocol.spec.game.rounds import get_waiting_round
 from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.game.timing import is_late_draw
 from protocol.spec.statements import VoteWord
@@ -312,3 +325,42 @@ def _is_model(party: Party, root: bytes, *, is_member: bool) -> bool:
 def _is_settled(party: Party, game_round: GameRound) -> bool:
     """Whether no account can contest the root any more."""
     return party.state.head_block > game_round.root_until
+
+
+# --- Merges that peers ask for ------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class NameMerge:
+    """Find out what a merge comes to that another solver asked to sign."""
+
+    key: MergeKey
+
+    async def perform(self, party: Party) -> None:
+        """Fetch first: a peer that shows its bytes slowly holds up no other merge. Compute it unless it would
+        not be signed any more. Raises EnvironmentFault or ProtocolFault where the bytes cannot be had."""
+        game_round = require_round(party, self.key)
+        for slot in self.key.slots:
+            await have_delta(party, game_round, slot)
+        async with party.task.locks["asked merge", None]:
+            if self.key in _list_signable(party, party.state.head_block + 1):
+                await name_merge(party, self.key)
+
+
+def list_duties(party: Party, block: int) -> Iterator[NameMerge]:
+    """What others asked for, and this node would sign."""
+    yield from (NameMerge(key) for key in _list_signable(party, block))
+
+
+def _list_signable(party: Party, block: int) -> list[MergeKey]:
+    book, game_round = party.task.claims, _find_round(party, block)
+    asked = dict.fromkeys(key for key in book.wanted.by_account.values() if key not in book.merges)
+    if not asked or game_round is None:
+        return []
+    chosen = find_merge_set(party, game_round, block)
+    found = [key for key in asked if is_on_chain(game_round, key)]
+    return [key for key in found if find_missing(party, chosen, key.slots) is None]
+
+
+def _find_round(party: Party, block: int) -> GameRound | None:
+    """The waiting round; None where none waits, or its shards are not dealt."""
+    game_round = get_waiting_round(get_state_at(party.game, block))
+    return None if game_round is None or game_round.beacon is None else game_round

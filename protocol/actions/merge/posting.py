@@ -21,9 +21,9 @@ from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.merge.work import is_fetched
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.deciding import get_post_window, get_waiting_round
 from protocol.spec.game.fates import is_draw_over, list_draws
-from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.rounds import get_post_window, get_waiting_round
 from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.game.timing import get_votes_from
 

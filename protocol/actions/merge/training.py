@@ -42,8 +42,8 @@ from protocol.compute.program.step import TrainingState, begin_round, train_segm
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.statements import compute_carried_root, compute_claim_root

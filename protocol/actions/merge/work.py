@@ -18,7 +18,7 @@ from protocol.adapters.wire.session import Peer, ask_in_turn
 from protocol.spec import merkle
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.state import GameRound, SlotClaim
 from protocol.spec.statements import compute_carried_root, compute_work_leaf, verify_in_claim
 

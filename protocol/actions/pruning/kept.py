@@ -48,8 +48,8 @@ from protocol.adapters.blobs import BlobKey
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
 from protocol.spec.game.auditing import get_place
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.inner_dispute import InnerBook, list_disputed_segments
-from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import GameRound, GameState, StatementRef
 from protocol.spec.statements import VoteWord
 

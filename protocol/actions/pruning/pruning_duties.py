@@ -43,7 +43,7 @@ from protocol.actions.runtime.states import has_state
 from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import GameRound, GameState
 
 REORG_BLOCKS = 16

@@ -16,15 +16,15 @@ from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.merge_records import find_own_slot
 from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.start_weights import require_start_here
 from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.task_inputs import require_start_here
 from protocol.adapters.files import TaskBits, read_bits, write_bits
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.program.step import begin_round
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat
 
 WARNING = (
     "this machine computes other bits than before the last update. Claims and votes made before it cannot be "

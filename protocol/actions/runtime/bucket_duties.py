@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from protocol.actions.merge.merge_records import find_own_slot
 from protocol.actions.runtime.party import Duty, Party
-from protocol.actions.runtime.start_weights import refer_start
+from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.bucket import Bucket
 

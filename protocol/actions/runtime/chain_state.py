@@ -18,7 +18,7 @@ from protocol.spec.game.inner_dispute import InnerBook, fold_inner
 from protocol.spec.game.logs import LoggedGame, start_game, take_log
 from protocol.spec.game.terms import DeploymentLimits
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 
 
 @dataclass

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from protocol.adapters.files import read_processor_model
+from protocol.adapters.files import PageLimit, make_mapped, read_processor_model, require_mapping
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.mapped_files import PageLimit, make_mapped, require_mapping
 from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.adapters.wire.object_storage import ObjectStorage

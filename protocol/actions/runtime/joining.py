@@ -21,31 +21,28 @@ from protocol.actions.audit.audit_duties import open_audits
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
-from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
 from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
-from protocol.actions.runtime.start_weights import require_start_here
+from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
 from protocol.actions.worker_team import open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.leaf_serving import LeafSource
+from protocol.adapters.part_store import LeafSource
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.batches import Corpus, get_batch, prepare_steps
-from protocol.compute.model.liveness import require_live_parameters
+from protocol.compute.model.reference_step import require_live_parameters
 from protocol.compute.program.step import begin_round
 from protocol.compute.program.task_program import compute_step_facts, require_program, require_step_root
-from protocol.spec.codec import decode_training
+from protocol.spec.codec import decode_training, hash_words
 from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.machine import apply
+from protocol.spec.game.fates import find_seat, get_required_stake
+from protocol.spec.game.ledger import apply
 from protocol.spec.game.money import check_money
-from protocol.spec.game.pools import find_seat, get_required_stake
-from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.state import GameState, SeatRole
 from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
-from protocol.spec.hashing import hash_words
 from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 

@@ -36,7 +36,7 @@ from protocol.adapters.wire.session import Peer
 from protocol.compute.model.batches import Corpus
 from protocol.spec.containers import TaskSpec
 from protocol.spec.game.state import GameState
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
 from protocol.spec.game.inner_dispute import InnerAsk
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.machine import get_state_at
 from protocol.spec.game.state import GameState
 from protocol.spec.game.upkeep import (
     SETTLE_SEATS,

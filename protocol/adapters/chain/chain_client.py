@@ -1,20 +1,140 @@
-"""The chain and the contracts of the round as a role sees them: nothing of JSON-RPC.
+"""The chain and the contracts as a role sees them, and proofs of a block's random value.
 
 `contracts/game/interfaces` is the manual of each contract.
+
+Proofs of a block's random value, which the calls that seal a draw take. A block's header is written as bytes
+from what JSON-RPC tells of it: its Keccak hash is the block's. Signatures of drand's quicknet are fetched
+over HTTPS. The contract checks what a drand server answers; nothing here believes it.
+`contracts/interfaces/IRandomness.sol` is the manual.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
+from typing import Annotated, Any
+
+import aiohttp
+import msgspec
+import rlp  # type: ignore[import-untyped]
+from eth_utils.crypto import keccak
 
 from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
 from protocol.adapters.chain.contract import ERC20_ABI, Contract
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
 from protocol.adapters.chain.event_logs import Event, EventReader, Follower, LogBatch
-from protocol.adapters.chain.randomness import Randomness
 from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from protocol.adapters.messages import Form
+from protocol.adapters.wire.session import read_at_most, tell_reason
+from protocol.spec.drawing import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s, expand_point
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
+
+# --- Random values ------------------------------------------------------------------------------------------
+# Ethereum Yellow Paper, section 4.4, then what forks appended: London, Shanghai, Cancun, Prague.
+_FIELDS = (
+    "parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom",
+    "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "nonce",
+    "baseFeePerGas", "withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot",
+    "requestsHash",
+)  # fmt: skip
+_NUMBERS = frozenset({
+    "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed",
+    "excessBlobGas",
+})  # fmt: skip
+
+
+def encode_header(block: Mapping[str, Any]) -> bytes:
+    """The RLP of the header of a block, as `eth_getBlockByNumber` tells it (values are `0x` strings).
+
+    Raises EnvironmentFault where its hash is not the block's: the chain has headers of another shape, and no
+    proof of its randomness can be made.
+    """
+    fields = [_encode_field(name, str(block[name])) for name in _FIELDS if block.get(name) is not None]
+    header: bytes = rlp.encode(fields)
+    if keccak(header) != bytes.fromhex(str(block["hash"])[2:]):
+        raise EnvironmentFault(
+            what="this chain's block headers are not those of Ethereum",
+            expected=f"a header with hash {block['hash']}",
+            actual=f"0x{keccak(header).hex()} from {len(fields)} fields",
+            where=f"block {block['number']}",
+            remedy="Use a chain whose block hash is Keccak over a header as Ethereum has it up to Prague.",
+            retryable=False,
+        )
+    return header
+
+
+def _encode_field(name: str, value: str) -> bytes | int:
+    return int(value, 16) if name in _NUMBERS else bytes.fromhex(value[2:])
+
+
+class Randomness(Contract):
+    """The value of a past block, out of its header and, where the deployment mixes one in, a drand round."""
+
+    async def prove(self, of_block: int) -> bytes:
+        """What `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
+
+        Waits for the drand round of that block where one is mixed in, about a minute. Raises
+        EnvironmentFault where the block, its header or the round cannot be had.
+        """
+        block = await self._connection.raw_block(of_block)
+        header = encode_header(block)
+        drand_round = await self.drand_round(int(block["timestamp"], 16))
+        if drand_round == 0:
+            return header
+        return expand_point(await fetch_signature(drand_round)) + header
+
+
+SERVERS = (
+    "https://api.drand.sh",
+    "https://api2.drand.sh",
+    "https://api3.drand.sh",
+    "https://drand.cloudflare.com",
+)
+"""The public ones; each serves every round that ever was."""
+TIMEOUT_S = 5.0
+MAX_ANSWER_BYTES = 4_096
+GRACE_S = 1.0
+"""From a round's due time to its signature at the servers."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a server of drand says of a round, as far as it is of use; servers say more."""
+
+    signature: Annotated[str, msgspec.Meta(pattern=rf"\A[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]
+
+
+ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
+
+
+async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
+    """The signature (48 bytes) of a round, once it is due; the first server that has it.
+
+    Raises EnvironmentFault when none answers with one.
+    """
+    await asyncio.sleep(max(0.0, compute_due_s(round_number) + GRACE_S - time.time()))
+    failures = []
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
+        for server in servers:
+            try:
+                return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
+            except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
+                failures.append(f"{server}: {type(error).__name__} {tell_reason(error)}")
+    raise EnvironmentFault(
+        what="no server of drand gives the round's signature",
+        expected=f"round {round_number} of quicknet",
+        actual="; ".join(failures) or "no server named",
+        remedy="Let this machine reach one of them; the seal is tried again until its window closes.",
+    )
+
+
+async def _fetch(session: aiohttp.ClientSession, url: str) -> bytes:
+    async with session.get(url) as answer:
+        answer.raise_for_status()
+        body = await read_at_most(answer, MAX_ANSWER_BYTES)
+    return bytes.fromhex(ANSWER.decode(body).signature)
 
 
 class ChainClient:

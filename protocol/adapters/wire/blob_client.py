@@ -16,12 +16,11 @@ import aiohttp
 
 from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, hash_chunk, split_roots
 from protocol.adapters.leaf_runs import LeafRun, decode_answer, format_runs, measure_most
-from protocol.adapters.leaf_serving import run_apart
 from protocol.adapters.messages import Form, Message, encode_message
+from protocol.adapters.part_store import run_apart
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
-from protocol.adapters.wire.auth import RequestSigner
-from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
+from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus, RequestSigner
 from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
 from protocol.adapters.wire.session import (
     HEDGE_BYTES_PER_SECOND,

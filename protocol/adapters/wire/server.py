@@ -18,18 +18,24 @@ from aiohttp import web
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.leaf_runs import parse_runs
-from protocol.adapters.leaf_serving import LeafSource, run_apart
 from protocol.adapters.messages import Message, encode_message
-from protocol.adapters.part_store import PartStore
+from protocol.adapters.part_store import LeafSource, PartStore, run_apart
 from protocol.adapters.store import READ_BYTES, BlobStore
 from protocol.adapters.wire import conventions
-from protocol.adapters.wire.auth import RequestVerifier
-from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer
-from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
-from protocol.adapters.wire.listener import TlsIdentity, TlsListener, make_request_log, make_server_context
+from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer, RequestVerifier
+from protocol.adapters.wire.listener import (
+    ConnectionWatch,
+    RateLimit,
+    StreamLimit,
+    TlsIdentity,
+    TlsListener,
+    WireLimits,
+    make_request_log,
+    make_server_context,
+)
 from protocol.adapters.wire.session import WHO_MAY_READ
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 
 FALSE_PRICE = 40
 """Requests that one with a false signature counts for: finding that out takes milliseconds."""

@@ -20,7 +20,7 @@ from math import ceil
 import torch
 
 from protocol.compute.audit.compare import Floors, measure_distances
-from protocol.compute.model.flat_layout import ParameterSlice
+from protocol.compute.model.family import ParameterSlice
 from protocol.compute.model.reference_model import parameter_layout
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement

@@ -31,7 +31,7 @@ from torch import Tensor
 from protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
 from protocol.compute.bounds.sum_bounds import SUM_CHECKS
 from protocol.compute.bounds.suspects import Check, Claim, unravel
-from protocol.compute.program.contiguous import MakeView, look
+from protocol.compute.program.layout import MakeView, look
 from protocol.compute.program.tensor_allocator import SHOWN_TYPES
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program

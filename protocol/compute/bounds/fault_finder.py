@@ -5,7 +5,7 @@ what has the same root needs no look. On a machine like the claimant's that leav
 behind it. On another one float noise is in nearly all of them. Then it looks in this order:
 
     1. the first tensor that differs     on a machine like the claimant's that is the fault
-    2. in layers (layers.py)             the cuts are fetched in order, and each is computed from the cuts
+    2. in layers (trace.py)             the cuts are fetched in order, and each is computed from the cuts
                                          before it. A layer whose cut comes out otherwise than claimed, beyond
                                          noise, is looked through at once; then those that cost next to
                                          nothing; then the least explained ones
@@ -40,11 +40,10 @@ from protocol.compute.bounds.fault import (
     prove_operation,
     refuse_trace,
 )
-from protocol.compute.bounds.layers import Layer, list_layers
 from protocol.compute.bounds.suspects import LEAST_NORMAL, TILE_ELEMENTS
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.program.contiguous import look
+from protocol.compute.bounds.trace import Layer, TraceTree, build_buffer_tree, list_layers
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram
 from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written

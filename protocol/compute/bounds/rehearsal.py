@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds.check import Fault, Provider, TraceChecker
-from protocol.compute.bounds.exact_fault import find_writer
-from protocol.compute.bounds.fault import OperationFault, iterate_runs, prove_operation
+from protocol.compute.bounds.fault import OperationFault, find_writer, iterate_runs, prove_operation
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.determinism import get_device
 from protocol.compute.digest import state_header

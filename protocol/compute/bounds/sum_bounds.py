@@ -31,8 +31,8 @@ from protocol.compute.bounds.suspects import (
     take_terms,
     unravel,
 )
-from protocol.compute.program.contiguous import sort_loops
 from protocol.compute.program.kernels import make_kernel
+from protocol.compute.program.layout import sort_loops
 from protocol.spec.program import Access, Node, Operation
 from protocol.spec.referee import NumericFormat
 

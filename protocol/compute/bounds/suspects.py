@@ -12,7 +12,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from protocol.compute.program.contiguous import NodeViews
+from protocol.compute.program.layout import NodeViews
 from protocol.compute.program.tensor_allocator import relax
 from protocol.spec.errors import InvalidInput
 from protocol.spec.referee import SAFE, UNDERFLOW, NumericFormat

@@ -1,4 +1,4 @@
-"""The trace of a step: its root, runs of its elements with proofs, and running the step again.
+"""The trace of a step: its root, runs of elements with proofs, running the step again, its layers.
 
 The root of a trace, and the proofs of runs, are those of docs/spec.md, section 8.
 
@@ -13,12 +13,28 @@ A dispute about a training step asks for the step to be run again with all its t
 
 Here too only the roots are kept, because a trace is many times as large as a state. To open a run, the step
 is run once more and that one buffer is kept.
+
+Cuts a program into layers: a challenger computes a claimed step piece by piece between the cuts. A cut is a
+tensor that a challenger fetches whole. From the cuts, the state before the step and the constants it computes
+everything else. What the next cut follows from, back to the cuts before it, is a layer.
+
+    cuts, state --> nodes of a layer --> own values of the next cut, compared with the claimed ones
+
+Honest machines differ in the results of some operations only: sums, and functions that are not correctly
+rounded (docs/spec.md, section 9). Every other tensor follows bit by bit from its operands, and its root tells
+whether it is the claimant's. So to look at each node of a layer, the results of those operations are fetched
+and no others: their bytes are the layer's price.
+
+The cuts are chosen from the program alone, whatever its model. A walk over the nodes places one where a node
+follows from more than a layer may cost. A backward layer follows from what its forward layer computed, which
+is computed again from the cut before that: as training with checkpoints does (Chen et al., 2016).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,15 +43,19 @@ from protocol.compute.bounds.suspects import require_index
 from protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
 from protocol.compute.model.reference_step import StepResult
 from protocol.compute.program.interpreter import Interpreter, Keep
+from protocol.compute.program.layout import find_foldable
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.exact import NAN
 from protocol.spec.merkle import Levels, compute_levels, compute_path
 from protocol.spec.program import (
+    ELEMENT_BYTES,
     INDEX_ROLES,
     INPUTS,
+    Operation,
     Program,
     get_constant_roots,
     leaf_bytes,
@@ -198,3 +218,162 @@ def retrace(
 
 Retrace = Callable[[TrainingState, TrainingSpec, GetBatch, int, Show], Retraced]
 """The shape of `retrace`."""
+
+# --- Layers -------------------------------------------------------------------------------------------------
+ROUNDED_FREELY = frozenset({
+    Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.RECIPROCAL_ROOT,
+    Operation.EXPONENTIAL, Operation.LOGARITHM, Operation.SIGMOID,
+})  # fmt: skip
+"""Operations of which honest machines give different results from the same operands."""
+PRICE_SHARES = (1 / 16, 1 / 24, 1 / 32, 1 / 48, 1 / 64)
+"""What a layer may cost, of the bytes of a trace. The share is taken with which all cuts and the dearest
+layer together are the fewest bytes."""
+LEAST_SAVED = 0.5
+"""Of what a layer may cost: a tensor that saves less is no cut."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one target follows from. target: a node that writes to a cut, or to a tensor that no node reads;
+    nodes: it, and all that it follows from, back to the cuts; cuts: those that these nodes read; price: in
+    bytes; is_cut: whether the target's tensor is a cut."""
+
+    target: int
+    nodes: frozenset[int]
+    cuts: frozenset[int]
+    price: int
+    is_cut: bool
+
+
+def list_layers(program: Program) -> list[Layer]:
+    """The layers in the order of their targets. Every node is in one of them at least."""
+    trace_bytes = sum(ELEMENT_BYTES[buffer.role] * buffer.size for buffer in program.buffers)
+    choices = (_cut(program, share * trace_bytes) for share in PRICE_SHARES)
+    return min(choices, key=lambda layers: _measure_worst(program, layers))
+
+
+def _measure_worst(program: Program, layers: Sequence[Layer]) -> int:
+    """Bytes of all cuts and of the dearest layer."""
+    cuts = {program.nodes[layer.target].output.buffer for layer in layers if layer.is_cut}
+    return sum(4 * program.buffers[cut].size for cut in cuts) + max(layer.price for layer in layers)
+
+
+def _cut(program: Program, limit: float) -> list[Layer]:
+    cuts, readers = _Cutting(program, limit).choose(), _list_readers(program)
+    reach, layers = _Reach(program, cuts), []
+    for number, node in enumerate(program.nodes):
+        bits, buffer = reach.add(number), node.output.buffer
+        if buffer in cuts or not readers[buffer]:
+            nodes = frozenset(_list_bits(bits))
+            read = {access.buffer for one in nodes for access in program.nodes[one].operands} & cuts
+            layers.append(Layer(number, nodes, frozenset(read), reach.price(bits), buffer in cuts))
+    return layers
+
+
+class _Reach:
+    """Which nodes a node follows from, back to the cuts, as bits of an integer. Nodes are added in order."""
+
+    def __init__(self, program: Program, cuts: set[int]) -> None:
+        self._program, self._cuts = program, cuts
+        self._prices = np.array(_list_prices(program), dtype=np.int64)
+        self._written: dict[int, int] = {}
+
+    def add(self, number: int) -> int:
+        """The bits of node `number`, its own among them."""
+        node, bits = self._program.nodes[number], 1 << number
+        for access in node.operands:
+            if access.buffer not in self._cuts:
+                bits |= self._written.get(access.buffer, 0)
+        self._written[node.output.buffer] = self._written.get(node.output.buffer, 0) | bits
+        return bits
+
+    def price(self, bits: int) -> int:
+        """Of these nodes, in bytes."""
+        count = len(self._prices)
+        packed = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
+        return int(self._prices[np.unpackbits(packed, count=count, bitorder="little").astype(bool)].sum())
+
+
+class _Cutting:
+    """The choice of cuts for layers of at most `limit` bytes, as far as tensors save enough."""
+
+    def __init__(self, program: Program, limit: float) -> None:
+        self._program, self._limit = program, limit
+        self._prices, self._readers = _list_prices(program), _list_readers(program)
+        lifetimes, copied = compute_lifetimes(program), find_foldable(program)
+        self._candidates = {
+            buffer
+            for buffer, life in lifetimes.items()
+            if buffer not in copied and self._readers[buffer] and self._readers[buffer][0] > life.written
+        }
+        """Tensors that are whole before any node reads them. No copies: kernels read what was copied."""
+
+    def choose(self) -> set[int]:
+        """The buffers that are cuts."""
+        cuts, number = set[int](), 0
+        reach = _Reach(self._program, cuts)
+        while number < len(self._program.nodes):
+            bits = reach.add(number)
+            cut = self._find_best(bits) if reach.price(bits) > self._limit else None
+            if cut is None:
+                number += 1
+                continue
+            cuts.add(cut)
+            reach = _Reach(self._program, cuts)
+            for earlier in range(number):
+                reach.add(earlier)
+        return cuts
+
+    def _find_best(self, bits: int) -> int | None:
+        """The smallest tensor whose cut saves enough of what the last of these nodes follows from, of equal
+        ones the one that saves most; None where none does."""
+        least, sizes = LEAST_SAVED * self._limit, self._program.buffers
+        saved = self._list_saved(_list_bits(bits))
+        enough = [(sizes[b].size, -bytes_, b) for b, bytes_ in saved.items() if bytes_ >= least]
+        return min(enough)[2] if enough else None
+
+    def _list_saved(self, nodes: Sequence[int]) -> dict[int, int]:
+        """By tensor: bytes that lead to the last of `nodes` through it alone. They are those below it in the
+        tree of post-dominators (Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, 2001); a
+        program has no cycles, so one walk backwards gives the tree. -2 - buffer stands for a tensor in it."""
+        last = nodes[-1]
+        above, depth = {last: -1}, {last: 0}
+        saved: dict[int, int] = {last: 0}
+
+        def join(one: int, other: int) -> int:
+            """The lowest that stands above both, or is one of them."""
+            while one != other:
+                one, other = (above[one], other) if depth[one] >= depth[other] else (one, above[other])
+            return one
+
+        for number in reversed(nodes[:-1]):
+            buffer = self._program.nodes[number].output.buffer
+            if -2 - buffer not in above:
+                users = [user for user in self._readers[buffer] if user in above]
+                top = users[0] if users else last
+                for user in users[1:]:
+                    top = join(top, user)
+                above[-2 - buffer], depth[-2 - buffer], saved[-2 - buffer] = top, depth[top] + 1, 0
+            above[number], depth[number], saved[number] = (
+                -2 - buffer, depth[-2 - buffer] + 1, self._prices[number],
+            )  # fmt: skip
+        for name in sorted(above, key=lambda one: -depth[one])[:-1]:
+            saved[above[name]] += saved[name]
+        return {b: saved[-2 - b] for b in self._candidates if -2 - b in saved}
+
+
+def _list_prices(program: Program) -> list[int]:
+    return [4 * node.elements if node.operation in ROUNDED_FREELY else 0 for node in program.nodes]
+
+
+def _list_readers(program: Program) -> list[list[int]]:
+    """By buffer: the numbers of the nodes that read it, in order."""
+    readers: list[list[int]] = [[] for _ in program.buffers]
+    for number, node in enumerate(program.nodes):
+        for access in node.operands:
+            readers[access.buffer].append(number)
+    return readers
+
+
+def _list_bits(bits: int) -> list[int]:
+    return [place for place, digit in enumerate(reversed(f"{bits:b}")) if digit == "1"]

@@ -17,10 +17,9 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from protocol.compute.program.contiguous import fold
-from protocol.compute.program.flat_runs import FlatRun
-from protocol.compute.program.fused_update import UPDATE_NODES, match_update
+from protocol.compute.program.fused_update import UPDATE_NODES, FlatRun, match_update
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.layout import fold
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import allocate, allocate_zeros

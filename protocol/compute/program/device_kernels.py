@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from protocol.compute.program.contiguous import MakeView, NodeViews, sort_loops
+from protocol.compute.program.exact_functions import is_allowed, require_quantized
 from protocol.compute.program.exact_kernels import look_at_table, make_maximum_of
 from protocol.compute.program.kernels import Kernel
 from protocol.compute.program.kernels import make_kernel as make_plain_kernel
-from protocol.compute.program.product_families import is_allowed, require_quantized
+from protocol.compute.program.layout import MakeView, NodeViews, sort_loops
 from protocol.spec.exact import (
     EXPONENTIAL_COEFFICIENTS,
     LN_2,

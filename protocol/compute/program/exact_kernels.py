@@ -6,7 +6,7 @@ equal bits: products of bytes, where the processor has instructions for them, an
 
     QUANTIZE --> planes of bytes --> four byte products, or one float64 product --> scales, one rounding
 
-Quantized values of 8 and 15 bits lie in memory as one or two planes of int8 (`product_families.Side`), those
+Quantized values of 8 and 15 bits lie in memory as one or two planes of int8 (`exact_functions.Side`), those
 of 20 bits as int32.
 """
 
@@ -21,10 +21,10 @@ from torch import Tensor
 
 from protocol.compute.program import exact_functions as functions
 from protocol.compute.program import exact_loops as loops
-from protocol.compute.program.contiguous import MakeView, NodeViews, sort_loops
+from protocol.compute.program.exact_functions import Shape, Side, choose_family, join, require_quantized
 from protocol.compute.program.kernels import Kernel, Matrix
 from protocol.compute.program.kernels import make_kernel as make_plain_kernel
-from protocol.compute.program.product_families import Shape, Side, choose_family, join, require_quantized
+from protocol.compute.program.layout import MakeView, NodeViews, sort_loops
 from protocol.compute.program.tensor_allocator import allocate
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role, is_run
@@ -40,7 +40,7 @@ class ExactKernels:
         self._program = program
         self._block_rows = _find_block_rows(program)
         self._is_turned: dict[int, bool] = {}
-        """By buffer of quantized values: whether its memory goes term for term (`product_families.Side`)."""
+        """By buffer of quantized values: whether its memory goes term for term (`exact_functions.Side`)."""
         self._terms: dict[int, int] = {}
 
     def make(self, node: Node, view: MakeView) -> Kernel:

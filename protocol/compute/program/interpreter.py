@@ -16,12 +16,20 @@ from torch import Tensor
 
 from protocol.compute.determinism import get_device
 from protocol.compute.model.reference_step import StepResult
-from protocol.compute.program.contiguous import MakeView, fold, look
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.flat_runs import TILE_ELEMENTS, FlatRun, cut_long, cut_node, find_flat_runs
-from protocol.compute.program.fused_update import find_successors, make_update, match_update
+from protocol.compute.program.fused_update import (
+    TILE_ELEMENTS,
+    FlatRun,
+    cut_long,
+    cut_node,
+    find_flat_runs,
+    find_successors,
+    make_update,
+    match_update,
+)
 from protocol.compute.program.kernels import Kernel, make_kernel
+from protocol.compute.program.layout import MakeView, fold, look
 from protocol.compute.program.tensor_allocator import (
     Lifetime,
     allocate,

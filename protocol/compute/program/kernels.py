@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.program.contiguous import MakeView, NodeViews, sort_loops
+from protocol.compute.program.layout import MakeView, NodeViews, sort_loops
 from protocol.compute.program.tensor_allocator import allocate
 from protocol.spec.program import Access, Node, Operation
 

@@ -1,6 +1,6 @@
 """From PyTorch's operations to the program's: one function for each aten operation of the record.
 
-The record is that of `reference_step.plain_step` (`record.py`). Views cost nothing (`layout.py`). Plain
+The record is that of `reference_step.plain_step` (`writer.py`). Views cost nothing (`layout.py`). Plain
 operations are in `operations.py`. Composite operations are here, forward and backward: softmax, loss,
 embedding and gate. Each is spelled out in operations of the program: a softmax is maximum, subtract, maximum
 with -50, exponential, sum, divide.
@@ -17,11 +17,12 @@ from typing import Any
 from protocol.compute.program.builder import Builder
 from protocol.compute.program.layout import View, expand, insert, narrow, permute, remove, reshape
 from protocol.compute.program.operations import OPERATIONS
-from protocol.compute.program.record import Call, Record
 from protocol.compute.program.writer import (
+    Call,
     Handler,
     LogSoftmax,
     LossGradient,
+    Record,
     Value,
     Writer,
     get_only_stride,

@@ -7,10 +7,10 @@ from math import inf, prod
 import torch
 
 from protocol.compute.program.layout import View, expand, insert, narrow, permute, remove, reshape
-from protocol.compute.program.record import Call
 from protocol.compute.program.writer import (
     Absolute,
     Below,
+    Call,
     Handler,
     Piece,
     Product,

@@ -1,8 +1,8 @@
 """The program of a task, made once from the PyTorch step, and the step facts that a referee is told.
 
-The program has the same bytes on every machine. `record.py` notes what `reference_step.plain_step` does, and
+The program has the same bytes on every machine. `writer.py` notes what `reference_step.plain_step` does, and
 `lowering.py` turns that into nodes. Nodes that no output needs are dropped, terms of sums are copied into
-runs (`contiguous.py`), and buffers are numbered as they appear.
+runs (`layout.py`), and buffers are numbered as they appear.
 
 Every node of the network rebuilds the facts of a task's training steps that a referee is told.
 """
@@ -18,17 +18,14 @@ from torch import Tensor
 from protocol.compute.model.position_tables import Tables
 from protocol.compute.model.reference_model import build_tables, parameter_count
 from protocol.compute.model.reference_step import plain_step
-from protocol.compute.program.builder import Builder
-from protocol.compute.program.contiguous import straighten
-from protocol.compute.program.layout import View, make_contiguous
+from protocol.compute.program.builder import Builder, quantize_products
+from protocol.compute.program.layout import View, make_contiguous, straighten
 from protocol.compute.program.lowering import Lowering
-from protocol.compute.program.quantizing import quantize_products
-from protocol.compute.program.record import Record, record
+from protocol.compute.program.writer import Record, record
 from protocol.spec.codec import compute_step_root
 from protocol.spec.containers import ModelConfig, OptimizerConfig, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root
-from protocol.spec.model_rules import count_activations
 from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.program import (
     INDEX_ROLES,
@@ -43,6 +40,7 @@ from protocol.spec.program import (
 )
 from protocol.spec.program_codec import compute_program_root
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+from protocol.spec.task_rules import count_activations
 
 MOST_RECORDED = 1 << 24
 """Parameters of a model, and elements of a tensor of its step, that is recorded with values."""

@@ -22,13 +22,15 @@ from protocol.spec.game.fates import (
     get_draw_role,
     get_drawn_seat,
     get_drawn_segment,
+    get_epoch,
+    get_epoch_start,
+    get_stake,
     get_votes,
     is_draw_over,
     is_taking_unserved,
     is_unserved,
     list_draws,
 )
-from protocol.spec.game.pools import get_epoch, get_epoch_start, get_stake
 from protocol.spec.game.state import (
     OPENED_WORDS,
     GameRound,

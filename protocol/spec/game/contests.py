@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
+from protocol.spec.errors import require, require_window
 from protocol.spec.game.calls import AnswerContest, BringLeaf, EndRootContest, NameChild, OpenContest
 from protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
 from protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
 from protocol.spec.game.folding import Draft
 from protocol.spec.game.purse import bond_of
-from protocol.spec.game.refusals import require, require_window
 from protocol.spec.game.rounds import get_round
 from protocol.spec.game.state import ContestTurn, GameOutcome, GameState, RootContest, RoundPhase
 from protocol.spec.game.terms import FALLS_MAX

@@ -12,11 +12,12 @@ from protocol.spec.game.fates import (
     count_unserved,
     get_claim_fate,
     get_drawn_seat,
+    get_stake,
     get_votes,
+    is_closed,
     is_rejected_late,
 )
 from protocol.spec.game.folding import Draft
-from protocol.spec.game.pools import get_stake, is_closed
 from protocol.spec.game.purse import (
     BURNED,
     ESCROW,

@@ -12,6 +12,7 @@ block that is known when it opens, and it holds up only the seat that it names (
 """
 
 from protocol.spec.drawing import RANKS
+from protocol.spec.errors import require
 from protocol.spec.game.calls import (
     AnswerAsk,
     AskSigner,
@@ -23,11 +24,9 @@ from protocol.spec.game.calls import (
 )
 from protocol.spec.game.convicting import convict, forfeit_bond, return_bond
 from protocol.spec.game.events import AskOpened, AskOver, DisputeOver, ProofSealed, StatementDisputed
-from protocol.spec.game.fates import get_claim_fate, get_draw_role, get_drawn_seat
+from protocol.spec.game.fates import get_claim_fate, get_draw_role, get_drawn_seat, get_epoch, is_closed
 from protocol.spec.game.folding import Draft
-from protocol.spec.game.pools import get_epoch, is_closed
 from protocol.spec.game.purse import bond_of
-from protocol.spec.game.refusals import require
 from protocol.spec.game.rounds import get_round
 from protocol.spec.game.state import (
     AUDITOR_PROOFS,

@@ -11,12 +11,18 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from protocol.spec.drawing import compute_grid_block, compute_round_beacon, compute_round_seed
+from protocol.spec.errors import require
 from protocol.spec.game import events
 from protocol.spec.game.events import GameEvent, WeiMoved
-from protocol.spec.game.fates import get_claim_fate, get_drawn_seat
-from protocol.spec.game.pools import freeze_pool, get_epoch, has_place, list_unclosed
+from protocol.spec.game.fates import (
+    freeze_pool,
+    get_claim_fate,
+    get_drawn_seat,
+    get_epoch,
+    has_place,
+    list_unclosed,
+)
 from protocol.spec.game.purse import Pot, credit_of, move_wei
-from protocol.spec.game.refusals import require
 from protocol.spec.game.state import (
     ClaimFate,
     CountedVote,

@@ -1,18 +1,24 @@
-"""A task as a chain's logs tell it: state so far, one log under way, posted terms.
+"""The machine's calls, and a task as a chain's logs tell it: state, a log under way, terms.
 
 The state is the machine's, but for three things that the contracts keep for all tasks together: credits, of
 which a task's own logs do not tell (money that comes from one or goes to one is OUTSIDE here), and seals of
 proofs. And it has names: what the chain calls an open contest, ask or dispute.
+
+The machine: which rule a call follows. `apply` is the contract, `fold` (in `folding.py`) is a node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 
 from protocol.spec.codec import compute_domain, compute_outer_root
 from protocol.spec.containers import OuterHeader
+from protocol.spec.errors import require
+from protocol.spec.game import calls, contests, disputes, rounds, seats, settling
+from protocol.spec.game.calls import GameCall
 from protocol.spec.game.convicting import take_stakes
-from protocol.spec.game.folding import Draft
+from protocol.spec.game.events import GameEvent
+from protocol.spec.game.folding import Draft, fold
 from protocol.spec.game.inner_dispute import NO_DRAW
 from protocol.spec.game.purse import (
     BURNED,
@@ -28,8 +34,9 @@ from protocol.spec.game.state import (
 )
 from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 
+# --- A task from logs ---------------------------------------------------------------------------------------
 Values = Mapping[str, Any]
 """What a log says, by names in snake case, in the order of the declaration."""
 
@@ -143,3 +150,68 @@ def count_contest_levels(parameter_count: int) -> int:
 
 def _read_part(kind: type[Part], said: Any) -> Part:
     return kind(**{one.name: getattr(said, one.name) for one in fields(kind)})
+
+
+# --- The machine --------------------------------------------------------------------------------------------
+_RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
+    calls.Deposit: seats.apply_deposit,
+    calls.JoinSeat: seats.apply_join,
+    calls.TopUp: seats.apply_top_up,
+    calls.LeaveSeat: seats.apply_leave,
+    calls.MarkSilent: seats.apply_mark_silent,
+    calls.PayOut: seats.apply_pay_out,
+    calls.WithdrawCredit: seats.apply_withdraw,
+    calls.HaltTask: rounds.apply_halt,
+    calls.StartRounds: rounds.apply_start,
+    calls.SealStart: rounds.apply_seal_start,
+    calls.SealRound: rounds.apply_seal_round,
+    calls.SealAudits: rounds.apply_seal_audits,
+    calls.SealClosing: rounds.apply_seal_closing,
+    calls.CommitRound: rounds.apply_commit,
+    calls.JudgeVotes: rounds.apply_judge,
+    calls.PostRoot: rounds.apply_post,
+    calls.LetStand: rounds.apply_stand,
+    calls.OpenContest: contests.apply_open_contest,
+    calls.AnswerContest: contests.apply_answer_contest,
+    calls.NameChild: contests.apply_name_child,
+    calls.BringLeaf: contests.apply_bring_leaf,
+    calls.EndRootContest: contests.apply_end_contest,
+    calls.AskSigner: disputes.apply_ask,
+    calls.AnswerAsk: disputes.apply_answer_ask,
+    calls.EndAsk: disputes.apply_end_ask,
+    calls.DisputeStatement: disputes.apply_dispute,
+    calls.EndDispute: disputes.apply_end_dispute,
+    calls.SealProof: disputes.apply_seal_proof,
+    calls.ConvictSeat: disputes.apply_convict,
+    calls.SettleSeat: settling.apply_settle,
+    calls.FreeEpoch: settling.apply_free_epoch,
+    calls.CloseGame: settling.apply_close,
+}
+_MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseGame)
+"""Refused once the task is closed. Every other rule needs a seat, a round that is not over or an open window,
+and a task closes only where there is none: what still passes then moves no money (`halt`, votes and openings
+that do not count, `freeEpoch`)."""
+
+
+def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[GameEvent, ...]:
+    """The events of a call that is made in `block`, those first that the clock made due. Raises GameRefusal,
+    by the name that the contract reverts with; then nothing has changed."""
+    draft = Draft(state, block)
+    require(not state.is_closed or not isinstance(call, _MEMBERS), "GameOver")
+    rounds.sync(draft)
+    _RULES[type(call)](draft, call, sender)
+    return tuple(draft.events)
+
+
+def fold_all(state: GameState, logged: tuple[GameEvent, ...], block: int) -> GameState:
+    """The state after the events of one block, in their order."""
+    for event in logged:
+        state = fold(state, event, block)
+    return state
+
+
+def get_state_at(state: GameState, block: int) -> GameState:
+    """The state as a call of `block` finds it: closed where the clock has closed it."""
+    draft = Draft(state, block)
+    rounds.sync(draft)
+    return draft.state

@@ -25,6 +25,7 @@ from protocol.spec.game.events import (
     SeatConvicted,
     StatementDisputed,
 )
+from protocol.spec.game.fates import get_stake
 from protocol.spec.game.inner_dispute import read_vote
 from protocol.spec.game.ledger import (
     Ledger,
@@ -34,7 +35,6 @@ from protocol.spec.game.ledger import (
     read_statement,
     start_game,
 )
-from protocol.spec.game.pools import get_stake
 from protocol.spec.game.purse import (
     BURNED,
     ESCROW,

@@ -7,14 +7,23 @@ Silence: a seat that is not heard of any more leaves, unharmed. Who says so name
 
 from collections.abc import Iterator
 
+from protocol.spec.errors import require
 from protocol.spec.game.calls import Deposit, JoinSeat, LeaveSeat, MarkSilent, PayOut, TopUp, WithdrawCredit
 from protocol.spec.game.disputes import list_questions
 from protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
-from protocol.spec.game.fates import get_drawn_seat, get_votes, is_draw_over, list_draws
+from protocol.spec.game.fates import (
+    choose_largest,
+    find_seat,
+    get_drawn_seat,
+    get_required_stake,
+    get_stake,
+    get_votes,
+    is_draw_over,
+    is_held,
+    list_draws,
+)
 from protocol.spec.game.folding import Draft
-from protocol.spec.game.pools import choose_largest, find_seat, get_required_stake, get_stake, is_held
 from protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
-from protocol.spec.game.refusals import require
 from protocol.spec.game.state import (
     GameRound,
     GameState,

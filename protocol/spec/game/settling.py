@@ -7,6 +7,7 @@ A seat settles a round once nothing that it said or did in it can cost it any mo
 
 from dataclasses import dataclass
 
+from protocol.spec.errors import require
 from protocol.spec.game.calls import CloseGame, FreeEpoch, SettleSeat
 from protocol.spec.game.convicting import compute_claim_pay
 from protocol.spec.game.disputes import is_questioned, list_questions
@@ -15,14 +16,16 @@ from protocol.spec.game.fates import (
     count_unserved,
     get_claim_fate,
     get_drawn_seat,
+    get_epoch,
+    get_epoch_start,
+    get_stake,
     get_votes,
+    is_held,
     is_rejected_late,
     is_unserved,
 )
 from protocol.spec.game.folding import Draft
-from protocol.spec.game.pools import get_epoch, get_epoch_start, get_stake, is_held
 from protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
-from protocol.spec.game.refusals import require
 from protocol.spec.game.rounds import get_round
 from protocol.spec.game.seats import get_seat, is_missed
 from protocol.spec.game.state import (

@@ -4,7 +4,7 @@ reads it.
 The words of the round's machine: roles, phases, what an auditor says, what becomes of a claim.
 
 Nothing in it depends on the clock. What a block alone decides (a window is over, a claim is late) is computed
-for that block by the functions of `timing.py` and `deciding.py`.
+for that block by the functions of `timing.py` and `rounds.py`.
 """
 
 from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol.spec.containers import Limits, TaskSpec, TaskTerms, TrainingSpec
 from protocol.spec.drawing import RANKS
-from protocol.spec.game.refusals import GameRefusal
+from protocol.spec.errors import GameRefusal
 from protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS, TOKEN_WEI
 
 SOLVER_SEATS_MAX = 64

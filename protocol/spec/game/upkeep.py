@@ -10,13 +10,20 @@ takes at most half of it, and every account may send in the rest.
 
 from collections.abc import Iterator
 
+from protocol.spec.codec import hash_words, tag_word
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.contests import is_moot
-from protocol.spec.game.deciding import get_post_window, get_waiting_round, is_stand_due
-from protocol.spec.game.machine import get_state_at
-from protocol.spec.game.pools import is_closed, is_enough
-from protocol.spec.game.rounds import get_seal_audits_window, get_seal_round_window, get_start_flaw
+from protocol.spec.game.fates import is_closed, is_enough
+from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.rounds import (
+    get_post_window,
+    get_seal_audits_window,
+    get_seal_round_window,
+    get_start_flaw,
+    get_waiting_round,
+    is_stand_due,
+)
 from protocol.spec.game.seats import find_silent_seats, get_pay_out_flaw
 from protocol.spec.game.settling import get_settled_until, is_closable, is_epoch_done
 from protocol.spec.game.state import GameRound, GameState, SeatStatus, StatementRef
@@ -30,7 +37,6 @@ from protocol.spec.game.timing import (
     get_live_round,
     is_start_alive,
 )
-from protocol.spec.hashing import hash_words, tag_word
 
 TAG_KEEPER = "touchstone.keeper"
 SPREAD_BLOCKS = 16

@@ -24,7 +24,7 @@ from protocol.actions.merge import training
 from protocol.compute.program.step import train_segment
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.e2e.world import make_dataset
 
 SUBMITTER = "0x" + "11" * 20

@@ -21,7 +21,7 @@ from protocol.actions.merge.training import finish_claim, read_origin
 from protocol.actions.runtime.config import PartyConfig, make_scratch, share_memory_mb
 from protocol.actions.runtime.party import Party
 from protocol.actions.worker_team import DONE, PREFIX, Member, Place, Team, open_team
-from protocol.adapters.mapped_files import map_shared
+from protocol.adapters.files import map_shared
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import get_batch
 from protocol.compute.model.reference_model import init_parameters

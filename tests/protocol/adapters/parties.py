@@ -15,16 +15,19 @@ from protocol.adapters.bucket import Bucket
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import Desk, NodeStatus
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity, make_server_context
+from protocol.adapters.wire.conventions import Desk, NodeStatus, RequestSigner
+from protocol.adapters.wire.listener import (
+    TlsIdentity,
+    WireLimits,
+    load_or_create_identity,
+    make_server_context,
+)
 from protocol.adapters.wire.object_storage import ObjectStorage
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec import merkle
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 HASTE = Patience(attempts=3, first_pause_s=0.01, longest_pause_s=0.02, connect_s=5, silence_s=5)

@@ -6,9 +6,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from protocol.adapters.chain.randomness import fetch_signature
+from protocol.adapters.chain.chain_client import fetch_signature
+from protocol.spec.drawing import CHAIN_HASH
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.quicknet import CHAIN_HASH
 from tests.fixed_values import ROUND_1000
 
 CLOSED = "http://127.0.0.1:1"

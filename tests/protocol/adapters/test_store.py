@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters import mapped_files
+from protocol.adapters import files
 from protocol.adapters import store as store_module
 from protocol.adapters.blobs import (
     CHUNK_DEPTH,
@@ -132,7 +132,7 @@ def test_what_was_judged_a_moment_ago_is_mapped_as_it_is(
     other = BlobStore(store.folder)
     for _ in range(2):
         assert other.open_map(ref)[:] == data
-    monkeypatch.setattr(mapped_files, "REMEMBERED_SECONDS", 0)
+    monkeypatch.setattr(files, "REMEMBERED_SECONDS", 0)
     monkeypatch.setattr(BlobVerifier, "update", note)
     with pytest.raises(EnvironmentFault, match="too short"):
         other.open_map(ref)

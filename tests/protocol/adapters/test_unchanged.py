@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters import mapped_files
-from protocol.adapters.mapped_files import UnchangedFiles
+from protocol.adapters import files as file_module
+from protocol.adapters.files import UnchangedFiles
 
 
 @pytest.mark.parametrize("seconds", [0.0, 600.0])
 def test_a_file_is_known_for_a_while_and_until_it_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr(mapped_files, "REMEMBERED_SECONDS", seconds)
+    monkeypatch.setattr(file_module, "REMEMBERED_SECONDS", seconds)
     files, path = UnchangedFiles(), tmp_path / "file"
     path.write_bytes(b"right")
     assert not files.knows(path)
@@ -26,7 +26,7 @@ def test_a_file_is_known_for_a_while_and_until_it_is_touched(
 
 
 def test_files_are_not_remembered_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapped_files, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(file_module, "MAX_REMEMBERED", 2)
     files = UnchangedFiles()
     paths = [tmp_path / name for name in "abc"]
     for path in paths:

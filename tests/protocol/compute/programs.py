@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 
 from protocol.compute.model.reference_step import UpdateFactors, update
-from protocol.compute.program.builder import Builder
-from protocol.compute.program.contiguous import straighten
+from protocol.compute.program.builder import Builder, quantize_products
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.layout import View, make_contiguous
+from protocol.compute.program.layout import View, make_contiguous, straighten
 from protocol.compute.program.lowering import Lowering
-from protocol.compute.program.quantizing import quantize_products
-from protocol.compute.program.record import record
 from protocol.compute.program.task_program import number_buffers
+from protocol.compute.program.writer import record
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role, require_valid

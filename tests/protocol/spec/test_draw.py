@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.spec import drawing
+from protocol.spec.codec import hash_words
 from protocol.spec.errors import InvalidInput
-from protocol.spec.hashing import hash_words
 
 SEEDS = st.binary(min_size=32, max_size=32)
 

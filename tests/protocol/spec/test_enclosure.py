@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import enclosure, float32
+from protocol.spec import float32
 from protocol.spec.float32 import LEAST_NORMAL, to_fraction
 from protocol.spec.program import Operation
 from protocol.spec.referee import judge_operation
@@ -75,9 +75,9 @@ TORCH: dict[Operation, Callable[[Any], Any]] = {
     Operation.LOGARITHM: torch.log, Operation.RECIPROCAL_ROOT: torch.rsqrt,
 }  # fmt: skip
 ENCLOSE = {
-    Operation.EXPONENTIAL: enclosure.enclose_exponential, Operation.SIGMOID: enclosure.enclose_sigmoid,
-    Operation.LOGARITHM: enclosure.enclose_logarithm,
-    Operation.RECIPROCAL_ROOT: enclosure.enclose_reciprocal_root,
+    Operation.EXPONENTIAL: float32.enclose_exponential, Operation.SIGMOID: float32.enclose_sigmoid,
+    Operation.LOGARITHM: float32.enclose_logarithm,
+    Operation.RECIPROCAL_ROOT: float32.enclose_reciprocal_root,
 }  # fmt: skip
 
 
@@ -102,9 +102,9 @@ def test_enclosures_hold_at_hard_places(operation: Operation, x: float) -> None:
 
 def test_enclosures_far_out() -> None:
     lowest, zero = LARGEST | NEGATIVE, Fraction(0)
-    assert enclosure.enclose_exponential(lowest) == (zero, Fraction(1, 1 << 184))
-    assert enclosure.enclose_sigmoid(lowest)[0] == 0
-    low, high = enclosure.enclose_sigmoid(LARGEST)
+    assert float32.enclose_exponential(lowest) == (zero, Fraction(1, 1 << 184))
+    assert float32.enclose_sigmoid(lowest)[0] == 0
+    low, high = float32.enclose_sigmoid(LARGEST)
     assert 1 - Fraction(1, 1 << 180) < low < high == 1
     assert Fraction(Decimal(-128).exp()) < Fraction(1, 1 << 184)
 

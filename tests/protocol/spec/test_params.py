@@ -8,12 +8,12 @@ import pytest
 
 from protocol.spec import float32, outer, params
 from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
+from protocol.spec.codec import WORD_BYTES, sha256_of, tag_word
 from protocol.spec.drawing import RANKS
 from protocol.spec.game.inner_dispute import NO_DRAW
 from protocol.spec.game.ledger import EXACT_FORMAT
 from protocol.spec.game.state import SeatRole, compute_seat_id
 from protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX
-from protocol.spec.hashing import WORD_BYTES, sha256_of, tag_word
 from protocol.spec.merkle import hash_leaf, hash_node
 from protocol.spec.statements import VoteWord
 from protocol.spec.tolerance import RATE_TO_UNITS_SHIFT, ROOT_TO_UNITS_SHIFT

@@ -9,8 +9,18 @@ import pytest
 from protocol.spec import statements
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.statements import Calibration, MergeSignature, NodeStatement, Request, Statement, VoteWord
-from protocol.spec.typed_data import NODE_TYPES, STATEMENT_TYPES, SigningDomain, to_typed_data
+from protocol.spec.statements import (
+    NODE_TYPES,
+    STATEMENT_TYPES,
+    Calibration,
+    MergeSignature,
+    NodeStatement,
+    Request,
+    SigningDomain,
+    Statement,
+    VoteWord,
+    to_typed_data,
+)
 from tests.protocol.spec.test_statements import make_opening, make_vote, seal_of, word
 
 DOMAIN = SigningDomain(31337, "0x" + "5a" * 20)

@@ -12,10 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from protocol.compute.model.config_fields import ConfigFields
 from protocol.compute.model.decoder_parts import apply_gelu, attend, normalise_layer, split_heads
-from protocol.compute.model.family import Family
-from protocol.compute.model.flat_layout import NamedShape, ParameterPart, Parameters
+from protocol.compute.model.family import ConfigFields, Family, NamedShape, ParameterPart, Parameters
 from protocol.compute.model.position_tables import Tables, build_mask
 from protocol.spec.containers import ModelConfig
 

@@ -2,9 +2,8 @@
 
 from torch import Tensor
 
-from protocol.compute.model.config_fields import ConfigFields
-from protocol.compute.model.flat_layout import NamedShape, Parameters
-from protocol.compute.model.rotary_decoder import RotaryDecoder
+from protocol.compute.model.decoder_parts import RotaryDecoder
+from protocol.compute.model.family import ConfigFields, NamedShape, Parameters
 from protocol.spec.containers import ModelConfig
 
 

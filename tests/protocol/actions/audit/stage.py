@@ -17,12 +17,10 @@ from protocol.actions.audit.audit_serving import Audits
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.signing import recover_signer, sign_statement
+from protocol.adapters.keys import AccountKey, recover_signer, sign_statement
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import NodeStatus
+from protocol.adapters.wire.conventions import NodeStatus, RequestSigner
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
@@ -40,8 +38,13 @@ from protocol.spec.game.auditing import DrawnAudit, get_drawn
 from protocol.spec.game.state import GameState, SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_levels, compute_path
-from protocol.spec.statements import Vote, compute_carried_root, compute_claim_root, compute_work_leaf
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import (
+    SigningDomain,
+    Vote,
+    compute_carried_root,
+    compute_claim_root,
+    compute_work_leaf,
+)
 from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key

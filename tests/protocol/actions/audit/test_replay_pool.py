@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from protocol.actions.audit.audit_duties import open_pool
-from protocol.actions.audit.ray_workers import load_ray
 from protocol.actions.audit.replay_pool import (
     PREFIX,
     ProcessWorker,
@@ -26,6 +25,7 @@ from protocol.actions.audit.replay_pool import (
     ReplayPool,
     ReplayWorker,
     WorkerDied,
+    load_ray,
     replay_file,
 )
 from protocol.actions.audit.replaying import audit

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute import patience, prosecuting
+from protocol.actions.dispute import prosecuting, step_serving
 from protocol.actions.dispute.casebook import (
     NO_STEP,
     RECORDS,
@@ -23,18 +23,17 @@ from protocol.actions.dispute.casebook import (
     Sentence,
 )
 from protocol.actions.dispute.dispute_opening import Suspicion, compute_patience, judge_case
-from protocol.actions.dispute.patience import wait_for
 from protocol.actions.dispute.prosecuting import Withheld, find_fault, get_inner_step, prosecute
 from protocol.actions.dispute.segments import get_batches, iterate_states
 from protocol.actions.dispute.step_judging import Claimed, find_step, judge_steps
-from protocol.actions.dispute.step_serving import StepsShown, keep_steps
+from protocol.actions.dispute.step_serving import StepsShown, keep_steps, wait_for
 from protocol.actions.merge.work import get_finished
 from protocol.actions.runtime.states import keep_state, load_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.fault import OperationFault
-from protocol.compute.bounds.layers import list_layers
+from protocol.compute.bounds.trace import list_layers
 from protocol.compute.program.step import compute_scalars, train_segment
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root, encode_state
@@ -98,7 +97,7 @@ class Scene:
 @asynccontextmanager
 async def open_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """The node has the start of the segment, as an auditor of it."""
-    monkeypatch.setattr(patience, "LOOK_S", 0.01)
+    monkeypatch.setattr(step_serving, "LOOK_S", 0.01)
     async with open_stage(folder, 1, 2) as stage, asyncio.timeout(LONG_S), AsyncExitStack() as stack:
         await stage.commit(1)
         stage.draw()
@@ -263,7 +262,7 @@ async def test_what_is_shown_before_the_block_counts(tmp_path: Path, monkeypatch
     async with open_scene(tmp_path, monkeypatch) as scene:
         go_on, head = asyncio.Event(), scene.party.state.head_block
         waiting = asyncio.create_task(wait_for(scene.party, head + 1, go_on.wait()))
-        await asyncio.sleep(5 * patience.LOOK_S)
+        await asyncio.sleep(5 * step_serving.LOOK_S)
         assert not waiting.done()
         go_on.set()
         assert await waiting

@@ -11,7 +11,15 @@ import pytest
 from protocol.actions.dispute import step_serving
 from protocol.actions.dispute.casebook import MAX_WANTED, StepDesk
 from protocol.actions.dispute.dispute_duties import _forget, _list_served
-from protocol.actions.dispute.step_serving import StepsAsked, answer_steps, is_auditor, show_steps
+from protocol.actions.dispute.step_serving import (
+    BlocksLeft,
+    StepsAsked,
+    answer_steps,
+    is_auditor,
+    show_steps,
+    start_waiting,
+    wait_for,
+)
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.playing import Loop
 from protocol.adapters.chain.event_logs import Event
@@ -21,7 +29,7 @@ from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from protocol.spec.game.state import RoundPhase, StatementRef
 from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.protocol.actions.merge.stage import TASK as STAGED
 from tests.protocol.actions.pruning.test_pruning_duties import draw_late, jump, open_solver
 
@@ -145,3 +153,52 @@ async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_p
             assert bool(party.task.cases.steps) == is_shown
             if is_shown:
                 assert (await answer_steps(party, OPENER, asked)).states == states
+
+
+PARTY = cast(Any, SimpleNamespace(state=SimpleNamespace(head_block=10)))
+
+
+async def test_what_is_shown_before_the_block_is_given_on() -> None:
+    async def show() -> int:
+        return 7
+
+    assert await wait_for(PARTY, 11, show()) == 7
+
+
+async def test_at_the_block_the_asking_has_ended() -> None:
+    ended = asyncio.Event()
+
+    async def trickle() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(EnvironmentFault, match="too slowly"):
+        await wait_for(PARTY, 10, trickle())
+    assert ended.is_set()
+
+
+async def test_patience_for_several_things_is_that_for_one() -> None:
+    """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
+    party: Any = SimpleNamespace(state=SimpleNamespace(head_block=10))
+    patience = BlocksLeft(5)
+
+    async def show() -> int:
+        party.state.head_block += 3
+        return 7
+
+    assert await patience.wait(party, 99, show()) == 7
+    assert patience.blocks == 2
+    party.state.head_block += 50  # What the node does meanwhile is its own time.
+    assert await patience.wait(party, 99, show()) == 7
+    assert patience.blocks == 0
+    with pytest.raises(EnvironmentFault, match="too slowly"):
+        await patience.wait(party, 99, asyncio.Event().wait())
+    with pytest.raises(EnvironmentFault, match="too slowly"):
+        await BlocksLeft(9).wait(party, party.state.head_block, asyncio.Event().wait())
+
+
+@pytest.mark.parametrize(("until", "expected"), [(9, 11), (10, 11), (12, 12)])
+def test_a_node_that_was_down_waits_one_block(until: int, expected: int) -> None:
+    assert start_waiting(PARTY, until) == expected

@@ -20,8 +20,8 @@ from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.actions.runtime.party import Joined, Party
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import RequestSigner
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
@@ -34,8 +34,7 @@ from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, list_dra
 from protocol.spec.game.state import GameRound, SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
-from protocol.spec.statements import VoteWord
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain, VoteWord
 from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key

@@ -17,7 +17,7 @@ from protocol.actions.merge.global_model import (
     load_outer_state,
     load_weights,
 )
-from protocol.actions.runtime import start_weights
+from protocol.actions.runtime import task_inputs
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import refer_tensor
 from protocol.adapters.messages import encode_message
@@ -109,7 +109,7 @@ async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_i
             made.append(1)
             return first
 
-        monkeypatch.setattr(start_weights, "init_parameters", make)
+        monkeypatch.setattr(task_inputs, "init_parameters", make)
         header = keep_outer(party, begin_outer(first))
         for _ in range(3):
             state = await load_outer_state(party, header)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from protocol.actions.merge.merge_records import (
+    Wakes,
     find_carried_round,
     find_holder,
     find_own_slot,
@@ -77,3 +78,9 @@ def test_moments_come_from_the_last_merged_claim_of_the_seat() -> None:
     assert find_carried_round(state, 1, make_seat(NUMBERS[0], "a")) == 0
     assert find_carried_round(state, 5, make_seat(NUMBERS[0], "a", joined=2)) is None
     assert find_carried_round(state, 5, make_seat(NUMBERS[3], "d")) is None
+
+
+def test_an_account_wakes_the_loop_once_a_block_and_hinders_no_other() -> None:
+    wakes = Wakes()
+    assert [wakes.take("alice", 7), wakes.take("alice", 7), wakes.take("bob", 7)] == [True, False, True]
+    assert [wakes.take("alice", 8), wakes.take("alice", 8)] == [True, False]

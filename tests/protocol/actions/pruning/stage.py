@@ -39,8 +39,8 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_byte_tree, build_delta_tree
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.game.auditing import DrawnAudit
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.game.pools import find_seat
 from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.params import DELTA_LEAF_BYTES
 from protocol.spec.statements import Vote, VoteWord

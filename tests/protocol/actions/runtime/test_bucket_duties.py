@@ -12,12 +12,12 @@ from aiohttp import web
 from protocol.actions.merge import merge_signing
 from protocol.actions.runtime.bucket_duties import Mirror, list_duties, list_missing
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.start_weights import refer_start
+from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.blobs import BlobKey, BlobKind, refer_delta
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.auth import RequestSigner
 from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import RequestSigner
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.object_storage import ObjectStorage
 from protocol.adapters.wire.server import BlobServer, ReadPolicy

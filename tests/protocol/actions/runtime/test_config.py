@@ -18,8 +18,8 @@ from protocol.actions.runtime.config import (
     share_interpreter,
     share_memory_mb,
 )
-from protocol.adapters import mapped_files
-from protocol.adapters.mapped_files import PageLimit, make_mapped
+from protocol.adapters import files as file_module
+from protocol.adapters.files import PageLimit, make_mapped
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.compute.program.tensor_allocator import LARGE_BYTES, allocate, use_room
 from protocol.spec.errors import EnvironmentFault
@@ -91,7 +91,7 @@ def test_processes_that_replay_share_the_memory_with_their_node(tmp_path: Path) 
 def test_a_system_that_cannot_keep_to_a_limit_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapped_files, "STATM", tmp_path / "statm")
+    monkeypatch.setattr(file_module, "STATM", tmp_path / "statm")
     with pytest.raises(EnvironmentFault, match="how much memory"):
         limit_memory(make_config(tmp_path, 700))
     assert not list(tmp_path.iterdir())

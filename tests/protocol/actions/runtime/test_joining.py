@@ -24,15 +24,14 @@ from protocol.actions.runtime.party import Party
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal
 from protocol.compute.model.batches import prepare_steps
 from protocol.compute.program.task_program import require_step_root
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
 from protocol.spec.game.ledger import read_terms
-from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
 from protocol.spec.program import Operation
-from protocol.spec.typed_data import SigningDomain
+from protocol.spec.statements import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
 

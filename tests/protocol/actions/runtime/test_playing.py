@@ -3,14 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import dataclass, field, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace, UnionType
+from typing import Any, cast, get_args, get_origin, get_type_hints
+
+import pytest
 
 from protocol.actions.runtime.config import Status
 from protocol.actions.runtime.party import Duty, Party, Wait
-from protocol.actions.runtime.playing import Loop
+from protocol.actions.runtime.playing import RECORDS, Loop
 from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -308,3 +313,33 @@ async def test_a_room_that_fails_stops_no_other() -> None:
         chain.listed.append(work)
         await chain.mine()
         assert len(work.started) == 1
+
+
+SAMPLES: dict[Any, Any] = {int: 7, str: "0xa", bool: True, bytes: b"r" * 32}
+
+
+def make_sample(hint: Any, name: str = "") -> Any:
+    """A value of a type, of a container field by field."""
+    if name == "signature":
+        return b"s" * 64
+    if get_origin(hint) is UnionType:
+        return make_sample(get_args(hint)[0])
+    if get_origin(hint) is tuple:
+        return tuple(make_sample(one) for one in get_args(hint) if one is not ...)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return next(iter(hint))
+    if is_dataclass(hint):
+        kind = cast(type[Any], hint)
+        return kind(*(make_sample(one, field) for field, one in get_type_hints(kind).items()))
+    return SAMPLES[hint]
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_every_record_can_be_kept(tmp_path: Path, kind: type[Any]) -> None:
+    record = make_sample(kind)
+    with Journal(tmp_path / "journal", RECORDS) as journal:
+        journal.append(record)
+    with Journal(tmp_path / "journal", RECORDS) as journal:
+        assert list(journal.replay()) == [record]
+    with pytest.raises(AttributeError):
+        record.task = b""

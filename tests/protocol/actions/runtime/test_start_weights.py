@@ -14,10 +14,10 @@ from torch import Tensor
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
 from protocol.actions.pruning import self_test
 from protocol.actions.pruning.kept import list_kept
-from protocol.actions.runtime import joining, start_weights
+from protocol.actions.runtime import joining, task_inputs
 from protocol.actions.runtime.joining import SeatWish, take_seat
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.start_weights import fetch_start, load_start, make_start, refer_start
+from protocol.actions.runtime.task_inputs import fetch_start, load_start, make_start, refer_start
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.compute.digest import tensor_bytes, tensor_root
 from protocol.compute.model.reference_model import init_parameters
@@ -188,16 +188,16 @@ async def test_weights_on_which_no_work_is_accepted_are_refused(tmp_path: Path) 
 def test_weights_are_judged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """They lie in a file, whose pages count as this process's memory until it lets go of them."""
     seen: list[int] = []
-    monkeypatch.setattr(start_weights, "PART_ELEMENTS", 4)
-    monkeypatch.setattr(start_weights, "relax", lambda: seen.append(1))
-    start_weights.require_sound(torch.ones(10))
+    monkeypatch.setattr(task_inputs, "PART_ELEMENTS", 4)
+    monkeypatch.setattr(task_inputs, "relax", lambda: seen.append(1))
+    task_inputs.require_sound(torch.ones(10))
     assert len(seen) == 3
     for number in (2.0**64, -(2.0**64), float("inf"), float("-inf"), float("nan")):
         for place in (0, 5, 9):
             weights = torch.ones(10)
             weights[place] = number
             with pytest.raises(InvalidInput, match="too large"):
-                start_weights.require_sound(weights)
+                task_inputs.require_sound(weights)
 
 
 @pytest.mark.parametrize("is_given", [True, False])

@@ -10,8 +10,8 @@ from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFau
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.program.contiguous import look
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
 from protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec

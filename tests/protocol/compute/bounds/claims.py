@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds.suspects import Check, Claim, unravel
-from protocol.compute.program.contiguous import look
+from protocol.compute.program.layout import look
 from protocol.spec.float32 import nearest
 from protocol.spec.program import Node, Operation
 from protocol.spec.referee import FORMATS

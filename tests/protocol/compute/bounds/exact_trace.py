@@ -9,8 +9,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.exact_fault import ClaimedLeaf, ClaimedRoots, ExactFaultFinder
-from protocol.compute.bounds.fault import InputFault, OperationFault
+from protocol.compute.bounds.fault import (
+    ClaimedLeaf,
+    ClaimedRoots,
+    ExactFaultFinder,
+    InputFault,
+    OperationFault,
+)
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
 from protocol.compute.model.batches import Corpus, get_batch

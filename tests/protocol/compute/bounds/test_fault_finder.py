@@ -10,8 +10,7 @@ from torch import Tensor
 
 from protocol.compute.bounds import fault_finder
 from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFault
-from protocol.compute.bounds.layers import ROUNDED_FREELY
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from protocol.compute.bounds.trace import ROUNDED_FREELY, TraceTree, build_buffer_tree
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import tensor_bytes
-from protocol.compute.model.liveness import require_live_parameters
-from protocol.compute.model.model_export import (
+from protocol.compute.model.model_config import (
     SAFETENSORS_METADATA,
     SAFETENSORS_NAME,
     export_tensors,
     export_texts,
+    import_model,
 )
-from protocol.compute.model.model_import import import_model
 from protocol.compute.model.reference_model import (
     FAMILIES,
     build_tables,
@@ -30,11 +29,11 @@ from protocol.compute.model.reference_model import (
     parameter_layout,
     split_parameters,
 )
-from protocol.compute.model.reference_step import compute_gradient
+from protocol.compute.model.reference_step import compute_gradient, require_live_parameters
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
-from protocol.spec.model_rules import count_parameters
 from protocol.spec.params import ARCHITECTURES
+from protocol.spec.task_rules import count_parameters
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.model.family_models import GPT2, MODELS, QWEN3
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from protocol.compute.digest import state_header
 from protocol.compute.model.reference_model import init_parameters
-from protocol.compute.program.contiguous import fold
 from protocol.compute.program.cutting import CutStep, Workers, cut_program, deal_leaves
+from protocol.compute.program.layout import fold
 from protocol.compute.program.step import Batch, TrainingState, advance, begin_round
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root, encode_training

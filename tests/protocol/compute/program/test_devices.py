@@ -15,8 +15,7 @@ from torch import Tensor
 
 from protocol.compute import determinism
 from protocol.compute.bounds import rehearsal
-from protocol.compute.bounds.exact_fault import ClaimedRoots, ExactFaultFinder
-from protocol.compute.bounds.fault import ClaimedTrace
+from protocol.compute.bounds.fault import ClaimedRoots, ClaimedTrace, ExactFaultFinder
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.digest import state_header

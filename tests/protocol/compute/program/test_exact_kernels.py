@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.program import exact_kernels, interpreter, product_families
-from protocol.compute.program.contiguous import NodeViews
+from protocol.compute.program import exact_functions, exact_kernels, interpreter
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.layout import NodeViews
 from protocol.compute.program.step import TrainingState, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec import exact
@@ -39,7 +39,7 @@ SAMPLES = 5
 @pytest.fixture(autouse=True)
 def _measured() -> Iterator[None]:
     yield
-    product_families.force_family(None)
+    exact_functions.force_family(None)
 
 
 @pytest.fixture(params=[ExactKernels, DeviceKernels], autouse=True)
@@ -109,7 +109,7 @@ def draw(*shape: int, spread: float = 20.0) -> Tensor:
 def test_every_node_of_a_step_computes_what_the_specification_says(
     numeric_format: str, chunk_terms: int, family: str, corpus: Corpus, state: TrainingState
 ) -> None:
-    product_families.force_family(family)
+    exact_functions.force_family(family)
     spec = build_tiny_training(numeric_format=numeric_format, chunk_terms=chunk_terms)
     built = build_program(describe_program(spec))
     batch = get_batch(corpus, spec, bytes(32), 0, 0)
@@ -127,7 +127,7 @@ def test_every_node_of_a_step_computes_what_the_specification_says(
 @pytest.mark.parametrize("family", ["bytes", "doubles"])
 @pytest.mark.parametrize("bits", [8, 15, 20])
 def test_products_of_numbers_of_all_sizes(bits: int, family: str) -> None:
-    product_families.force_family(family)
+    exact_functions.force_family(family)
     a, b = draw(6, 40), draw(40, 8)
     a[1], a[2, 3], a[3, 4], b[5, 2] = 0, float("inf"), float("nan"), float("-inf")
     a[4] *= 1e-44 / a[4].abs().max()

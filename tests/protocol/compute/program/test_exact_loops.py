@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from protocol.compute.program import exact_loops as loops
-from protocol.compute.program.product_families import Shape, Side, multiply_doubles
+from protocol.compute.program.exact_functions import Shape, Side, multiply_doubles
 from protocol.spec import exact
 from protocol.spec.float32 import round_to_bits
 from protocol.spec.program import QUANTIZED_LIMITS

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from protocol.compute.model.reference_model import build_tables, init_parameters
 from protocol.compute.model.reference_step import StepResult, plain_step
-from protocol.compute.program.flat_runs import TILE_ELEMENTS
+from protocol.compute.program.fused_update import TILE_ELEMENTS
 from protocol.compute.program.interpreter import (
     Interpreter,
 )

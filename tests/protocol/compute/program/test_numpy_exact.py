@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.program import product_families
+from protocol.compute.program import exact_functions
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import TrainingState, advance, compute_scalars
 from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
@@ -37,7 +37,7 @@ CHUNKS = pytest.mark.parametrize("chunk_terms", [128, 4096])
 @pytest.fixture(autouse=True)
 def _measured() -> Iterator[None]:
     yield
-    product_families.force_family(None)
+    exact_functions.force_family(None)
 
 
 def build(numeric_format: str, chunk_terms: int) -> tuple[TrainingSpec, BuiltProgram, dict[int, Floats]]:
@@ -93,7 +93,7 @@ def test_steps_have_the_bits_of_the_text(
 def test_all_tensors_of_a_step_have_the_bits_of_the_text(
     start: str, family: str, numeric_format: str, chunk_terms: int, corpus: Corpus, state: TrainingState
 ) -> None:
-    product_families.force_family(family)
+    exact_functions.force_family(family)
     spec, built, constants = build(numeric_format, chunk_terms)
     state, batch = begin(state, start), get_batch(corpus, spec, bytes(32), 0, 0)
     scalars = compute_scalars(spec, 0, 0)

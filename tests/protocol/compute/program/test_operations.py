@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.program.operations import OPERATIONS
-from protocol.compute.program.record import record
+from protocol.compute.program.writer import record
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Operation
 from tests.protocol.compute.programs import Bench, evaluate, require_single_writers

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.adapters.mapped_files import PageLimit, make_mapped
-from protocol.compute.program import flat_runs, tensor_allocator
+from protocol.adapters.files import PageLimit, make_mapped
+from protocol.compute.program import fused_update, tensor_allocator
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.task_program import build_program
 from protocol.compute.program.tensor_allocator import (
@@ -89,6 +89,6 @@ def test_a_step_has_the_same_bits_in_files(
 
 
 def test_a_step_in_parts_has_the_same_bits_trained_and_traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flat_runs, "PART_ELEMENTS", 100)
+    monkeypatch.setattr(fused_update, "PART_ELEMENTS", 100)
     trained, traced = run_step(False), run_step(True)
     assert is_equal(trained, {place: tensor for place, tensor in traced.items() if place < 0})

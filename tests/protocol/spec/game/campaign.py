@@ -13,9 +13,8 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from protocol.spec.game import calls, pools
+from protocol.spec.game import calls, fates
 from protocol.spec.game.calls import GameCall, HandedOpening
-from protocol.spec.game.deciding import get_waiting_round
 from protocol.spec.game.disputes import (
     count_open_asks,
     count_open_disputes,
@@ -31,10 +30,10 @@ from protocol.spec.game.events import (
     SeatLeft,
     WeiMoved,
 )
-from protocol.spec.game.fates import get_drawn_seat, get_votes, list_draws, list_mergeable
+from protocol.spec.game.fates import find_seat, get_drawn_seat, get_votes, list_draws, list_mergeable
 from protocol.spec.game.folding import fold
-from protocol.spec.game.pools import find_seat
 from protocol.spec.game.purse import PotKind
+from protocol.spec.game.rounds import get_waiting_round
 from protocol.spec.game.seats import find_silent_seats
 from protocol.spec.game.settling import get_settle_flaw, get_settled_until
 from protocol.spec.game.state import (
@@ -147,7 +146,7 @@ class Campaign(RuleBasedStateMachine):
         amounts: GameAmounts,
         conduct: Conduct,
     ) -> None:
-        self.ring = patch.multiple(pools, EPOCH_ROUNDS=epoch, RING_ROUNDS=4 * epoch)
+        self.ring = patch.multiple(fates, EPOCH_ROUNDS=epoch, RING_ROUNDS=4 * epoch)
         self.ring.start()
         self.amounts = amounts
         self.changes: dict[str, Any] = {"rounds": rounds, "late_chance": late, "draws": draws}

@@ -8,9 +8,8 @@ from typing import Any
 from protocol.spec.game import events
 from protocol.spec.game.contests import InnerTurn
 from protocol.spec.game.events import GameEvent, WeiMoved
-from protocol.spec.game.fates import get_votes
+from protocol.spec.game.fates import get_stake, get_votes
 from protocol.spec.game.inner_dispute import NO_DRAW, AskEnding, DisputeStage
-from protocol.spec.game.pools import get_stake
 from protocol.spec.game.purse import PotKind
 from protocol.spec.game.state import ContestTurn, GameState, RootContest, StatementRef
 from protocol.spec.statements import Vote

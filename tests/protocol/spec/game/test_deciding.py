@@ -7,7 +7,6 @@ import pytest
 
 from protocol.spec.game import calls
 from protocol.spec.game.calls import HandedOpening
-from protocol.spec.game.deciding import get_opening_flaw, get_vote_flaw
 from protocol.spec.game.fates import (
     compute_draw_fate,
     get_claim_fate,
@@ -16,6 +15,7 @@ from protocol.spec.game.fates import (
     is_unserved,
     list_mergeable,
 )
+from protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
 from protocol.spec.game.state import ClaimFate, CountedVote, DrawFate, ProofKind, RoundPhase, StatementRef
 from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game import calls, pools
+from protocol.spec.game import calls, fates
 from protocol.spec.game.disputes import is_questioned
 from protocol.spec.game.events import SeatSettled
+from protocol.spec.game.fates import get_epoch, get_epoch_start, has_place
 from protocol.spec.game.folding import fold
-from protocol.spec.game.pools import get_epoch, get_epoch_start, has_place
 from protocol.spec.game.settling import is_contested
 from protocol.spec.game.state import ContestTurn, GameOutcome, OpenAsk, RootContest, StatementRef
 from protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
@@ -32,8 +32,8 @@ def test_the_ring_has_128_rounds_in_epochs_of_16() -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(pools, "EPOCH_ROUNDS", 2)
-    monkeypatch.setattr(pools, "RING_ROUNDS", 4)
+    monkeypatch.setattr(fates, "EPOCH_ROUNDS", 2)
+    monkeypatch.setattr(fates, "RING_ROUNDS", 4)
     yield
 
 

@@ -9,7 +9,7 @@ import pytest
 from protocol.spec.game import calls, events
 from protocol.spec.game.events import GameEvent, WeiMoved
 from protocol.spec.game.folding import _FOLDS, fold
-from protocol.spec.game.machine import apply
+from protocol.spec.game.ledger import apply
 from protocol.spec.game.purse import OUTSIDE, SLASHED
 from protocol.spec.game.state import SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL

@@ -8,7 +8,7 @@ import pytest
 from protocol.spec.game import calls
 from protocol.spec.game.calls import HandedOpening
 from protocol.spec.game.fates import get_claim_fate, get_votes
-from protocol.spec.game.machine import apply
+from protocol.spec.game.ledger import apply
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus, StatementRef
 from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms, compute_escrow

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from protocol.spec.drawing import compute_round_beacon, compute_round_seed
+from protocol.spec.errors import GameRefusal
 from protocol.spec.game import calls, events
 from protocol.spec.game.fates import get_drawn_seat
 from protocol.spec.game.folding import Draft, fold
-from protocol.spec.game.machine import fold_all
+from protocol.spec.game.ledger import fold_all
 from protocol.spec.game.purse import ESCROW, OUTSIDE, Purse, credit_of, stake_of
-from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import (
     ContestTurn,
     CountedVote,

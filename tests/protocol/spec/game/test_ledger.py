@@ -1,6 +1,8 @@
 """A task as its logs tell it: credits lie outside, what is open has a name, terms are read or refused."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 from protocol.spec import outer
 from protocol.spec.codec import compute_domain, compute_outer_root
 from protocol.spec.containers import OuterHeader
-from protocol.spec.game import ledger
+from protocol.spec.errors import REMEDIES, GameRefusal
+from protocol.spec.game import calls, ledger
+from protocol.spec.game.calls import GameCall
 from protocol.spec.game.convicting import take_stakes
 from protocol.spec.game.events import WeiMoved
 from protocol.spec.game.folding import Draft
@@ -19,7 +23,10 @@ from protocol.spec.game.ledger import (
     EXACT_FORMAT,
     Ledger,
     LoggedGame,
+    apply,
     count_contest_levels,
+    fold_all,
+    get_state_at,
     list_bits,
     start_game,
 )
@@ -34,12 +41,23 @@ from protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from protocol.spec.game.refusals import GameRefusal
 from protocol.spec.game.state import create_game
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, compute_escrow
+from protocol.spec.game.upkeep import get_next_block, list_upkeep
 from protocol.spec.params import LEAF_ELEMENTS, MAX_PARAMETERS
-from protocol.spec.typed_data import SigningDomain
-from tests.protocol.spec.game.world import AMOUNTS, make_terms, make_word, solver
+from protocol.spec.statements import SigningDomain
+from tests.protocol.spec.game.test_silence import play
+from tests.protocol.spec.game.world import (
+    AMOUNTS,
+    World,
+    check_game_call,
+    commit,
+    make_quiet_world,
+    make_terms,
+    make_word,
+    make_world,
+    solver,
+)
 
 SIGNING = SigningDomain(31337, "0x" + "5a" * 20)
 TASK = make_word("task")
@@ -146,3 +164,71 @@ def test_a_task_that_the_deployment_does_not_allow_is_refused_by_name(
     with pytest.raises(GameRefusal) as refusal:
         start_game(make_posted(**changes), 100, LIMITS_LOCAL, SIGNING)
     assert refusal.value.name == name
+
+
+SOURCES = Path(ledger.__file__).parent
+KINDS = [one for one in vars(calls).values() if isinstance(one, type) and issubclass(one, GameCall)]
+
+
+def test_every_refusal_is_given_somewhere_and_tested_somewhere() -> None:
+    product = "".join(path.read_text() for path in SOURCES.glob("*.py"))
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    for name in REMEDIES:
+        is_built = re.search("(Window|Amount)Too(Short|Long|Small|Large)|OutsideWindow", name)
+        assert is_built or f'"{name}"' in product, f"{name} is never given"
+        assert f'"{name}"' in tests, f"{name} is not tested"
+
+
+def test_a_refusal_says_what_was_expected_found_and_what_to_do() -> None:
+    refusal = check_game_call(make_world().state, calls.PayOut(99), "x", 100)
+    assert isinstance(refusal, GameRefusal) and refusal.name == "SeatUnknown"
+    assert "99" in str(refusal) and REMEDIES["SeatUnknown"] in str(refusal)
+
+
+def test_every_call_has_a_rule() -> None:
+    assert set(ledger._RULES) == set(KINDS) - {GameCall}
+
+
+def test_a_state_at_a_block_is_what_a_call_of_that_block_finds() -> None:
+    world = make_quiet_world()
+    assert get_state_at(world.state, 183).rounds[0].closed is None
+    later = get_state_at(world.state, 184)
+    assert later.rounds[0].closed == 183 and world.state.rounds[0].closed is None
+    logged = apply(world.state, calls.LeaveSeat(solver(0)), "solver0", 184)
+    assert fold_all(world.state, logged[:1], 184) == later, "the close comes first"
+
+
+def test_all_upkeep_that_is_listed_passes() -> None:
+    world, blocks = make_world(solvers=4, rounds=1), 0
+    world.unserving, world.false_claims = {"solver1"}, {("solver2", 0)}
+    while not world.state.is_closed:
+        for call in list_upkeep(world.state, world.block):
+            assert check_game_call(world.state, world.seal(call), "x", world.block) is None, call
+        world.play_block()
+        assert not list_upkeep(world.state, world.block), "all was done"
+        world.block, blocks = world.block + 1, blocks + 1
+    assert blocks > 500
+
+
+@pytest.mark.parametrize("silent", [None, "solver0"])
+def test_who_jumps_to_the_next_block_misses_nothing(silent: str | None) -> None:
+    """Looking in every block gives the same events as looking where `get_next_block` says."""
+    jumping = play_keepers(silent, is_jumping=True)
+    walking = play_keepers(silent, is_jumping=False)
+    assert jumping.log == walking.log and jumping.state.is_closed
+
+
+def play_keepers(silent: str | None, is_jumping: bool) -> World:
+    world = make_quiet_world(rounds=1)
+    for account in ("solver0", "solver1", "solver2"):
+        if account != silent:
+            commit(world, account)
+    while not world.state.is_closed:
+        world.play_block()
+        later = get_next_block(world.state, world.block) if is_jumping else world.block + 1
+        world.block = later or world.block + 1
+    return world
+
+
+def test_the_same_play_gives_the_same_events() -> None:
+    assert play(None, 0).log == play(None, 0).log

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game.pools import (
+from protocol.spec.game.fates import (
     choose_largest,
     find_seat,
     freeze_pool,

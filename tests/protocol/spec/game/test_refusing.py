@@ -10,7 +10,7 @@ import pytest
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
 from protocol.spec.game.fates import count_unserved
-from protocol.spec.game.machine import apply, fold_all
+from protocol.spec.game.ledger import apply, fold_all
 from protocol.spec.game.odds import DECIDING, compute_deciding_chance
 from protocol.spec.game.refusing import (
     Figures,

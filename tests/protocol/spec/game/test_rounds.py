@@ -7,7 +7,7 @@ import pytest
 
 from protocol.spec.drawing import compute_round_beacon, compute_round_seed
 from protocol.spec.game import calls
-from protocol.spec.game.machine import get_state_at
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.purse import stake_of
 from protocol.spec.game.seats import is_missed
 from protocol.spec.game.state import ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef

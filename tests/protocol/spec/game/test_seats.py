@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.pools import find_seat, freeze_pool
+from protocol.spec.game.fates import find_seat, freeze_pool
 from protocol.spec.game.purse import BURNED, move_wei, stake_of
 from protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id, create_game
 from protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX

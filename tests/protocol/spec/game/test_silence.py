@@ -13,9 +13,8 @@ import pytest
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.events import SeatConvicted, SeatSettled
-from protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved
-from protocol.spec.game.machine import fold_all
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.fates import find_seat, get_claim_fate, get_votes, is_unserved
+from protocol.spec.game.ledger import fold_all
 from protocol.spec.game.purse import PotKind
 from protocol.spec.game.state import ClaimFate, GameOutcome, RoundPhase, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL

@@ -16,9 +16,9 @@ from protocol.spec.game.auditing import (
     may_say_unserved,
 )
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.deciding import get_vote_flaw
 from protocol.spec.game.events import RoundClosed
-from protocol.spec.game.pools import get_stake
+from protocol.spec.game.fates import get_stake
+from protocol.spec.game.rounds import get_vote_flaw
 from protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
 from protocol.spec.game.terms import WINDOWS_12S, WINDOWS_LOCAL
 from protocol.spec.statements import VoteWord

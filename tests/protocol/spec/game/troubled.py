@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import list_heard
 from protocol.spec.game.calls import GameCall
-from protocol.spec.game.deciding import get_waiting_round
 from protocol.spec.game.disputes import count_open_asks, count_open_disputes
 from protocol.spec.game.events import GameEvent
 from protocol.spec.game.fates import (
+    find_seat,
     get_claim_fate,
     get_drawn_seat,
     get_votes,
@@ -31,7 +31,7 @@ from protocol.spec.game.fates import (
     list_draws,
     list_mergeable,
 )
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.rounds import get_waiting_round
 from protocol.spec.game.state import (
     OPENED_WORDS,
     GameOutcome,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from protocol.spec.errors import GameRefusal
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.deciding import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
 from protocol.spec.game.events import (
     ClaimTaken,
     GameEvent,
@@ -22,6 +22,7 @@ from protocol.spec.game.events import (
     WeiMoved,
 )
 from protocol.spec.game.fates import (
+    find_seat,
     get_drawn_seat,
     get_drawn_segment,
     get_votes,
@@ -29,10 +30,9 @@ from protocol.spec.game.fates import (
     list_draws,
     list_mergeable,
 )
-from protocol.spec.game.machine import apply, fold_all, get_state_at
-from protocol.spec.game.pools import find_seat
+from protocol.spec.game.ledger import apply, fold_all, get_state_at
 from protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
-from protocol.spec.game.refusals import GameRefusal
+from protocol.spec.game.rounds import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
 from protocol.spec.game.state import (
     ContestTurn,
     GameRound,

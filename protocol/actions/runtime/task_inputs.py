@@ -1,4 +1,4 @@
-"""The dataset of a task as far as this node needs it: leaves fetched when samples touch them.
+"""What a task hands to its nodes: leaves of its dataset, and the weights that it begins with.
 
 A node first has the roots of the dataset's chunks, one in a thousandth of its bytes, which fold to the root
 that the task names. With them each leaf is proven as it comes. Peers are asked in the order of `list_peers`,
@@ -6,6 +6,10 @@ the submitter first, who has all of it; the others serve what they have kept. Wh
 dataset's is not asked again.
 
 Steps compute in threads, peers are asked from the event loop: a thread that needs a leaf waits for it.
+
+The weights that a task begins with: made from its seed, or given and fetched from its nodes. Given ones are a
+tensor under a root that the task's terms name. It comes in chunks, each proven as it comes, from the
+submitter or from any other node of the task: each keeps it as long as it works on the task.
 """
 
 import asyncio
@@ -13,20 +17,28 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor, stack
 
-from protocol.adapters.blobs import BlobRef
+from protocol.actions.runtime.party import Party, list_peers
+from protocol.actions.stored_tensors import load_tensor
+from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
-from protocol.adapters.leaf_serving import LeafSource, run_apart
-from protocol.adapters.part_store import Outline
+from protocol.adapters.part_store import LeafSource, Outline, run_apart
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import HEDGE_BYTES_PER_SECOND, PAUSE_S, AnotherCertificate, Peer
+from protocol.compute.audit.compare import UNSOUND_FROM
+from protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
 from protocol.compute.model.batches import OUTSIDE_TOKEN, read_tokens
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.tensor_allocator import relax
 from protocol.spec import merkle
-from protocol.spec.containers import LeafProof, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.containers import LeafProof, TaskSpec, TrainingSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.fates import find_seat
 from protocol.spec.params import ZERO_WORD
 
+# --- Leaves of the dataset ----------------------------------------------------------------------------------
 MOST_PEERS = 64
 """that are asked for the same leaves, one after the other"""
 
@@ -214,4 +226,93 @@ class PartedCorpus:
                 f"FAULT OF THE TASK: its dataset has the number {largest}, and its vocabulary ends at "
                 f"{self.spec.model.vocabulary_size - 1}. Every node takes such a number for token "
                 f"{OUTSIDE_TOKEN}, so no stake is at risk; the model learns less from it."
+            )
+
+
+# --- First weights ------------------------------------------------------------------------------------------
+def refer_start(spec: TaskSpec) -> BlobRef:
+    """The blob of the first weights."""
+    return refer_tensor(spec.terms.initial_weights_root, spec.terms.parameter_count)
+
+
+def compute_start_bytes(training: TrainingSpec, parameter_count: int) -> int:
+    """What given weights take of each node's disk, beside all else."""
+    return 4 * parameter_count if training.is_start_given else 0
+
+
+async def load_start(party: Party, task: bytes, spec: TaskSpec) -> Tensor:
+    """W before any training; it is in the store then. Raises ProtocolFault where the seed does not give the
+    root of the terms, EnvironmentFault where no peer serves given weights, InvalidInput where no result on
+    them could be accepted."""
+    if not spec.training.is_start_given:
+        weights = await asyncio.to_thread(make_start, spec)
+        put = (spec.terms.initial_weights_root, tensor_bytes(weights))
+        await asyncio.to_thread(party.store.put_tensor, *put)
+        return weights
+    ref = await fetch_start(party, task, spec)
+    weights = await asyncio.to_thread(load_tensor, party.store, ref)
+    await asyncio.to_thread(require_sound, weights)
+    return weights
+
+
+def make_start(spec: TaskSpec) -> Tensor:
+    """W from the task's seed. Raises ProtocolFault where the terms name another root."""
+    weights = init_parameters(spec.training.model, spec.training.initial_seed)
+    root, expected = tensor_root(weights), spec.terms.initial_weights_root
+    if root != expected:
+        raise ProtocolFault(
+            what="the task's initial roots are not those of its seed",
+            expected=expected.hex(),
+            actual=root.hex(),
+            remedy="Do not stake on this task.",
+        )
+    return weights
+
+
+async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
+    """Have given weights in the store, from the submitter or any other peer that has them. Raises
+    EnvironmentFault where none serves them."""
+    ref = refer_start(spec)
+    if not party.store.has(ref):
+        party.say(f"fetching the weights that the task begins with, {ref.size_bytes / 1e6:.1f} MB")
+        try:
+            await party.client.fetch_from_any(list_peers(party, task, first=spec.terms.submitter), ref)
+        except (InvalidInput, ProtocolFault) as fault:
+            raise EnvironmentFault(
+                what="no peer serves the weights that the task begins with",
+                expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
+                actual=str(fault),
+                where=str(ref.key),
+                remedy="Ask the submitter, who has to serve them; or name a folder that has them: --weights.",
+            ) from fault
+    return ref
+
+
+def require_start_here(party: Party) -> None:
+    """Raises EnvironmentFault where this node has a seat and lacks the given weights. A node that starts with
+    a seat asks nobody for them: who serves them as slowly as it may would keep it from its disputes."""
+    spec, is_seated = party.task.spec, find_seat(party.game, party.account) is not None
+    ref = refer_start(spec)
+    if is_seated and spec.training.is_start_given and not party.store.has(ref):
+        raise EnvironmentFault(
+            what="the weights that the task begins with are not here",
+            expected=f"{ref.size_bytes} bytes in the store",
+            actual="none",
+            where=str(ref.key),
+            remedy="They are fetched once a duty needs them; or name a folder that has them: --weights.",
+        )
+
+
+def require_sound(weights: Tensor) -> None:
+    """Raises InvalidInput for a weight so large that every comparison refuses it: all honest work on it would
+    go unpaid."""
+    for part in torch.split(weights, PART_ELEMENTS):
+        least, greatest = map(float, part.aminmax())
+        relax()
+        if not -UNSOUND_FROM < least <= greatest < UNSOUND_FROM:
+            raise InvalidInput(
+                what="the weights that the task begins with are too large",
+                expected=f"numbers below {UNSOUND_FROM:.4g}",
+                actual=max(-least, greatest),
+                remedy="Do not stake on it; its submitter has to post a task with other weights.",
             )

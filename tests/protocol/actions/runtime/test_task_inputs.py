@@ -11,12 +11,12 @@ import pytest
 import torch
 from aiohttp import web
 
-from protocol.actions.runtime import dataset_parts
-from protocol.actions.runtime.dataset_parts import DatasetParts, PartedCorpus, open_outline
+from protocol.actions.runtime import task_inputs
+from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.leaf_runs import LeafRun, count_leaves
-from protocol.adapters.leaf_serving import LeafSource
-from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.part_store import LeafSource
+from protocol.adapters.wire.listener import WireLimits
 from protocol.adapters.wire.session import Peer
 from protocol.compute.model.batches import (
     OUTSIDE_TOKEN,
@@ -197,7 +197,7 @@ async def test_who_was_not_reached_is_asked_again(submitter: Party, node: Party,
 async def test_who_is_slow_and_then_lies_is_not_asked_again(
     submitter: Party, node: Party, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset_parts, "PAUSE_S", 0.5)
+    monkeypatch.setattr(task_inputs, "PAUSE_S", 0.5)
     liar, asked = Party(tmp_path / "liar", 9), list[str]()
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:

@@ -2,7 +2,7 @@
 
 import torch
 
-from protocol.compute.model.flat_layout import ParameterPart, ParameterSlice, draw_uniform, lay_out
+from protocol.compute.model.family import ParameterPart, ParameterSlice, draw_uniform, lay_out
 
 
 def test_parameters_lie_one_after_the_other() -> None:
