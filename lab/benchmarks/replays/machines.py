@@ -36,8 +36,16 @@ from torch import Tensor
 
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
-from protocol.actions.dispute.step_judging import SHAKES, compute_cap, is_explained
-from protocol.compute.audit.compare import Verdict, gather_excess, judge_state, shake, unshake
+from protocol.actions.dispute.step_judging import SHAKES
+from protocol.compute.audit.compare import (
+    Verdict,
+    compute_cap,
+    gather_excess,
+    is_explained,
+    judge_state,
+    shake,
+    unshake,
+)
 from protocol.compute.bounds.fault import ClaimedTrace, InputFault
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels

@@ -28,14 +28,11 @@ Steps are computed where answers are, one piece at a time (`Retraining`).
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from protocol.actions.dispute.casebook import NO_STEP, KnownVote
 from protocol.actions.dispute.known_statements import find_claim, get_now
@@ -62,10 +59,17 @@ from protocol.actions.runtime.states import fetch_tensors, load_state, open_stat
 from protocol.actions.stored_tensors import StoredState
 from protocol.adapters.blobs import BlobKey, refer_state
 from protocol.adapters.wire.session import Peer
-from protocol.compute.audit.compare import Verdict, gather_excess, judge_state, shake, unshake
+from protocol.compute.audit.compare import (
+    Verdict,
+    compute_cap,
+    gather_excess,
+    is_explained,
+    judge_state,
+    shake,
+    unshake,
+)
 from protocol.compute.digest import state_header
 from protocol.compute.program.step import TrainingState
-from protocol.spec.calibration_rules import MARGIN
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root, decode_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -76,14 +80,6 @@ from protocol.spec.statements import VoteWord, compute_seal, verify_in_claim
 SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
 most lie far apart (docs/decisions/0037-drift.md)."""
-OWN_MARGIN = 100.0
-"""Times what an element wanders in own results. One element may by chance move little in four results and
-far in a fifth. Of honest steps beyond the limits, 338 in the measurement, none had an element farther off
-(0037)."""
-NOISE_CAP = 100.0
-"""In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
-UNDONE_SHARE = 0.5
-"""Of the distance of a step that was not taken, where that is nearer than NOISE_CAP: limits may be wide."""
 
 
 @dataclass
@@ -238,34 +234,6 @@ def _compare_roots(
     except ProtocolFault:
         is_other = True
     return Verdict(is_other, 0, inf if is_other else 0.0)
-
-
-def compute_cap(undone: float) -> float:
-    """Up to how many limits noise excuses a step. undone: how far a step lies off that was not taken."""
-    return max(1.0, min(NOISE_CAP, UNDONE_SHARE * undone))
-
-
-def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CAP) -> bool:
-    """Whether the node's own noise explains a step of which an element lies beyond the limits. excess: how
-    far each element lies from the own result, in limits; noises: the same of other own results, of which the
-    farthest count, rank by rank and element by element; cap: as `compute_cap`."""
-    ranked, farthest, farthest_ranked = _rank(excess), torch.zeros_like(excess), torch.zeros_like(excess)
-    for noise in noises:
-        farthest, farthest_ranked = farthest.maximum(noise), farthest_ranked.maximum(_rank(noise))
-        is_ranked = not stands_out(ranked, farthest_ranked, MARGIN, cap)
-        if is_ranked and not stands_out(excess, farthest, OWN_MARGIN, cap):
-            return True
-    return False
-
-
-def _rank(excess: Tensor) -> Tensor:
-    return excess.sort(descending=True).values
-
-
-def stands_out(excess: Tensor, own_noise: Tensor, margin: float, cap: float) -> bool:
-    """Whether a place of `excess` lies beyond the limits, which are 1, and farther than `margin` times the
-    noise there, or than `cap`. What is no number stands out."""
-    return not bool((excess <= (margin * own_noise).clamp(1.0, cap)).all())
 
 
 def _take_step(

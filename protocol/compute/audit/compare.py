@@ -15,7 +15,7 @@ shaken in their last bit, and sees how far its own two results lie apart. That d
 noise*. The usual own noise is the median over the task's segments (`find_usual`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from statistics import median
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from protocol.compute.program.step import PiecewiseState, TrainingState
 from protocol.compute.program.tensor_allocator import allocate, relax
-from protocol.spec.calibration_rules import LEAST_MAXIMUM
+from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import (
@@ -41,6 +41,14 @@ EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""
 PART_ELEMENTS = 1 << 16
 """Elements that are compared at a time."""
+OWN_MARGIN = 100.0
+"""Times what an element wanders in own results. One element may by chance move little in four results and
+far in a fifth. Of honest steps beyond the limits, 338 in the measurement, none had an element farther off
+(0037)."""
+NOISE_CAP = 100.0
+"""In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
+UNDONE_SHARE = 0.5
+"""Of the distance of a step that was not taken, where that is nearer than NOISE_CAP: limits may be wide."""
 
 
 UNSOUND_FROM = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
@@ -148,8 +156,10 @@ def gather_excess(
 ) -> Tensor:
     """What `compute_excess` says of all elements, in their order: float32, one number for each element. Works
     on a part of the states at a time."""
-    parts = _iterate_excess(claimed, replayed, learning_rate_sum, limits)
-    return torch.cat([excess.float() for _, excess in parts])
+    gathered = torch.empty(claimed.elements)
+    for start, excess in _iterate_excess(claimed, replayed, learning_rate_sum, limits):
+        gathered[start : start + len(excess)] = excess
+    return gathered
 
 
 def compute_allowances(
@@ -303,3 +313,46 @@ def is_well_conditioned(noise: Distances, usual: Distances) -> bool:
         (noise.weights, usual.weights),
     )
     return all(own <= ILL_CONDITIONED_RATIO * middle for own, middle in pairs)
+
+
+# --- A step's own noise -------------------------------------------------------------------------------------
+def compute_cap(undone: float) -> float:
+    """Up to how many limits noise excuses a step. undone: how far a step lies off that was not taken."""
+    return max(1.0, min(NOISE_CAP, UNDONE_SHARE * undone))
+
+
+def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CAP) -> bool:
+    """Whether the node's own noise explains a step of which an element lies beyond the limits. excess: how
+    far each element lies from the own result, in limits; noises: the same of other own results, of which the
+    farthest count, rank by rank and element by element; cap: as `compute_cap`. No noise is asked for where an
+    element lies beyond the cap: none would excuse it."""
+    # Inside the limits nothing stands out. So of a large model only the elements beyond them are held.
+    is_over = ~(excess <= 1.0)
+    over = excess[is_over]
+    if stands_out(over, over, 1.0, cap):
+        return False
+    ranked, farthest, farthest_ranked = _take_largest(over, len(over)), *torch.zeros(2, len(over))
+    for noise in noises:
+        torch.maximum(farthest, noise[is_over], out=farthest)
+        torch.maximum(farthest_ranked, _take_largest(noise, len(over)), out=farthest_ranked)
+        is_ranked = not stands_out(ranked, farthest_ranked, MARGIN, cap)
+        if is_ranked and not stands_out(over, farthest, OWN_MARGIN, cap):
+            return True
+    return False
+
+
+def _take_largest(values: Tensor, count: int) -> Tensor:
+    """So many of the largest, in ascending order; what is no number is larger than all. PyTorch's sort and
+    topk hold up to 16 bytes beside each element, this holds 4."""
+    held, first = values.numpy().copy(), values.numel() - count
+    if count:
+        held.partition(first)
+    largest = held[first:]
+    largest.sort()
+    return torch.from_numpy(largest)
+
+
+def stands_out(excess: Tensor, own_noise: Tensor, margin: float, cap: float) -> bool:
+    """Whether a place of `excess` lies beyond the limits, which are 1, and farther than `margin` times the
+    noise there, or than `cap`. What is no number stands out."""
+    return not bool((excess <= (margin * own_noise).clamp(1.0, cap)).all())

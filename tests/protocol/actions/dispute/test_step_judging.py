@@ -1,7 +1,6 @@
 """A step beyond the limits is disputed, unless this machine's own noise in that step covers it."""
 
 from dataclasses import replace
-from math import inf, nan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +16,7 @@ from protocol.actions.dispute.step_judging import (
     SHAKES,
     Claimed,
     borrow_state,
-    compute_cap,
     find_false_step,
-    is_explained,
     judge_steps,
 )
 from protocol.actions.merge.work import get_finished
@@ -29,43 +26,6 @@ from protocol.compute.audit.compare import Verdict, judge_state
 from protocol.compute.program.step import TrainingState, train_segment
 from protocol.spec.schedule import compute_learning_rate_sum
 from tests.protocol.actions.merge.stage import TASK, open_stage
-
-
-@pytest.mark.parametrize(
-    ("excess", "noise", "is_false"),
-    [
-        ([2], [0.1], True),
-        ([2], [0.3], False),
-        ([99], [50], False),
-        ([101], [50], True),
-        ([101], [inf], True),
-        ([nan], [inf], True),
-        ([1.5], [nan], True),
-        ([30, 0.9, 0.1], [3, 0.01, 0], False),
-        ([30, 30, 0.1], [3, 0.01, 0], True),
-    ],
-)
-def test_ten_times_the_own_noise_is_drift_up_to_a_hundred_limits(
-    excess: list[float], noise: list[float], is_false: bool
-) -> None:
-    """What is no number excuses nothing, and one element that wanders excuses no second one."""
-    assert is_explained(torch.tensor(excess), [torch.tensor(noise)]) != is_false
-    order = [*range(1, len(excess)), 0]
-    moved = torch.tensor([excess[at] for at in order]), [torch.tensor([noise[at] for at in order])]
-    assert is_explained(*moved) != is_false, "places do not count, as long as they are the same"
-
-
-def test_an_element_that_wanders_excuses_none_at_another_place() -> None:
-    noise = torch.tensor([3.0, 0.001, 0.0])
-    assert is_explained(torch.tensor([25.0, 0.5, 0.0]), [noise])
-    assert not is_explained(torch.tensor([0.5, 25.0, 0.0]), [noise])
-
-
-@pytest.mark.parametrize(("undone", "cap"), [(1000.0, 100.0), (20.0, 10.0), (1.0, 1.0)])
-def test_noise_excuses_less_than_a_step_that_was_not_taken(undone: float, cap: float) -> None:
-    """Where limits are wide, as with bf16, such a step lies twenty limits off."""
-    assert compute_cap(undone) == cap
-    assert not is_explained(torch.tensor([undone + 1]), [torch.tensor([1000.0])], compute_cap(undone))
 
 
 @pytest.mark.parametrize("chaotic", [None, 1, SHAKES])

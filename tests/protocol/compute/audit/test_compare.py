@@ -1,26 +1,33 @@
 """How far two states lie apart, what the limits say of it, and which segments are too shaky to set limits."""
 
 from dataclasses import replace
+from math import inf, nan
 
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from protocol.compute.audit import compare
 from protocol.compute.audit.compare import (
     ILL_CONDITIONED_RATIO,
+    OWN_MARGIN,
     PART_ELEMENTS,
     Distances,
     Floors,
+    compute_cap,
     compute_excess,
     find_usual,
+    is_explained,
     is_well_conditioned,
     judge_state,
     measure_distances,
     shake,
+    stands_out,
     unshake,
 )
 from protocol.compute.program.step import TrainingState
-from protocol.spec.calibration_rules import LEAST_MAXIMUM
+from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.tolerance import Element, is_element_beyond
@@ -201,3 +208,65 @@ def test_noise_below_what_limits_can_say_makes_no_segment_ill_conditioned() -> N
     least = ILL_CONDITIONED_RATIO * float(LEAST_MAXIMUM)
     noise = [Distances(0.0, 0.0, 0.0, 0, 0, 0)] * 2 + [Distances(least, least, least, 0, 0, 0)]
     assert all(is_well_conditioned(own, find_usual(noise)) for own in noise)
+
+
+# --- A step's own noise -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("excess", "noise", "is_false"),
+    [
+        ([2], [0.1], True),
+        ([2], [0.3], False),
+        ([99], [50], False),
+        ([101], [50], True),
+        ([101], [inf], True),
+        ([nan], [inf], True),
+        ([1.5], [nan], True),
+        ([30, 0.9, 0.1], [3, 0.01, 0], False),
+        ([30, 30, 0.1], [3, 0.01, 0], True),
+        ([40, 40], [4, 1], True),
+        ([40, 5], [4, 1], False),
+    ],
+)
+def test_ten_times_the_own_noise_is_drift_up_to_a_hundred_limits(
+    excess: list[float], noise: list[float], is_false: bool
+) -> None:
+    """What is no number excuses nothing, and one element that wanders excuses no second one."""
+    assert is_explained(torch.tensor(excess), [torch.tensor(noise)]) != is_false
+    order = [*range(1, len(excess)), 0]
+    moved = torch.tensor([excess[at] for at in order]), [torch.tensor([noise[at] for at in order])]
+    assert is_explained(*moved) != is_false, "places do not count, as long as they are the same"
+
+
+def test_an_element_that_wanders_excuses_none_at_another_place() -> None:
+    noise = torch.tensor([3.0, 0.001, 0.0])
+    assert is_explained(torch.tensor([25.0, 0.5, 0.0]), [noise])
+    assert not is_explained(torch.tensor([0.5, 25.0, 0.0]), [noise])
+
+
+FAR = st.sampled_from([0.0, 0.3, 1.0, 1.5, 4.0, 40.0, 99.0, 101.0, inf, nan])
+
+
+@given(st.lists(st.tuples(FAR, FAR, FAR), min_size=1, max_size=6), st.sampled_from([1.0, 10.0, 100.0]))
+def test_only_elements_beyond_the_limits_have_to_be_held(places: list[tuple[float, ...]], cap: float) -> None:
+    """The same answer as from all elements, ranked by PyTorch. Who asks has found one beyond the limits."""
+    excess, *noises = torch.tensor(places).T.contiguous()
+    assume(not bool((excess <= 1).all()))
+    farthest, ranks = torch.zeros(len(places)), torch.zeros(len(places))
+    expected = False
+    for noise in noises:
+        farthest, ranks = farthest.maximum(noise), ranks.maximum(noise.sort(descending=True).values)
+        is_ranked = not stands_out(excess.sort(descending=True).values, ranks, MARGIN, cap)
+        expected |= is_ranked and not stands_out(excess, farthest, OWN_MARGIN, cap)
+    assert is_explained(excess, noises, cap) == expected
+
+
+def test_no_noise_is_computed_for_what_none_excuses() -> None:
+    computed = (pytest.fail("a step is computed again") for _ in range(1))
+    assert not is_explained(torch.tensor([0.5, 11.0]), computed, 10.0)
+
+
+@pytest.mark.parametrize(("undone", "cap"), [(1000.0, 100.0), (20.0, 10.0), (1.0, 1.0)])
+def test_noise_excuses_less_than_a_step_that_was_not_taken(undone: float, cap: float) -> None:
+    """Where limits are wide, as with bf16, such a step lies twenty limits off."""
+    assert compute_cap(undone) == cap
+    assert not is_explained(torch.tensor([undone + 1]), [torch.tensor([1000.0])], compute_cap(undone))
