@@ -32,10 +32,12 @@ from lab.benchmarks.honest import Configuration
 from lab.benchmarks.honesty.planted import MODELS, Step, load_step, open_training
 from lab.benchmarks.replays.machines import SUMS, Machine
 from lab.benchmarks.reports import write_report
-from protocol.compute.bounds.fault import ClaimedTrace, OperationFault
+from protocol.adapters.blobs import refer_trace_tensor
+from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, OperationFault
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import build_buffer_tree
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from protocol.compute.digest import ByteTree
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
@@ -44,7 +46,7 @@ from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, b
 from protocol.compute.program.tensor_allocator import list_written
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.float32 import nearest
-from protocol.spec.program import INPUTS, Operation, Program, Role
+from protocol.spec.program import INPUTS, Operation, Program, Role, leaf_bytes
 from tests.training_setting import SEQUENCES_PER_STEP, read_standard_library
 
 HONEST = -1
@@ -183,7 +185,7 @@ def work(folder: Path, machine: Machine) -> None:
 # --- The challenger -----------------------------------------------------------------------------------------
 @dataclass
 class Shown:
-    """The trace in a folder, and which tensors of it were read."""
+    """The trace in a folder, and which tensors of it were read, or of which a chunk was: bytes by buffer."""
 
     folder: Path
     program: Program
@@ -191,9 +193,21 @@ class Shown:
 
     def fetch(self, buffer: int) -> Tensor:
         """A tensor, mapped from its file."""
+        self.fetched[buffer] = 4 * self.program.buffers[buffer].size
+        return self._map(buffer)
+
+    def find_leaf(self, buffer: int, own: ByteTree) -> ClaimedLeaf:
+        """The first leaf that differs. A node fetches the roots of a tensor's chunks, and one chunk."""
+        claimed, size = build_buffer_tree(self.program, self._map, buffer), leaf_bytes(self.program, buffer)
+        ref = refer_trace_tensor(claimed.root, 4 * self.program.buffers[buffer].size, size)
+        chunk = min(ref.key.kind.chunk_leaves * size, ref.size_bytes)
+        self.fetched.setdefault(buffer, chunk + len(claimed.root) * ref.chunk_count)
+        index = next(n for n, leaf in enumerate(claimed.levels[0]) if leaf != own.levels[0][n])
+        return ClaimedLeaf(index, *claimed.open_leaf(index))
+
+    def _map(self, buffer: int) -> Tensor:
         is_index = self.program.buffers[buffer].role in (Role.TOKENS, Role.LABELS)
         values = np.memmap(self.folder / str(buffer), dtype=np.int64 if is_index else np.float32, mode="c")
-        self.fetched[buffer] = 4 * len(values)
         return torch.from_numpy(values)
 
     @property
@@ -207,7 +221,8 @@ def search(folder: Path, built: BuiltProgram, step: Step, claim: Claim) -> dict[
     shown, started = Shown(folder, built.program), time.monotonic()
     roots = [bytes.fromhex(root) for root in json.loads((folder / "roots").read_text())]
     finder = FaultFinder(built)
-    fault = finder.find(step.vectors, step.batch, step.scalars, ClaimedTrace(roots, shown.fetch))
+    claimed = ClaimedTrace(roots, shown.fetch, find_leaf=shown.find_leaf)
+    fault = finder.find(step.vectors, step.batch, step.scalars, claimed)
     node = fault.node.number if isinstance(fault, OperationFault) else None
     return {"share": shown.share, "found": node, "seconds": time.monotonic() - started}
 

@@ -236,20 +236,24 @@ async def _search_remote(
 
     patience = BlocksLeft(max(1, (until - party.state.head_block) // CUT_PATIENCE))
 
+    def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
+        """Fetch what a search can do without, while there is patience."""
+        return asyncio.run_coroutine_threadsafe(patience.wait(party, until, fetching), loop).result()
+
     def fetch_cut(buffer: int) -> Tensor:
-        """The whole buffer, while there is patience for layers."""
-        waiting = patience.wait(party, until, remote.fetch(buffer))
-        return asyncio.run_coroutine_threadsafe(waiting, loop).result()
+        """The whole buffer, for a search in layers."""
+        return hurry(remote.fetch(buffer))
 
     def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
-        """The first leaf that differs from the own one."""
-        return watch(buffer, remote.find_leaf(buffer, own))
+        """The first leaf that differs from the own one. In a task with limits the whole can be fetched."""
+        fetching = remote.find_leaf(buffer, own)
+        return watch(buffer, fetching) if is_exact else hurry(fetching)
 
     batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
     batch = await asyncio.to_thread(batches, get_inner_step(party, dispute))
     is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
     roots, listed = remote.roots, remote.listed
-    claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut)
+    claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut, find_leaf)
     if is_exact:
         claimed = ClaimedRoots(roots, find_leaf, listed)
     search = partial(_search, party, built, start, batch, claimed)

@@ -136,6 +136,19 @@ class InputFault:
 
 
 @dataclass(frozen=True)
+class ClaimedLeaf:
+    """A leaf of a claimed buffer that differs from the own one, padding included, and its path upwards."""
+
+    index: int
+    data: bytes
+    path: Sequence[bytes]
+
+
+FindLeaf = Callable[[int, ByteTree], ClaimedLeaf]
+"""(buffer, own tree): the first leaf that differs from the own buffer, proven under its claimed root."""
+
+
+@dataclass(frozen=True)
 class ClaimedTrace:
     """roots: of all buffers' trees, in order; fetch: the claimant's values of a buffer, flat, checked against
     its root; listed: roots under the trace root, where a claimant may have others for W, m, v and constants,
@@ -146,6 +159,8 @@ class ClaimedTrace:
     listed: Sequence[bytes] = ()
     fetch_cut: Provider | None = None
     """As `fetch`, for a search in layers: where it raises, the search goes on without layers."""
+    find_leaf: FindLeaf | None = None
+    """For a tensor that follows bit by bit from others: where it raises, the whole tensor is fetched."""
 
     @property
     def levels(self) -> Levels:
@@ -200,22 +215,12 @@ Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class ClaimedLeaf:
-    """A leaf of a claimed buffer that differs from the own one, padding included, and its path upwards."""
-
-    index: int
-    data: bytes
-    path: Sequence[bytes]
-
-
-@dataclass(frozen=True)
 class ClaimedRoots:
-    """A claimed trace of which next to nothing is fetched. roots: of all buffers' trees, in order.
-    find_leaf(buffer, own tree): the first leaf that differs from the own buffer, proven under its root;
-    listed: as of `ClaimedTrace`."""
+    """A claimed trace of which next to nothing is fetched. roots: of all buffers' trees, in order; listed: as
+    of `ClaimedTrace`."""
 
     roots: Sequence[bytes]
-    find_leaf: Callable[[int, ByteTree], ClaimedLeaf]
+    find_leaf: FindLeaf
     listed: Sequence[bytes] = ()
 
     @property

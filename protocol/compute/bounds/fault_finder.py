@@ -14,6 +14,7 @@ behind it. On another one float noise is in nearly all of them. Then it looks in
 To look through nodes is to compute them in order from the claimant's own values. A tensor with another root
 than the claimed one is fetched, the nodes that wrote it are judged (check.py), and the computation goes on
 from the claimed values. So a tensor that follows bit by bit from others is never fetched where it is right.
+Where it is not, its first leaf that differs is judged; the whole is fetched only if that leaf proves nothing.
 
 Only what a node's bound excludes is called a fault, in each of these ways. Layers decide where to look first.
 What they do not find, or cannot fetch, the third way does. No more than today's run of a step is in memory: a
@@ -32,6 +33,7 @@ from torch import Tensor
 from protocol.compute.bounds.check import Provider, check_node, fetch_buffer
 from protocol.compute.bounds.fault import (
     STATE_INPUTS,
+    ClaimedLeaf,
     ClaimedTrace,
     InputFault,
     OperationFault,
@@ -41,14 +43,14 @@ from protocol.compute.bounds.fault import (
     refuse_trace,
 )
 from protocol.compute.bounds.suspects import LEAST_NORMAL, TILE_ELEMENTS
-from protocol.compute.bounds.trace import Layer, TraceTree, build_buffer_tree, list_layers
+from protocol.compute.bounds.trace import ROUNDED_FREELY, Layer, TraceTree, build_buffer_tree, list_layers
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram
 from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.program import INPUTS, Access
+from protocol.spec.program import INPUTS, Access, leaf_elements, locate, unravel
 from protocol.spec.referee import FORMATS
 
 NOISE = 2.0**-13
@@ -125,6 +127,20 @@ class FaultFinder:
         element = int(is_other.nonzero()[0]) * 4 // own.element_size()
         trace = TraceTree(self.program, claimed.levels, lambda _: theirs, known=claimed.roots)
         return InputFault(buffer, element, open_buffer(trace, buffer, element, 1))
+
+
+@dataclass(frozen=True)
+class _LeafTrace(TraceTree):
+    """A claimed trace with one shown leaf of a buffer; all other buffers that are opened are in memory."""
+
+    shown: int
+    leaf: ClaimedLeaf
+
+    def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
+        """As of a `TraceTree`; of the buffer that is shown its leaf alone."""
+        if buffer != self.shown:
+            return super().open_run(buffer, first_element, count)
+        return self.leaf.data, list(self.leaf.path)
 
 
 @dataclass
@@ -212,23 +228,46 @@ class _Search:
         held, last = dict[int, Tensor](), max(nodes)
         self._has_parted = bool(cuts)
         for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
-            is_other = number in nodes and self._hold(self._program.nodes[number].output.buffer, held)
-            if is_other and (fault := self._judge(number, held)):
+            if number in nodes and (fault := self._inspect(number, held)):
                 return fault
             self._go_on_from_claimed(number, held, cuts)
             if number == last:
                 break
         return None
 
-    def _hold(self, buffer: int, held: dict[int, Tensor]) -> bool:
-        """Whether a tensor that is being computed is another than the claimed one, or may be: then `held` has
-        that. One with several writers cannot be told before it is whole."""
-        if buffer in held:
-            return True
-        if self._is_own(buffer) if self._has_parted else buffer not in self.different:
-            return False
-        held[buffer] = self._get_claimed(buffer)
-        return True
+    def _inspect(self, number: int, held: dict[int, Tensor]) -> OperationFault | None:
+        """The fault of a node that was just computed. Where its tensor is another than the claimed one, or
+        may be, `held` has that. One with several writers cannot be told before it is whole."""
+        buffer = self._program.nodes[number].output.buffer
+        if buffer not in held:
+            if self._is_own(buffer) if self._has_parted else buffer not in self.different:
+                return None
+            if fault := self._inspect_leaf(number):
+                return fault
+            held[buffer] = self._get_claimed(buffer)
+        return self._judge(number, held)
+
+    def _inspect_leaf(self, number: int) -> OperationFault | None:
+        """The fault of a node of which honest machines have the same bits, in the first leaf that differs:
+        the claimed leaf is put into the own tensor. None where that leaf proves nothing, or is not shown."""
+        node, find_leaf = self._program.nodes[number], self.claimed.find_leaf
+        buffer = node.output.buffer
+        is_told = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
+        if find_leaf is None or is_told:
+            return None
+        try:
+            leaf = find_leaf(buffer, build_buffer_tree(self._program, self.finder.get_own, buffer))
+        except (ProtocolFault, EnvironmentFault) as withheld:
+            log.info("a leaf of buffer %d is not shown: %s", buffer, withheld)
+            return None
+        own, first = self.finder.get_own(buffer), leaf.index * leaf_elements(self._program, buffer)
+        place = own[first : first + len(leaf.data) // own.element_size()]
+        kept = place.clone()
+        place.copy_(torch.frombuffer(bytearray(leaf.data), dtype=own.dtype)[: len(kept)])
+        try:
+            return self._judge(number, {buffer: own}, leaf)
+        finally:
+            place.copy_(kept)
 
     def _is_own(self, buffer: int) -> bool:
         """Whether the values that were just computed are the claimed ones, bit for bit, by their root."""
@@ -248,8 +287,11 @@ class _Search:
     def _get_claimed(self, buffer: int) -> Tensor:
         return fetch_buffer(self._program, self._fetch, buffer)
 
-    def _judge(self, number: int, held: Mapping[int, Tensor]) -> OperationFault | None:
-        """The fault of a node that was just computed: from what the claimant says that it read and wrote."""
+    def _judge(
+        self, number: int, held: Mapping[int, Tensor], leaf: ClaimedLeaf | None = None
+    ) -> OperationFault | None:
+        """The fault of a node that was just computed: from what the claimant says that it read and wrote.
+        leaf: of the output, where no more of it than that is the claimant's."""
 
         def get(buffer: int) -> Tensor:
             """The claimed values."""
@@ -260,15 +302,24 @@ class _Search:
             return look(get(access.buffer), access.offset, sizes, strides)
 
         seen = check_node(self._program.nodes[number], view, self.finder.format)
-        return self._prove(number, seen.element, get) if seen.outside else None
+        return self._prove(number, seen.element, get, leaf) if seen.outside else None
 
-    def _prove(self, number: int, element: int, get: Provider) -> OperationFault:
+    def _prove(
+        self, number: int, element: int, get: Provider, leaf: ClaimedLeaf | None
+    ) -> OperationFault | None:
         def provide(buffer: int) -> Tensor:
             """The claimed buffer. One that nodes go on writing is fetched."""
             life = self.finder.lifetimes.get(buffer)
             return get(buffer) if life is None or life.written <= number else self._get_claimed(buffer)
 
-        trace = TraceTree(self._program, self.claimed.levels, provide, known=self.claimed.roots)
+        levels, roots = self.claimed.levels, self.claimed.roots
+        if leaf is None:
+            return prove_operation(TraceTree(self._program, levels, provide, known=roots), number, element)
+        output = self._program.nodes[number].output
+        place = locate(output, unravel(element, self._program.nodes[number].output_sizes))
+        if place // leaf_elements(self._program, output.buffer) != leaf.index:
+            return None
+        trace = _LeafTrace(self._program, levels, provide, output.buffer, leaf, known=roots)
         return prove_operation(trace, number, element)
 
 

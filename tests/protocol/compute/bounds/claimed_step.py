@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFault, Vectors
+from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault, Vectors
 from protocol.compute.bounds.fault_finder import FaultFinder
-from protocol.compute.bounds.trace import TraceTree
+from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from protocol.compute.digest import ByteTree
 from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
@@ -28,13 +29,16 @@ Change = Callable[[int, dict[int, Tensor]], None]
 
 @dataclass
 class Claimant:
-    """Runs a step, with a change on the way, and serves its trace."""
+    """Runs a step, with a change on the way, and serves its trace. shows_leaves: single leaves too."""
 
     built: BuiltProgram
     vectors: Vectors
     batch: Batch
     scalars: Tensor
     fetched: list[int] = field(default_factory=list)
+    shown: list[int] = field(default_factory=list)
+    """Buffers of which one leaf was shown."""
+    shows_leaves: bool = False
 
     def claim(self, change: Change = lambda number, tensors: None) -> tuple[ClaimedTrace, TraceTree]:
         """The claimed trace, and its tree."""
@@ -48,7 +52,13 @@ class Claimant:
             self.fetched.append(buffer)
             return tensors[buffer]
 
-        return ClaimedTrace(tree.roots, fetch), tree
+        def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
+            self.shown.append(buffer)
+            claimed = build_buffer_tree(self.built.program, tensors.__getitem__, buffer)
+            index = next(n for n, one in enumerate(claimed.levels[0]) if one != own.levels[0][n])
+            return ClaimedLeaf(index, *claimed.open_leaf(index))
+
+        return ClaimedTrace(tree.roots, fetch, find_leaf=find_leaf if self.shows_leaves else None), tree
 
 
 def make_claimant(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> Claimant:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds import fault_finder
-from protocol.compute.bounds.fault import ClaimedTrace, InputFault, OperationFault
+from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault
 from protocol.compute.bounds.trace import ROUNDED_FREELY, TraceTree, build_buffer_tree
+from protocol.compute.digest import ByteTree
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState
@@ -235,6 +236,54 @@ def test_find_on_other_kernels_sees_one_bit_in_one_element(claimant: Claimant) -
     assert is_convicted(claimant.built, tree, fault)
 
 
+# --- One leaf instead of a tensor ---------------------------------------------------------------------------
+def find_last_subtraction(program: Program) -> int:
+    """It writes new weights."""
+    return max(n for n, node in enumerate(program.nodes) if node.operation is Operation.SUBTRACT)
+
+
+def test_find_proves_what_follows_bit_by_bit_from_one_leaf(claimant: Claimant) -> None:
+    claimant.shows_leaves = True
+    nodes = claimant.built.program.nodes
+    writers, told = Counter(node.output.buffer for node in nodes), 0
+    for number in list_node_of_each_kind(claimant.built):
+        claimant.fetched.clear()
+        claimant.shown.clear()
+        claimed, tree = claimant.claim(add_noise(claimant.built, scale(claimant.built, number)))
+        fault, node = find(claimant, claimed), nodes[number]
+        assert isinstance(fault, OperationFault) and fault.node.number == number, node.operation
+        assert is_convicted(claimant.built, tree, fault), node.operation
+        if writers[node.output.buffer] == 1 and node.operation not in ROUNDED_FREELY:
+            told += 1
+            assert claimant.shown == [node.output.buffer], node.operation
+            assert node.output.buffer not in claimant.fetched, node.operation
+    assert told > 5
+
+
+def test_find_fetches_the_tensor_where_the_shown_leaf_proves_nothing(claimant: Claimant) -> None:
+    """A leaf may differ by what a bound allows, as 0 for a subnormal number, and a later one be false."""
+    number = find_last_subtraction(claimant.built.program)
+    claimed, tree = claimant.claim(spoil(claimant.built, number))
+
+    def show_first(buffer: int, own: ByteTree) -> ClaimedLeaf:
+        return ClaimedLeaf(0, *own.open_leaf(0))
+
+    fault, node = find(claimant, replace(claimed, find_leaf=show_first)), claimant.built.program.nodes[number]
+    assert isinstance(fault, OperationFault) and fault.element == node.elements - 1
+    assert is_convicted(claimant.built, tree, fault) and node.output.buffer in claimant.fetched
+
+
+def test_find_fetches_the_tensor_of_which_no_leaf_is_shown(claimant: Claimant) -> None:
+    number = find_last_subtraction(claimant.built.program)
+    claimed, tree = claimant.claim(spoil(claimant.built, number))
+
+    def withhold(buffer: int, own: ByteTree) -> ClaimedLeaf:
+        raise EnvironmentFault(what="withheld", expected="a leaf", actual="nothing", remedy="Ask again.")
+
+    fault = find(claimant, replace(claimed, find_leaf=withhold))
+    assert isinstance(fault, OperationFault) and is_convicted(claimant.built, tree, fault)
+
+
 class FromDevice(Interpreter):
     """One whose tensors are copies, as those of a card are: what is written to them no later node reads."""
 
@@ -243,9 +292,11 @@ class FromDevice(Interpreter):
         return {number: values.clone() for number, values in self.memory.items()}
 
 
+@pytest.mark.parametrize("shows_leaves", [False, True])
 def test_find_on_a_card_goes_on_from_the_claimants_values(
-    claimant: Claimant, monkeypatch: pytest.MonkeyPatch
+    claimant: Claimant, monkeypatch: pytest.MonkeyPatch, shows_leaves: bool
 ) -> None:
+    claimant.shows_leaves = shows_leaves
     monkeypatch.setattr(fault_finder, "Interpreter", FromDevice)
     claimed, _ = claimant.claim(add_noise(claimant.built))
     assert find(claimant, claimed) is None
