@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.event_logs import LogBatch
+from protocol.adapters.chain.contract import LogBatch
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame

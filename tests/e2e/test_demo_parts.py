@@ -14,7 +14,7 @@ from eth_account import Account
 
 from node.submit import build_task
 from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.event_logs import Event, LogBatch
+from protocol.adapters.chain.contract import Event, LogBatch
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.inner_dispute import AskEnding
 from protocol.spec.game.ledger import read_terms

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol.actions.audit.audit_records import AuditBook, VoteMade
-from protocol.actions.dispute import answering
+from protocol.actions.dispute import dispute_duties
 from protocol.actions.dispute.casebook import TracedStep
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
@@ -116,7 +116,7 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
 def lie_about_known_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each claimant lists other roots for W and for a constant than those that everybody knows: no proof
     takes these from the list, but they stand beside what a proof takes from it."""
-    trace = answering._trace
+    trace = dispute_duties._trace
 
     def trace_and_lie(party: Party, *arguments: Any) -> TracedStep:
         traced = trace(party, *arguments)
@@ -126,7 +126,7 @@ def lie_about_known_roots(monkeypatch: pytest.MonkeyPatch) -> None:
         party.store.put_roots(roots)
         return traced._replace(tree=replace(traced.tree, levels=compute_levels(roots)))
 
-    monkeypatch.setattr(answering, "_trace", trace_and_lie)
+    monkeypatch.setattr(dispute_duties, "_trace", trace_and_lie)
 
 
 @pytest.mark.parametrize("numeric_format", ["exact15", "float32"])

@@ -9,8 +9,8 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
 from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.contract import AbiRegistry, Event, LogBatch, decode_log, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.event_logs import AbiRegistry, Event, LogBatch, decode_log, make_registry
 from protocol.spec.statements import SigningDomain
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.logged import to_bytes

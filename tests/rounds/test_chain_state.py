@@ -8,8 +8,8 @@ import pytest
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.contract import Event, LogBatch, decode_log, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.event_logs import Event, LogBatch, decode_log, make_registry
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import SeatStatus

@@ -12,8 +12,7 @@ from protocol.actions.dispute import judging_work
 from protocol.actions.runtime.chain_state import ChainState, Network
 from protocol.adapters.chain.abi import Entry, encode_call, encode_values, find_function, load_own_abi
 from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.event_logs import (
+from protocol.adapters.chain.contract import (
     AbiRegistry,
     Event,
     LogBatch,
@@ -21,6 +20,7 @@ from protocol.adapters.chain.event_logs import (
     decode_log,
     make_registry,
 )
+from protocol.adapters.chain.deployment import GAME_CONTRACTS
 from protocol.adapters.chain.refusal_words import explain_revert
 from protocol.adapters.keys import recover_signer, sign_statement
 from protocol.spec.codec import decode_training, encode_training

@@ -1,16 +1,22 @@
-"""What a node has to do in disputes, asks and evidence, in the order of what lateness costs.
+"""What a node has to do in disputes, asks and evidence, by what lateness costs; and answering.
 
-Answers come first: silence costs the seat. Then come the moves of disputes that this node opened, and what
-it serves to peers. Last comes what no clock waits for: reading votes, suspicions, new disputes, asks, proofs
-in one transaction. Upkeep ends games whose clock has run out.
+Answers come first: silence costs the seat. Then come the moves of disputes that this node opened, and what it
+serves to peers. Last comes what no clock waits for: reading votes, suspicions, new disputes, asks, proofs in
+one transaction. Upkeep ends games whose clock has run out.
+
+Answers a dispute on this node's claim or vote: recompute, trace the named step, show what is demanded. What
+the node posts follows from the journal and the task alone, so a killed node says the same again. While the
+dispute is open, the node serves everything that a challenger may look at.
 """
 
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from torch import Tensor
+
 from protocol.actions.dispute import (
-    answering,
     asking,
     dispute_opening,
     judging_work,
@@ -18,18 +24,38 @@ from protocol.actions.dispute import (
     step_judging,
     step_serving,
 )
-from protocol.actions.dispute.casebook import to_sentence
+from protocol.actions.dispute.casebook import TracedStep, to_sentence
 from protocol.actions.dispute.evidence import list_cases
 from protocol.actions.dispute.judging_work import list_work_cases
-from protocol.actions.dispute.known_statements import get_inner, get_now, list_provable_rounds
+from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now, list_provable_rounds
+from protocol.actions.dispute.segments import (
+    compute_roots,
+    compute_state,
+    find_replay,
+    get_batches,
+    restore_own_start,
+)
+from protocol.actions.dispute.step_serving import show_steps, show_trace
+from protocol.actions.merge.work import open_boundary
 from protocol.actions.runtime.party import Party, Wait
+from protocol.actions.runtime.states import keep_state
+from protocol.actions.traces import TraceKeeper, describe_layout, load_buffer
+from protocol.adapters.store import BlobStore
+from protocol.compute.bounds.fault import open_demanded, prove_outputs
+from protocol.compute.bounds.trace import TraceTree
+from protocol.compute.program.task_program import build_program, compute_step_facts, describe_program
+from protocol.spec.codec import compute_state_root
+from protocol.spec.containers import BufferOpening, StateHeader
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
-from protocol.spec.game.inner_dispute import InnerDispute, Move, list_moves
+from protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute, Move, list_moves
 from protocol.spec.game.state import SeatStatus
 from protocol.spec.game.timing import get_ask_until, get_statement_until
 from protocol.spec.game.upkeep import find_turn
+from protocol.spec.program import get_constant_roots
 from protocol.spec.statements import VoteWord
 
+# --- Duties -------------------------------------------------------------------------------------------------
 Perform = Callable[[Party], Coroutine[Any, Any, None]]
 
 
@@ -59,11 +85,11 @@ def list_duties(party: Party, block: int) -> Iterator[DisputeDuty | Wait]:
 def _list_answers(party: Party, block: int) -> Iterator[DisputeDuty]:
     for dispute, moves in list_playable(party, block):
         if Move.POST_ROOTS in moves:
-            yield _make("post roots", dispute.name, dispute, answering.post_roots)
+            yield _make("post roots", dispute.name, dispute, post_roots)
         if Move.POST_TRACE in moves:
-            yield _make("post the trace", dispute.name, dispute, answering.post_trace)
+            yield _make("post the trace", dispute.name, dispute, post_trace)
         if Move.SHOW_LEAVES in moves:
-            yield _make("show leaves", dispute.name, dispute, answering.show_leaves)
+            yield _make("show leaves", dispute.name, dispute, show_leaves)
     for asked in asking.list_own_asked(party, block):
         yield _make("answer", asked.name, asked, asking.answer_own)
     for asked in asking.list_others_asked(party, block):
@@ -80,7 +106,7 @@ def _list_served(party: Party, block: int) -> Iterator[DisputeDuty]:
         elif dispute.roots and find_claimant(party, dispute) == party.account:
             is_traced = dispute.trace is None or "trace" in kinds
             if "steps" not in kinds or not is_traced:
-                yield _make("serve", (dispute.name, dispute.stage), dispute, answering.serve)
+                yield _make("serve", (dispute.name, dispute.stage), dispute, serve)
     for wanted in step_serving.list_wanted(party, block):
         yield _make("show steps", wanted, wanted, step_serving.show_wanted)
 
@@ -159,3 +185,112 @@ def find_claimant(party: Party, dispute: InnerDispute) -> str | None:
 
 def _make(what: str, about: object, subject: Any, act: Callable[[Party, Any], Any]) -> DisputeDuty:
     return DisputeDuty(what, about, lambda party: act(party, subject))
+
+
+# --- Answering a dispute ------------------------------------------------------------------------------------
+async def post_roots(party: Party, dispute: InnerDispute) -> None:
+    """Post the root of each step's state, start and end included, as the statement binds them."""
+    place = (dispute.statement.round, dispute.statement.slot)
+    start = await restore_own_start(party, dispute)
+    work = (compute_roots, party, place, dispute.segment, start)
+    roots = await party.task.retraining.compute(dispute.clock, *work)
+    if dispute.statement.draw is None:
+        await _post_claim_roots(party, dispute, roots)
+    else:
+        await _post_vote_roots(party, dispute, roots)
+
+
+async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+    first = dispute.segment
+    ends = [open_boundary(party, dispute.statement.round, boundary) for boundary in (first, first + 1)]
+    require_end(ends[1].header, roots[-1])
+    await party.chain.disputes.post_claim_roots(party.task.task, dispute.name, roots, *ends)
+
+
+async def _post_vote_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+    """The start's opening is the one that the solver has shown before this node sealed, the end's the one
+    that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and takes
+    whatever stands there."""
+    ref, replay = dispute.statement, find_replay(party, dispute.statement)
+    require_end(replay.own_end, roots[-1])
+    solver = find_solver(get_now(party), ref.round, ref.slot)
+    ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
+    await party.chain.disputes.post_vote_roots(party.task.task, dispute.name, roots, *ends)
+
+
+def require_end(end: StateHeader, root: bytes) -> None:
+    """Raises EnvironmentFault where a recomputed segment ends elsewhere than the statement says."""
+    if compute_state_root(end) != root:
+        raise EnvironmentFault(
+            what="this machine computes other bits than when it made the statement that is disputed",
+            expected=compute_state_root(end).hex(),
+            actual=root.hex(),
+            remedy="Bring back the versions of torch and of the drivers that the statement was made with.",
+        )
+
+
+async def post_trace(party: Party, dispute: InnerDispute) -> None:
+    """Run the named step again, keep all of it to be served, and post the root of its trace."""
+    traced = await trace_named_step(party, dispute)
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    proof = await asyncio.to_thread(prove_outputs, traced.tree)
+    ends = (traced.tree.root, traced.start, traced.end)
+    await party.chain.disputes.post_trace(party.task.task, dispute.name, facts, *ends, proof)
+
+
+async def show_leaves(party: Party, dispute: InnerDispute) -> None:
+    """Show the demanded leaves that are not shown yet."""
+    traced = await trace_named_step(party, dispute)
+    demands = dispute.demands[len(dispute.shown) :]
+    work = (_open_leaves, party.store, traced.tree, demands)
+    openings = await party.task.retraining.compute(dispute.clock, *work)
+    await party.chain.disputes.show_leaves(party.task.task, dispute.name, traced.start, openings)
+
+
+def _open_leaves(store: BlobStore, tree: TraceTree, demands: Sequence[DemandedLeaf]) -> list[BufferOpening]:
+    """Open leaves of a kept trace. The step is run again only for a buffer that is lost or damaged."""
+    layout, constants = describe_layout(tree.program), get_constant_roots(tree.program)
+
+    def load(buffer: int) -> Tensor:
+        """Constants are the program's own: no trace keeps them."""
+        if buffer in constants:
+            return tree.get(buffer)
+        try:
+            return load_buffer(store, tree.roots[buffer], layout[buffer])
+        except (InvalidInput, EnvironmentFault):
+            return tree.get(buffer)
+
+    kept = replace(tree, get=load)
+    return [open_demanded(kept, one.node, one.place, one.leaf_index) for one in demands]
+
+
+async def serve(party: Party, dispute: InnerDispute) -> None:
+    """Show the states of all steps of a disputed segment, and the trace of the named one, from now on."""
+    if dispute.trace is not None:
+        await trace_named_step(party, dispute)
+    await show_steps(party, dispute)
+
+
+async def trace_named_step(party: Party, dispute: InnerDispute) -> TracedStep:
+    """The trace of the named step as this node computes it, once for each dispute."""
+    book, name = party.task.cases, dispute.name
+    async with party.task.locks["trace", name]:
+        if name not in book.traces:
+            start = await restore_own_start(party, dispute)
+            traced = await party.task.retraining.compute(dispute.clock, _trace, party, dispute, start)
+            book.traces[name] = traced
+            show_trace(party, dispute, book.traces[name])
+        return book.traces[name]
+
+
+def _trace(party: Party, dispute: InnerDispute, start: StateHeader) -> TracedStep:
+    assert dispute.step is not None
+    spec, place = party.task.spec, (dispute.statement.round, dispute.statement.slot)
+    before = compute_state(party, place, dispute.segment, start, dispute.step)
+    inner_step = dispute.segment * spec.terms.segment_steps + dispute.step
+    program = build_program(describe_program(spec.training)).program
+    keeper = TraceKeeper(party.store, describe_layout(program), get_constant_roots(program))
+    run = party.task.cases.compute.retrace
+    tree, end = run(before, spec.training, get_batches(party, *place), inner_step, keeper.keep)
+    keeper.finish()
+    return TracedStep(tree, keep_state(party, before), keep_state(party, end))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.event_logs import Event, LogBatch
+from protocol.adapters.chain.contract import Event, LogBatch
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from protocol.spec.game.contests import ContestFolds, fold_contest

@@ -27,7 +27,7 @@ from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.actions.worker_team import Team
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.event_logs import LogBatch
+from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.journal import Journal
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore

@@ -43,8 +43,8 @@ from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.deployment import read_game_deployment
-from protocol.adapters.chain.event_logs import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal, JournalBegun
 from protocol.adapters.part_store import PartStore

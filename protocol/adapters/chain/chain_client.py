@@ -21,9 +21,8 @@ import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
 from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
-from protocol.adapters.chain.contract import ERC20_ABI, Contract
+from protocol.adapters.chain.contract import ERC20_ABI, Contract, Event, EventReader, Follower, LogBatch
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
-from protocol.adapters.chain.event_logs import Event, EventReader, Follower, LogBatch
 from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.messages import Form
 from protocol.adapters.wire.session import read_at_most, tell_reason

@@ -5,7 +5,7 @@ thread for each request. A request that is cancelled at that moment leaves the l
 of the process waits for ever (docs/decisions/0009-http-below-web3.md).
 
 Requests are plain HTTP, and polled: there is no subscription that can be lost, and a restart of the chain's
-node is only a few failed requests. Every answer says which block it belongs to, so `event_logs.py` sees gaps
+node is only a few failed requests. Every answer says which block it belongs to, so `contract.py` sees gaps
 and reorgs.
 """
 

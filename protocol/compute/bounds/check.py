@@ -28,9 +28,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
+from protocol.compute.bounds.element_bounds import ELEMENT_CHECKS, Check, Claim, unravel
 from protocol.compute.bounds.sum_bounds import SUM_CHECKS
-from protocol.compute.bounds.suspects import Check, Claim, unravel
 from protocol.compute.program.layout import MakeView, look
 from protocol.compute.program.tensor_allocator import SHOWN_TYPES
 from protocol.spec.errors import InvalidInput

@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds.check import Provider, check_node, fetch_buffer
+from protocol.compute.bounds.element_bounds import LEAST_NORMAL, TILE_ELEMENTS
 from protocol.compute.bounds.fault import (
     STATE_INPUTS,
     ClaimedLeaf,
@@ -42,7 +43,6 @@ from protocol.compute.bounds.fault import (
     prove_operation,
     refuse_trace,
 )
-from protocol.compute.bounds.suspects import LEAST_NORMAL, TILE_ELEMENTS
 from protocol.compute.bounds.trace import ROUNDED_FREELY, Layer, TraceTree, build_buffer_tree, list_layers
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look

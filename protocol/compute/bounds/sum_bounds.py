@@ -7,7 +7,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.suspects import (
+from protocol.compute.bounds.element_bounds import (
     LEAST_NORMAL,
     LOST_PER_TERM,
     MARGIN,

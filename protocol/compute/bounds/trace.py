@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds.check import Provider, fetch_buffer
-from protocol.compute.bounds.suspects import require_index
+from protocol.compute.bounds.element_bounds import require_index
 from protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
 from protocol.compute.model.reference_step import StepResult
 from protocol.compute.program.interpreter import Interpreter, Keep

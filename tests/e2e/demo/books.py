@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.event_logs import Event
+from protocol.adapters.chain.contract import Event
 from protocol.spec.game.inner_dispute import AskEnding
 
 POTS = ("escrow", "stakes", "bonds")

@@ -10,7 +10,7 @@ from typing import Any
 
 from protocol.adapters.chain.abi import decode_values, find_function, load_abi
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.event_logs import Event
+from protocol.adapters.chain.contract import Event
 from protocol.compute.bounds.fault import iterate_runs
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.event_logs import Event
+from protocol.adapters.chain.contract import Event
 from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.fates import list_draws
 from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.event_logs import Event, LogBatch
+from protocol.adapters.chain.contract import Event, LogBatch
 from protocol.spec.codec import decode_training
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import GameRound, Pool

@@ -1,21 +1,46 @@
 """Who of those that know the same opens it first: turns, until time is short."""
 
+import asyncio
+import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from torch import Tensor
 
 from protocol.actions.dispute import asking, dispute_duties
-from protocol.actions.dispute.casebook import KnownVote
-from protocol.actions.dispute.dispute_duties import DisputeDuty
+from protocol.actions.dispute.casebook import Compute, KnownVote, OwnReplay
+from protocol.actions.dispute.dispute_duties import (
+    DisputeDuty,
+    post_roots,
+    post_trace,
+    show_leaves,
+    trace_named_step,
+)
 from protocol.actions.dispute.known_statements import find_accused
-from protocol.actions.runtime.party import Wait
+from protocol.actions.dispute.segments import get_batches
+from protocol.actions.merge.work import get_finished, open_boundary
+from protocol.actions.runtime.party import Party, Wait
+from protocol.actions.runtime.states import load_state
+from protocol.adapters.blobs import BlobKey, get_trace_kind
+from protocol.compute.bounds.fault import find_buffer, open_demanded
+from protocol.compute.bounds.trace import retrace
+from protocol.compute.digest import state_header
+from protocol.compute.program.step import train_segment
+from protocol.compute.program.task_program import build_program, describe_program
+from protocol.spec.codec import compute_state_root
+from protocol.spec.containers import BufferOpening
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.calls import DisputeStatement
-from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
+from protocol.spec.game.inner_dispute import AskEnding, DemandedLeaf, InnerAsk, InnerBook, InnerDispute
 from protocol.spec.game.state import GameState, StatementRef
 from protocol.spec.game.upkeep import list_members
+from protocol.spec.program import leaf_bytes
 from tests.protocol.actions.dispute.test_known_statements import make_vote
+from tests.protocol.actions.merge.stage import TASK, Stage
+from tests.protocol.actions.pruning.test_pruning_duties import open_dispute, open_solver
 from tests.protocol.spec.game.world import is_drawn, make_world
 
 REF = StatementRef(0, 0, 0, 0)
@@ -101,3 +126,163 @@ def test_an_answer_of_another_vote_or_seat_tells_nothing(
         InnerAsk(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
     )
     assert not asking._is_asked(set_asks(monkeypatch, game, *asks), known, 3)
+
+
+SEGMENT, STEP, SALT = 1, 1, b"s" * 32
+
+
+def get_last_sent(party: Party) -> Any:
+    return party.chain.sent[-1]  # type: ignore[attr-defined]
+
+
+def compute_true_roots(party: Party, slot: int) -> tuple[bytes, ...]:
+    """The state roots of the segment, trained from the claim's boundary."""
+    training, steps = party.task.spec.training, party.task.spec.terms.segment_steps
+    state = load_state(party, get_finished(party, 0).boundaries[SEGMENT])
+    states = [state]
+    for step in range(SEGMENT * steps, (SEGMENT + 1) * steps):
+        states.append(train_segment(states[-1], training, get_batches(party, 0, slot), step, 1)[0])
+    return tuple(compute_state_root(state_header(one)) for one in states)
+
+
+def dispute_vote(stage: Stage, party: Party, off: int = 0) -> InnerDispute:
+    """A dispute on a vote of this account, as of an auditor that replayed the segment. off: local steps by
+    which the end that it sealed is another one than this machine computes now."""
+    ref = StatementRef(0, stage.get_slot(1), 0, 1)
+    end = get_finished(party, 0).boundaries[SEGMENT + 1]
+    sealed = replace(end, local_step=end.local_step + off)
+    opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+    replay = OwnReplay(ref, SEGMENT, opened[0], sealed, opened[1], None, SALT)
+    party.task.audits.replays = (replay,)  # type: ignore[attr-defined]
+    return replace(open_dispute(stage, party, SEGMENT), statement=ref)
+
+
+def name_step(stage: Stage, party: Party, **changes: Any) -> InnerDispute:
+    """The opener of a dispute on the claim has named a step of the segment."""
+    return replace(open_dispute(stage, party, SEGMENT), step=STEP, **changes)
+
+
+async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_path: Path) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = open_dispute(stage, party, SEGMENT)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        assert (name, words[:2]) == ("disputes.post_claim_roots", (TASK, dispute.name))
+        assert words[2] == compute_true_roots(party, stage.get_slot(1))
+        assert words[3:] == tuple(open_boundary(party, 0, one) for one in (SEGMENT, SEGMENT + 1))
+
+
+async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(tmp_path: Path) -> None:
+    """The contract compares it with the claim's tree and with the start leaf of the vote, and the last root
+    with the seal. In an exact task the claim's end says whether the word is right."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = dispute_vote(stage, party)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
+        assert words[2] == compute_true_roots(party, stage.get_slot(1))
+        opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+        assert words[3:] == (party.account, *opened, SALT)
+
+
+async def test_a_vote_that_says_nothing_of_the_end_is_answered_too(tmp_path: Path) -> None:
+    """Of a REJECT_START the audit room tells no claimed end. Its replay can be disputed all the same, and the
+    contract opens no end for it: silence would cost the stake."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = dispute_vote(stage, party)
+        audits: Any = party.task.audits
+        audits.replays = (replace(audits.replays[0], claimed_end=None),)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        start = open_boundary(party, 0, SEGMENT)
+        assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(party, stage.get_slot(1)))
+        assert words[3:] == (party.account, start, start, SALT)
+
+
+async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_path: Path) -> None:
+    """The contract refuses them. While the clock runs the operator can bring the right versions back."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        with pytest.raises(EnvironmentFault, match="other bits"):
+            await post_roots(party, dispute_vote(stage, party, off=1))
+        assert not party.chain.sent  # type: ignore[attr-defined]
+
+
+async def test_the_named_step_is_traced_once_from_the_state_before_it(tmp_path: Path) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        traced: list[int] = []
+
+        def trace_and_note(*arguments: Any) -> Any:
+            traced.append(arguments[3])
+            return retrace(*arguments)
+
+        party.task.cases.compute = Compute(retrace=trace_and_note)
+        dispute = name_step(stage, party)
+        await post_trace(party, dispute)
+        name, (_, _, _, root, start, end, _) = get_last_sent(party)
+        roots = compute_true_roots(party, stage.get_slot(1))
+        assert name == "disputes.post_trace"
+        assert (compute_state_root(start), compute_state_root(end)) == roots[STEP : STEP + 2]
+        assert (await trace_named_step(party, dispute)).tree.root == root
+        assert traced == [SEGMENT * party.task.spec.terms.segment_steps + STEP]
+        assert party.task.cases.shown["trace", dispute.name], "its opener may fetch it"
+
+
+async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> None:
+    """The contract takes the next openings for the next demands: one leaf too early is the wrong one."""
+    demands = tuple(DemandedLeaf(node, 0, 0) for node in range(3))
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = name_step(stage, party, demands=demands, shown=(b"leaf",))
+        await show_leaves(party, dispute)
+        name, words = get_last_sent(party)
+        traced = await trace_named_step(party, dispute)
+        assert name == "disputes.show_leaves" and words[2] == traced.start
+        assert words[3] == [open_demanded(traced.tree, node, 0, 0) for node in (1, 2)]
+
+
+async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
+    """Each dispute may demand eight, and the step is not run again for them: only for a tensor that is
+    lost."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        program = build_program(describe_program(party.task.spec.training)).program
+        demands = tuple(DemandedLeaf(node, 0, 0) for node in (0, 1, len(program.nodes) - 1))
+        dispute = name_step(stage, party, demands=demands)
+        traced, runs = await trace_named_step(party, dispute), list[int]()
+
+        def run_again(buffer: int) -> Tensor:
+            runs.append(buffer)
+            return traced.tree.get(buffer)
+
+        noting = traced._replace(tree=replace(traced.tree, get=run_again))
+        party.task.cases.traces[dispute.name] = noting
+        expected = [open_demanded(traced.tree, one.node, 0, 0) for one in demands]
+        await show_leaves(party, dispute)
+        assert get_last_sent(party)[1][3] == expected and not runs
+        lost = find_buffer(program, 0, 0)
+        party.store.delete(BlobKey(get_trace_kind(leaf_bytes(program, lost)), traced.tree.roots[lost]))
+        await show_leaves(party, dispute)
+        assert get_last_sent(party)[1][3] == expected and runs == [lost]
+
+
+async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six disputes at once would hold all threads in which the server reads its files."""
+    threads = set[str]()
+
+    def note_thread(*arguments: Any) -> BufferOpening:
+        threads.add(threading.current_thread().name)
+        return open_demanded(*arguments)
+
+    monkeypatch.setattr(dispute_duties, "open_demanded", note_thread)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        first = name_step(stage, party, demands=(DemandedLeaf(0, 0, 0),))
+        traced, clocks = await trace_named_step(party, first), (30, 20, 10)
+        several = [replace(first, name=bytes([clock]) * 32, clock=clock) for clock in clocks]
+        party.task.cases.traces |= {one.name: traced for one in several}
+        async with party.task.retraining.take_turn(0):
+            answers = [asyncio.create_task(show_leaves(party, one)) for one in several]
+            await asyncio.sleep(0)
+        await asyncio.gather(*answers)
+        sent = [words[1] for _, words in party.chain.sent[-3:]]  # type: ignore[attr-defined]
+        assert sent == [one.name for one in reversed(several)]
+        assert len(threads) == 1 and threads.pop().startswith("retrain")

@@ -16,8 +16,8 @@ import torch
 
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute import asking
-from protocol.actions.dispute.answering import post_roots
 from protocol.actions.dispute.casebook import Asker, CaseBook, Compute, OwnReplay
+from protocol.actions.dispute.dispute_duties import post_roots
 from protocol.actions.dispute.judging_work import get_openings, make_delta
 from protocol.actions.dispute.segments import restore_boundary
 from protocol.actions.dispute.step_serving import (

@@ -20,9 +20,8 @@ from protocol.adapters.chain.chain_client import (
     read_limits,
 )
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.contract import Contract, EventReader
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.event_logs import EventReader
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey

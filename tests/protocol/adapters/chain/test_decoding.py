@@ -15,8 +15,8 @@ from protocol.adapters.chain.abi import (
     load_own_abi,
     parse_abi,
 )
+from protocol.adapters.chain.contract import AbiRegistry, decode_log, index_events, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.event_logs import AbiRegistry, decode_log, index_events, make_registry
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.chain.entries import describe, make_sample
 

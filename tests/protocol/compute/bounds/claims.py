@@ -7,7 +7,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.suspects import Check, Claim, unravel
+from protocol.compute.bounds.element_bounds import Check, Claim, unravel
 from protocol.compute.program.layout import look
 from protocol.spec.float32 import nearest
 from protocol.spec.program import Node, Operation
