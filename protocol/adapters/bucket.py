@@ -75,6 +75,8 @@ class Bucket:
     _again_at: dict[BlobKey, float] = field(default_factory=dict)
     """When to send a copy again that the storage did not take, in monotonic seconds."""
     _is_closed: bool = False
+    _has_failed: bool = False
+    """Whether the last look at the bucket came to nothing."""
     _uploads: "_Threads" = field(default_factory=lambda: _Threads(UPLOADS))
     _signers: "_Threads" = field(default_factory=lambda: _Threads(2))
     _checks: "_Threads" = field(default_factory=lambda: _Threads(2))
@@ -88,32 +90,10 @@ class Bucket:
         """The bucket of `account` (lower-case address); nothing is asked of it yet. Raises InvalidInput for
         settings that cannot be used, or where the extra [s3] is not installed."""
         require_usable(settings)
-        boto3, config = _load("boto3"), _load("botocore.config").Config
         # What they log at these levels are requests with their signatures.
         for name in ("boto3", "botocore", "s3transfer", "urllib3"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        common: dict[str, Any] = {
-            "connect_timeout": CONNECT_S,
-            "read_timeout": READ_S,
-            "retries": {"total_max_attempts": 2, "mode": "standard"},
-            "s3": {"addressing_style": "path" if settings.endpoint_url else "auto"},
-            # Other storages than Amazon's do not know the newer checksums.
-            "request_checksum_calculation": "when_required",
-            "response_checksum_validation": "when_required",
-        }
-        place = {"endpoint_url": settings.endpoint_url or None, "region_name": settings.region or None}
-        unsigned = _load("botocore").UNSIGNED
-        with _sorted_errors(settings):
-            make = partial(boto3.session.Session().client, "s3", **place)
-            signing, nameless = (
-                config(signature_version="s3v4", **common),
-                config(signature_version=unsigned, **common),
-            )
-            clients = make(config=signing), make(config=nameless)
-            for client in clients:
-                act = partial(_send_bounded, client._endpoint.http_session.send)
-                client.meta.events.register("before-send.s3", act)
-            return cls(settings, account, *clients)
+        return cls(settings, account, *_make_clients(settings))
 
     def close(self) -> None:
         """Break off what is under way. A storage that does not let go of it holds nobody up."""
@@ -201,6 +181,9 @@ class Bucket:
             return str(self.client.generate_presigned_url("get_object", place, ExpiresIn=URL_SECONDS))
 
     def _look(self) -> dict[BlobKey, tuple[int, str]]:
+        if self._has_failed:  # A client without credentials never looks for them again.
+            self.client, self.anonymous = _make_clients(self.settings)
+        self._has_failed = True
         whose, found = {"Bucket": self.settings.bucket}, dict[BlobKey, tuple[int, str]]()
         folder = f"{self.settings.prefix}/{self.account}/"
         with _sorted_errors(self.settings):
@@ -214,6 +197,7 @@ class Bucket:
                 if match := _NAME.fullmatch(one["Key"].removeprefix(folder)):
                     key = BlobKey(BlobKind(match[1]), bytes.fromhex(match[2]))
                     found[key] = int(one["Size"]), str(one.get("ETag", ""))
+        self._has_failed = False
         return found
 
     def _list(self, call: str, what: str, folder: str) -> Iterator[dict[str, Any]]:
@@ -310,6 +294,31 @@ class _Threads:
 def _load(module: str) -> Any:
     """A module of the extra [s3]."""
     return load_extra(module, "a bucket (config.toml, object_storage)", "s3")
+
+
+def _make_clients(settings: ObjectStorage) -> tuple[Any, Any]:
+    """Clients of boto3 for the storage: with the credentials that are found now, and without any. Raises
+    InvalidInput without the extra [s3], EnvironmentFault for what boto3 does not take."""
+    boto3, config = _load("boto3"), _load("botocore.config").Config
+    common: dict[str, Any] = {
+        "connect_timeout": CONNECT_S,
+        "read_timeout": READ_S,
+        "retries": {"total_max_attempts": 2, "mode": "standard"},
+        "s3": {"addressing_style": "path" if settings.endpoint_url else "auto"},
+        # Other storages than Amazon's do not know the newer checksums.
+        "request_checksum_calculation": "when_required",
+        "response_checksum_validation": "when_required",
+    }
+    place = {"endpoint_url": settings.endpoint_url or None, "region_name": settings.region or None}
+    unsigned = _load("botocore").UNSIGNED
+    with _sorted_errors(settings):
+        make = partial(boto3.session.Session().client, "s3", **place)
+        versions = "s3v4", unsigned
+        clients = [make(config=config(signature_version=one, **common)) for one in versions]
+        for client in clients:
+            act = partial(_send_bounded, client._endpoint.http_session.send)
+            client.meta.events.register("before-send.s3", act)
+    return clients[0], clients[1]
 
 
 def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:

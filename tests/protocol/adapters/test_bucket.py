@@ -237,6 +237,21 @@ async def test_without_credentials_peers_get_the_bytes(
     nameless.close()
 
 
+async def test_credentials_that_come_later_are_taken_without_a_restart(
+    bucket: Bucket, solver: Party, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A restart of `task create` would post another task."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    late = Bucket.open(bucket.settings, solver.account)
+    with pytest.raises(EnvironmentFault, match="NoCredentialsError"):
+        await late.learn()
+    keys = f"aws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"
+    (tmp_path / "none").write_text(f"[default]\n{keys}")  # Where AWS's tools look, as `use_credentials` says.
+    assert await late.learn() == {}
+    late.close()
+
+
 async def test_no_log_has_a_secret_or_a_url(
     bucket: Bucket, solver: Party, caplog: pytest.LogCaptureFixture
 ) -> None:
