@@ -36,6 +36,7 @@ Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
 """Empty before there is a key."""
 Device = Annotated[str, Meta(pattern=r"\A(cpu|cuda(:[0-9]{1,2})?)\Z")]
 """As `determinism.require_device`; that asks PyTorch, for which other commands would have to wait."""
+DEVICES = "cpu, cuda, or cuda: with the number of a card"
 BEGIN = "Run `touchstone init`, or pass --home or set TOUCHSTONE_HOME."
 FINISH = "Run `touchstone init` with the same --home: it goes on with the key that is there."
 
@@ -141,7 +142,7 @@ def check_config(config: HomeConfig) -> HomeConfig:
     except ValidationError as error:
         raise InvalidInput(
             what="this option is not usable",
-            expected="a value within the bounds of its key in config.toml",
+            expected=DEVICES if _find_key(str(error)) == "device" else "a value that config.toml may hold",
             actual=str(error),
             where=f"--{_find_key(str(error)).replace('_', '-')}",
             remedy="Correct this option.",
@@ -162,8 +163,8 @@ def _require_folder(home: Path) -> None:
 
 def _malformed(path: str, actual: str) -> InvalidInput:
     key = _find_key(actual)
-    choices = {"limits": _say_choices(Limits), "executor": _say_choices(Executor)}
-    keys = f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type"
+    choices = {"limits": _say_choices(Limits), "executor": _say_choices(Executor), "device": DEVICES}
+    keys = f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type and there once"
     return InvalidInput(
         what="the configuration is malformed",
         expected=choices.get(key, keys),

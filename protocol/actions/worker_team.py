@@ -224,6 +224,7 @@ class Team:
             together = self._train_together(state, batches, step, 1, self.start_s)
             if not _has_same_bits(alone, together):
                 raise TeamFailed("a step by several workers gave other bits than by one")
+            self.say(f"{len(self._members)} workers train together: their first step has the bits of one")
         except Exception as error:
             self._give_up(str(error) or type(error).__name__)
         return alone

@@ -150,6 +150,9 @@ def test_an_option_that_could_not_be_read_again_is_refused_by_its_name() -> None
     with pytest.raises(InvalidInput, match="Correct this option") as error:
         check_config(replace(CONFIG, memory_mb=-1))
     assert error.value.where == "--memory-mb"
+    with pytest.raises(InvalidInput, match="Correct this option") as error:
+        check_config(replace(CONFIG, device="mps"))
+    assert error.value.expected == "cpu, cuda, or cuda: with the number of a card"
 
 
 def test_a_key_with_choices_is_told_them(tmp_path: Path) -> None:
@@ -161,6 +164,10 @@ def test_a_key_with_choices_is_told_them(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as error:
         read_config(tmp_path)
     assert error.value.expected == "process or ray"
+    (tmp_path / CONFIG_FILE).write_text(WHOLE + 'device="mps"')
+    with pytest.raises(InvalidInput) as error:
+        read_config(tmp_path)
+    assert error.value.expected == "cpu, cuda, or cuda: with the number of a card"
 
 
 def test_a_folder_that_is_no_home_sends_to_init(tmp_path: Path) -> None:

@@ -54,13 +54,16 @@ class KnownModels(BaseModels):
 
 
 def open_pool(config: PartyConfig) -> ReplayPool:
-    """The processes that a party's configuration asks for; none runs before the first replay. Raises
-    InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
-    scratch = make_scratch(config)
+    """The processes that a party's configuration asks for, and a word of it; none runs before the first
+    replay. Raises InvalidInput where Ray is not installed, EnvironmentFault where it does not start."""
+    scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
     make_worker: Callable[[], ReplayWorker]
     if config.executor == "ray":
+        ray = f"the Ray at {config.ray_address}" if config.ray_address else "a Ray that this node starts"
+        config.say(f"{most}, by {ray}")
         make_worker = open_ray(config.ray_address, config.threads, config.replay_processes)
     else:
+        config.say(f"{most}, each in a process of its own")
         make_worker = partial(ProcessWorker, config.threads, config.device, scratch, share_memory_mb(config))
     return ReplayPool(scratch, config.replay_processes, make_worker)
 

@@ -331,16 +331,21 @@ def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWork
     """What makes a worker. address: of a running Ray, or "auto"; empty: Ray is started here, for as many
     workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault where it does not start."""
     ray = load_ray(address)
-    where = {"address": address} if address else {"num_cpus": processes * threads, "include_dashboard": False}
+    # Without "local" Ray would join one that `ray start` began here, and refuse num_cpus for that.
+    own = {"address": "local", "num_cpus": processes * threads, "include_dashboard": False}
+    where = {"address": address} if address else own
     try:
         if not ray.is_initialized():
             ray.init(**where, log_to_driver=False, configure_logging=False)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+    except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise EnvironmentFault(
             what="Ray does not start" if not address else "Ray does not answer",
             expected=f"a running Ray at {address}" if address else "a Ray of its own",
             actual=f"{type(error).__name__}: {error}",
-            remedy='Look at `ray status`, or set executor = "process" in config.toml.',
+            remedy=(
+                "Look at `ray status`; a Ray that was there before wants its token (RAY_AUTH_TOKEN, or "
+                '~/.ray/auth_token). Or set executor = "process" in config.toml.'
+            ),
             retryable=False,
         ) from error
     actor = ray.remote(num_cpus=threads, max_restarts=0)(RayReplayer)

@@ -303,6 +303,7 @@ class MakeClaim:
             game_round = self.require_round(party)
         words = (game_round.base_root, game_round.beacon, finished.claim_root, finished.segments)
         await party.chain.rounds.commit(party.task.task, self.round, *words)
+        party.say(f"round {self.round}: the claim is on the chain")
 
     def require_round(self, party: Party) -> GameRound:
         """The round, as long as it is trained from the same and takes this node's claim. Raises

@@ -19,7 +19,7 @@ from protocol.adapters.bucket import Bucket
 
 
 @dataclass(frozen=True)
-class Mirror:
+class CopyToBucket:
     """Upload what is missing in the bucket, and delete what is not on the disk any more. is_large: of what is
     there for the whole task; that may take hours, and what rounds need does not wait for it."""
 
@@ -31,7 +31,10 @@ class Mirror:
         bucket = party.bucket
         assert bucket is not None, "only a node with a bucket has this duty"
         if bucket.there is None:
-            await bucket.learn()
+            there = await bucket.learn()
+            party.say(
+                f"the bucket {bucket.settings.bucket} takes copies; it has {len(there)} of this node's blobs"
+            )
         if not self.is_large:
             await bucket.remove(list_gone(party, bucket))
         # What is asked for soon goes first, and what is wanted may change meanwhile.
@@ -46,9 +49,9 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
         return
     missing = {_is_large(key) for key in list_missing(party, bucket)}
     if bucket.there is None or False in missing or list_gone(party, bucket):
-        yield Mirror()
+        yield CopyToBucket()
     if bucket.there is not None and True in missing:
-        yield Mirror(is_large=True)
+        yield CopyToBucket(is_large=True)
 
 
 def _is_large(key: BlobKey) -> bool:

@@ -69,10 +69,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Pause:
-    """How often a duty has failed, and the last block in which it is not tried again."""
+    """How often a duty has failed, the last block in which it is not tried again, and the last failure."""
 
     failures: int = 0
     until_block: int = 0
+    reason: str = ""
 
     def extend(self, block: int) -> None:
         """One more failure, seen at head `block`."""
@@ -206,7 +207,13 @@ class Loop:
     def _fail(self, duty: Duty, error: Exception, level: int) -> None:
         pause = self.pauses.setdefault(duty, Pause())
         pause.extend(self.party.state.head_block)
-        log.log(logging.WARNING if pause.failures > 3 else level, "%s: %s", type(duty).__name__, error)
+        # The same again at the 8th, 16th, 32nd time: what lasts for days must not fill the log.
+        is_told = str(error) != pause.reason or pause.failures.bit_count() == 1
+        pause.reason = str(error)
+        if pause.failures > 3 and is_told:
+            log.warning("%s, tried %d times: %s", type(duty).__name__, pause.failures, error)
+        elif pause.failures <= 3:
+            log.log(level, "%s: %s", type(duty).__name__, error)
 
 
 def _is_paid_out(game: GameState, seat: Seat) -> bool:

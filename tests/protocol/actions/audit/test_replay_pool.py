@@ -12,10 +12,12 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Barrier, Timer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from protocol.actions.audit import replay_pool
 from protocol.actions.audit.audit_duties import open_pool
 from protocol.actions.audit.replay_pool import (
     PREFIX,
@@ -119,8 +121,10 @@ def test_a_worker_process_comes_to_the_same_bits(
 async def test_an_audit_in_a_worker_process_says_what_it_says_without(tmp_path: Path) -> None:
     stage = make_stage()
     auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
-    config = PartyConfig(auditor.folder, tmp_path, "", make_key(1), replay_processes=2, memory_mb=3_000)
-    pool = open_pool(config)
+    lines = list[str]()
+    named: dict[str, Any] = {"replay_processes": 2, "memory_mb": 3_000, "say": lines.append}
+    pool = open_pool(PartyConfig(auditor.folder, tmp_path, "", make_key(1), **named))
+    assert lines == ["replays: 2 at once at most, each in a process of its own"]
     auditor.room.train, auditor.room.run_apart, auditor.room.close = pool.train, pool.run_apart, pool.close
     async with make_solver(stage, tmp_path).run(), auditor.run():
         vote = await audit(auditor.room, stage.get_drawn())
@@ -304,14 +308,41 @@ def test_a_worker_ends_with_its_node_however_that_ended(tmp_path: Path) -> None:
     raise AssertionError("it is still there")
 
 
+@pytest.mark.parametrize("address", ["", "auto"])
+def test_a_ray_that_refuses_is_no_bug_and_one_of_the_nodes_own_joins_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Seen with Ray 2.60 beside a `ray start`: it joined that one, and raised its own kind of error."""
+
+    class NoToken(Exception):
+        """As AuthenticationError of Ray."""
+
+    asked = dict[str, Any]()
+
+    def init(**named: Any) -> None:
+        asked.update(named)
+        raise NoToken("no authentication token")
+
+    ray = SimpleNamespace(
+        init=init, is_initialized=lambda: False, exceptions=SimpleNamespace(RayError=NoToken)
+    )
+    monkeypatch.setattr(replay_pool, "load_ray", lambda address: ray)
+    named: dict[str, Any] = {"executor": "ray", "ray_address": address, "say": [].append}
+    with pytest.raises(EnvironmentFault, match=r"no authentication token.*RAY_AUTH_TOKEN"):
+        open_pool(PartyConfig(tmp_path, tmp_path, "", make_key(1), **named))
+    assert asked["address"] == (address or "local")
+
+
 def test_ray_comes_to_the_same_bits_and_a_killed_actor_is_replaced(tmp_path: Path) -> None:
     """One replay dies with its process; strangers without the secret are not let in."""
     if find_spec("ray") is None:
         pytest.skip("the extra [ray] is not installed: pip install -e '.[ray]'")
-    config = PartyConfig(tmp_path, tmp_path, "", make_key(1), executor="ray")
+    lines = list[str]()
+    config = PartyConfig(tmp_path, tmp_path, "", make_key(1), executor="ray", say=lines.append)
     pool, ray = open_pool(config), load_ray("")
     try:
         here = run_training(train_segment)
+        assert lines == ["replays: 1 at once at most, by a Ray that this node starts"]
         assert run_training(pool.train) == here
         (worker,) = pool._idle
         worker.close()  # Kills the actor, as a lack of memory does.

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from protocol.actions.merge import merge_signing
-from protocol.actions.runtime.bucket_duties import Mirror, list_duties, list_missing
+from protocol.actions.runtime.bucket_duties import CopyToBucket, list_duties, list_missing
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.blobs import BlobKey, BlobKind, refer_delta
@@ -98,7 +98,7 @@ async def test_a_pseudo_gradient_goes_there_once_the_chain_has_its_claim_and_not
         await mirror(party)
         assert bucket.there == {}
         await stage.commit(1)
-        assert list(list_duties(party, 1)) == [Mirror()]
+        assert list(list_duties(party, 1)) == [CopyToBucket()]
         await mirror(party)
         delta = refer_delta(finished.delta_root, party.task.spec.terms.parameter_count)
         assert bucket.objects == {delta.key: party.store.get(delta)}
@@ -127,7 +127,7 @@ async def test_what_is_pruned_or_was_never_here_goes(tmp_path: Path) -> None:
         (delta,) = bucket.objects
         assert delta.kind is BlobKind.DELTA
         party.store.delete(delta)
-        assert list(list_duties(party, 1)) == [Mirror()]
+        assert list(list_duties(party, 1)) == [CopyToBucket()]
         await mirror(party)
         assert not bucket.objects and not list(list_duties(party, 1))
 
@@ -138,10 +138,12 @@ async def test_an_upload_that_failed_is_still_due(tmp_path: Path) -> None:
         bucket.is_down = True
         with pytest.raises(EnvironmentFault):
             await mirror(party)
-        assert bucket.there == {} and list(list_duties(party, 1)) == [Mirror()]
+        assert bucket.there == {} and list(list_duties(party, 1)) == [CopyToBucket()]
         bucket.is_down = False
         await mirror(party)
         assert len(bucket.objects) == 1
+        lines: list[str] = party.config.say.__self__  # type: ignore[attr-defined]
+        assert lines[-1] == "the bucket alice takes copies; it has 0 of this node's blobs", "it is said once"
 
 
 async def test_a_copy_of_another_length_is_uploaded_again(tmp_path: Path) -> None:

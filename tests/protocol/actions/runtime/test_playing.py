@@ -1,6 +1,7 @@
 """The loop: each duty once at a time, pauses after refusals, no blocks waited for while somebody works."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -300,6 +301,22 @@ async def test_who_works_without_a_seat_stays_and_the_last_ones_paid_out_close_t
         assert not chain.running.done()
         await chain.mine(change_game(is_closed=True))
         assert chain.running.done() and await chain.running
+
+
+async def test_what_fails_for_long_is_told_in_ever_longer_steps_and_another_reason_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A bucket that was not there filled a log with 60 equal lines in five minutes."""
+    async with run_loop() as chain:
+        one, other = (EnvironmentFault(what=what, expected="", actual="", remedy="") for what in "ab")
+        work = Work("mirror", [*[one] * 20, *[other] * 2])
+        work.gate.set()
+        chain.listed.append(work)
+        while len(work.started) < 22:
+            await chain.mine()
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    times = [(4, one), (8, one), (16, one), (21, other)]
+    assert told == [f"Work, tried {count} times: {fault}" for count, fault in times]
 
 
 async def test_a_room_that_fails_stops_no_other() -> None:
