@@ -101,7 +101,7 @@ sequence_tokens = {row:<12}# tokens of a row
 peak_learning_rate = {rate}
 warmup_steps = {inner_steps}
 inner_warmup_steps = 8        # after each reset of the moments
-total_steps = {total_steps}             # rounds * inner_steps
+total_steps = {total_steps:<16}# rounds * inner_steps
 
 [amounts]                     # a figure in quotes is in whole tokens, a bare integer in wei
 solver_pay = "{pay}"             # of a round; all others are derived from it
@@ -227,7 +227,8 @@ def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
 def open_answered(path: Path) -> PackedDataset:
     """The dataset at a path. Raises InvalidInput where there is none."""
     if not path.exists():
-        raise _refuse("no dataset", "a folder or a file", str(path), "Correct --dataset.")
+        actual = f"{path.absolute()} is not there"
+        raise _refuse("no dataset", "a folder or a file", actual, "Correct --dataset.")
     return open_dataset(path)
 
 
