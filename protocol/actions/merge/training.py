@@ -155,13 +155,18 @@ async def finish_claim(party: Party, origin: Origin, require: Require) -> ClaimF
     party.task.pruning.note_work(origin.index, origin.basis)
     work = party.task.claims.works[origin.index, origin.basis]
     if not work.salts or not _is_begun_right(party, origin, work):
-        salts = tuple(secrets.token_bytes(32) for _ in range(party.task.spec.terms.segment_count + 1))
-        party.task.claims.write(ClaimSaltsDrawn(party.task.task, origin.index, origin.basis, salts))
+        begin_anew(party, origin.index, origin.basis)
     if not is_whole(party, work):
         delta = await _train(party, origin, work, require)
         party.task.claims.write(await asyncio.to_thread(_conclude, party, origin, work, delta))
     assert work.finished is not None
     return work.finished
+
+
+def begin_anew(party: Party, index: int, basis: bytes) -> None:
+    """Draw the salts of a claim. What was trained of it counts for nothing any more."""
+    salts = tuple(secrets.token_bytes(32) for _ in range(party.task.spec.terms.segment_count + 1))
+    party.task.claims.write(ClaimSaltsDrawn(party.task.task, index, basis, salts))
 
 
 def is_whole(party: Party, work: ClaimWork) -> bool:

@@ -4,7 +4,9 @@ A pruned round is answered for by training it again. On other bits that fails, a
 the seat. So the first start after an update computes again what is known: one step of the task from its first
 weights, and a segment of the newest claim and of the newest replay of which both ends are on disk. Where one
 of them differs, the operator is told, and what was stated before is kept whole until nothing can be asked
-about it. An operator that brings the earlier versions back is not told again.
+about it. A claim that nobody was told of is trained anew: with two kinds of bits in it no machine could
+defend it. An operator that brings the earlier versions back is told again only if something was stated
+meanwhile.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from functools import partial
 from protocol.actions.dispute.segments import iterate_states
 from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.merge_records import find_own_slot
+from protocol.actions.merge.training import begin_anew
 from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import has_state
@@ -55,6 +58,7 @@ async def check_bits(party: Party) -> None:
             if find_seat(party.game, party.account) is None:
                 raise
             party.say(f"WARNING: {UNTESTED} {fault}")
+            _drop_untold(party)
             party.task.pruning.unlike_until = find_last_stated(party)
             return
         await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
@@ -65,11 +69,16 @@ async def check_bits(party: Party) -> None:
 async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits:
     require_start_here(party)
     step_root = await _compute_step_root(party)
-    is_step_same = before is None or step_root in (before.step_root, before.former_root)
     found = [await asyncio.to_thread(test, party) for test in (compute_known_segment, compute_known_replay)]
     unlike_until = -1 if before is None else before.unlike_until
+    is_step_same = before is None or step_root == before.step_root
     if not is_step_same or False in found:
-        unlike_until = max(unlike_until, find_last_stated(party))
+        _drop_untold(party)
+    last = find_last_stated(party)
+    # With the earlier bits back, what was stated between the two updates has other ones.
+    is_back = before is not None and step_root == before.former_root and last <= unlike_until
+    if not (is_step_same or is_back) or False in found:
+        unlike_until = max(unlike_until, last)
         party.say(WARNING)
         log.error("%s", WARNING)
     elif before is not None:
@@ -113,6 +122,14 @@ def compute_known_replay(party: Party) -> bool | None:
             *_, end = iterate_states(party, (place.round, place.slot), made.sealed.segment, start)
             return state_header(end) == made.own_end
     return None
+
+
+def _drop_untold(party: Party) -> None:
+    """Begin anew what was trained with other bits and committed to nowhere: claims that are not finished, and
+    those of rounds that are not open yet. One that is finished may be on its way to the chain."""
+    for (index, basis), work in list(party.task.claims.works.items()):
+        if work.boundaries and (work.finished is None or index >= party.game.next_round):
+            begin_anew(party, index, basis)
 
 
 def find_last_stated(party: Party) -> int:

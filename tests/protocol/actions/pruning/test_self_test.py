@@ -10,6 +10,7 @@ import torch
 
 from protocol.actions.audit.audit_records import SealMade, make_sealed
 from protocol.actions.dispute.casebook import Compute
+from protocol.actions.merge.merge_records import ClaimBoundaryReached, ClaimSaltsDrawn
 from protocol.actions.merge.work import open_boundary
 from protocol.actions.pruning import self_test
 from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
@@ -147,6 +148,62 @@ async def test_who_brings_the_earlier_versions_back_is_not_warned_again(
         count = get_lines(party).count(WARNING)
         await check_bits(party)
         assert get_lines(party).count(WARNING) == count, "these are the bits of all statements"
+
+
+async def test_what_was_stated_between_two_updates_is_kept_once_the_earlier_bits_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator tries a graphics card for some rounds. Back on the processor their claims cannot be
+    computed again. Nothing of them is on disk by which a segment would tell."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        works = dict(party.task.claims.works)
+        party.task.claims.works.clear()
+        await check_bits(party)
+        update_machine(monkeypatch, "a card")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert party.task.pruning.unlike_until == -1
+        party.task.claims.works.update(works)
+        monkeypatch.setattr(self_test, "compute_known_segment", lambda party: None)
+        update_machine(monkeypatch, describe_machine())
+        party.task.cases.compute = Compute()
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+
+
+@pytest.mark.parametrize("is_data_served", [True, False])
+async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_data_served: bool
+) -> None:
+    """An update in the middle of a round: no machine comes to segments of which some have other bits, so a
+    dispute about one would take the stake. What is on chain, or on its way there, stays as it is."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        claims, told = party.task.claims, party.task.claims.works[next(iter(party.task.claims.works))]
+        assert told.finished is not None
+        kept, ahead = dict(told.boundaries), party.game.next_round
+        for index, is_finished in ((0, False), (ahead, True), (ahead, False)):
+            place = (TASK, index, bytes([index, is_finished] * 16))
+            claims.write(ClaimSaltsDrawn(*place, told.salts))
+            header = told.boundaries[0]
+            roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
+            claims.write(ClaimBoundaryReached(*place, 0, *roots, header.local_step, header.global_step))
+            if is_finished:
+                claims.write(replace(told.finished, round=index, basis=place[2]))
+        await check_bits(party)
+        assert sum(bool(work.boundaries) for work in claims.works.values()) == 4, "the machine is the same"
+        update_machine(monkeypatch, "another torch")
+        if is_data_served:
+            differ(party, lambda step: True)
+        else:
+            served = party.task.corpus
+            assert isinstance(served, WholeCorpus)
+            party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
+        await check_bits(party)
+        assert [work.boundaries for work in claims.works.values() if work.boundaries] == [kept]
+        again = [work for work in claims.works.values() if not work.boundaries and work.salts]
+        assert len(again) == 3 and all(work.salts != told.salts and not work.finished for work in again)
+        assert party.task.pruning.unlike_until == 0
 
 
 async def test_an_auditor_is_tested_by_its_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
