@@ -5,8 +5,9 @@
 
 A claim is computed again by one worker: by auditors, and by this node in a dispute. So workers train exact
 tasks alone, where the number of rows of a product cannot change a bit. Their first step is computed by one
-worker too, and compared. A worker that dies, errs or hangs costs time alone: the segment is trained by this
-process, and so is all after it until the node starts again.
+worker too, and compared. A worker that does not start, dies, errs, hangs or is slow costs time alone: the
+segment is trained by this process, and so is all after it until the node starts again. What this may cost is
+bounded by what one worker needs for a segment: a claim that comes too late is not paid.
 """
 
 import logging
@@ -39,10 +40,12 @@ from protocol.spec.params import PRODUCT_BITS
 PREFIX = "team-"
 """Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
 START_S = 300.0
-"""So long may workers take to start (imports, meeting, compiled kernels), and for the first step."""
+"""So long may workers take to start (imports, meeting, compiled kernels). One trains meanwhile."""
 LEAST_S = 20.0
 STEPS = 10
-"""A later step may take so long, or as long as so many of one worker, if that is longer. Then they hang."""
+"""A step may take so long, or as long as so many of one worker, if that is longer. Then they hang."""
+SLOWER = 2
+"""A segment may take LEAST_S more than so many times what one worker takes. Then they are too slow."""
 DONE = ""
 Message = float | str
 """A step's loss in nats; DONE at the start and after a segment; or what went wrong."""
@@ -154,8 +157,8 @@ def start_member(place: Place) -> Member:
     context = get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=run_worker, args=(place, there), daemon=True)
-    process.start()
-    there.close()
+    with there:
+        process.start()
     return Member(process, here)
 
 
@@ -172,12 +175,21 @@ class Team:
     _members: list[Member] = field(default_factory=list)
     _step_s: float | None = None
     """Of one worker; None until its step was compared with theirs."""
+    _begun: float = field(default_factory=time.monotonic)
+    _starting: list[Member] = field(default_factory=list)
+    """Of these nothing was heard yet."""
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
         for left in Path(self.places[0].scratch).glob(f"{PREFIX}*"):
             left.unlink(missing_ok=True)
-        self._members = [self.start(place) for place in self.places]
+        try:
+            for place in self.places:
+                self._members.append(self.start(place))
+            self._starting = list(self._members)
+        except Exception as error:
+            # A node that does not start for that falls silent, and may have a seat to lose.
+            self._give_up(f"{type(error).__name__}: {error}")
 
     @property
     def is_working(self) -> bool:
@@ -195,10 +207,9 @@ class Team:
         first, left = inner_step + len(losses), steps - len(losses)
         if not left:
             return state, losses
-        if self._members:
+        if self._members and self._step_s is not None:
             try:
-                patience_s = max(self.least_s, STEPS * (self._step_s or 0.0))
-                end, found = self._train_together(state, batches, first, left, patience_s)
+                end, found = self._train_together(state, batches, first, left, self._step_s)
                 return end, losses + found
             except Exception as error:
                 # Whatever went wrong with workers must not cost the claim.
@@ -214,25 +225,40 @@ class Team:
     def _compare(
         self, state: TrainingState, spec: TrainingSpec, batches: Mapping[int, Batch], step: int
     ) -> tuple[TrainingState, list[float]]:
-        """One step by one worker, and by all: they go on only if the bits are the same."""
+        """One step by one worker, and by all: they go on only if the bits are the same. While they start, one
+        trains, and the next segment begins so."""
         begun = time.monotonic()
         alone = train_segment(state, spec, batches.__getitem__, step, 1)
-        self._step_s = time.monotonic() - begun
+        step_s = time.monotonic() - begun
         try:
-            for member in self._members:
-                member.hear(self.start_s)
-            together = self._train_together(state, batches, step, 1, self.start_s)
-            if not _has_same_bits(alone, together):
-                raise TeamFailed("a step by several workers gave other bits than by one")
-            self.say(f"{len(self._members)} workers train together: their first step has the bits of one")
+            if self._have_started(max(self.least_s, step_s * len(batches))):
+                together = self._train_together(state, batches, step, 1, step_s)
+                if not _has_same_bits(alone, together):
+                    raise TeamFailed("a step by several workers gave other bits than by one")
+                self._step_s = step_s
+                self.say(
+                    f"{len(self._members)} workers train together: their first step has the bits of one"
+                )
         except Exception as error:
             self._give_up(str(error) or type(error).__name__)
         return alone
 
+    def _have_started(self, patience_s: float) -> bool:
+        """Whether all workers are there, within so long. Raises TeamFailed where one has failed, or has not
+        started within START_S."""
+        until = time.monotonic() + patience_s
+        while self._starting:
+            if not self._starting[0].connection.poll(max(0.0, until - time.monotonic())):
+                if time.monotonic() > self._begun + self.start_s:
+                    raise TeamFailed(f"a worker has not started within {self.start_s:.0f} s")
+                return False
+            self._starting.pop(0).hear(0)
+        return True
+
     def _train_together(
-        self, state: TrainingState, batches: Mapping[int, Batch], first: int, steps: int, patience_s: float
+        self, state: TrainingState, batches: Mapping[int, Batch], first: int, steps: int, step_s: float
     ) -> tuple[TrainingState, list[float]]:
-        """The end of a segment and its losses. patience_s: for each step. Raises TeamFailed."""
+        """The end of a segment and its losses. step_s: of one worker. Raises TeamFailed."""
         place = self.places[0]
         job = ReplayJob(place.training, state.elements, state.local_step, state.global_step, first, steps)
         path, memory = make_shared(Path(place.scratch), measure_job(job), PREFIX)
@@ -243,23 +269,33 @@ class Team:
             for number in range(steps):
                 tensors.tokens[number].copy_(batches[first + number].tokens_BT)
                 tensors.labels[number].copy_(batches[first + number].labels_BT)
-            losses = self._follow(job, str(path), patience_s)
+            losses = self._follow(job, str(path), step_s)
         finally:
             path.unlink(missing_ok=True)
         end = TrainingState(*tensors.vectors, state.local_step + steps, state.global_step + steps)
         return end, losses
 
-    def _follow(self, job: ReplayJob, path: str, patience_s: float) -> list[float]:
+    def _follow(self, job: ReplayJob, path: str, step_s: float) -> list[float]:
         """The losses, once all workers are done."""
-        members = list(self._members)
+        members, patience_s = list(self._members), max(self.least_s, STEPS * step_s)
+        until = time.monotonic() + self.least_s + SLOWER * job.steps * step_s
+
+        def hear(member: Member) -> Message:
+            """Its next message, while there is time for the segment."""
+            left_s = max(0.0, until - time.monotonic())
+            if left_s < patience_s and not member.connection.poll(left_s):
+                late = f"they are too slow beside one, which takes {step_s:.1f} s for a step"
+                raise TeamFailed(f"a worker said nothing for {left_s:.0f} s, and {late}")
+            return member.hear(patience_s)
+
         for member in members:
             try:
                 member.connection.send((job, path))
             except OSError as error:
                 raise TeamFailed("a worker has ended: it was killed, or ran out of memory") from error
-        losses = [float(members[0].hear(patience_s)) for _ in range(job.steps)]
+        losses = [float(hear(members[0])) for _ in range(job.steps)]
         for member in members:
-            member.hear(patience_s)
+            hear(member)
         return losses
 
     def _give_up(self, reason: str) -> None:
@@ -276,7 +312,7 @@ class Team:
         self.say(f"WARNING: {line}")
 
     def _end(self) -> None:
-        members, self._members = self._members, []
+        members, self._members, self._starting = self._members, [], []
         for member in members:
             member.process.kill()
             member.connection.close()

@@ -10,7 +10,8 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Event, Thread, Timer
+from time import sleep
 from typing import Any, cast
 
 import pytest
@@ -130,11 +131,14 @@ def work(there: Connection, job: ReplayJob, path: str) -> None:
     there.send(DONE)
 
 
-def make_team(folder: Path, lines: list[str], *answers: Answer) -> Team:
-    """A worker that answers to its first segment by the first of these, and so on."""
+def make_team(folder: Path, lines: list[str], *answers: Answer, started: Event | None = None) -> Team:
+    """A worker that answers to its first segment by the first of these, and so on. started: when it is
+    there."""
 
     def serve(there: Connection) -> None:
         try:
+            if started is not None:
+                started.wait()
             there.send(DONE)
             for answer in answers:
                 answer(there, *there.recv())
@@ -148,7 +152,7 @@ def make_team(folder: Path, lines: list[str], *answers: Answer) -> Team:
         return Member(cast(Any, NoProcess()), here)
 
     place = Place(encode_training(make_training()), 1, 0, 1, str(folder), 0, str(folder / "meeting"))
-    return Team([place], lines.append, start, start_s=2, least_s=0.2)
+    return Team([place], lines.append, start, start_s=5, least_s=0.2)
 
 
 def train_twice(train: Any) -> Any:
@@ -210,6 +214,67 @@ def test_what_workers_fail_at_one_worker_trains_from_its_boundary(
         "it says that workers train once they have shown that they can"
     )
     assert not list(tmp_path.glob(f"{PREFIX}*"))
+
+
+def test_while_workers_start_one_trains_and_then_they_do(tmp_path: Path) -> None:
+    """A claim that waited for workers could come too late, and is not paid then."""
+    lines, steps, started = list[str](), list[int](), Event()
+
+    def count(there: Connection, job: ReplayJob, path: str) -> None:
+        steps.append(job.steps)
+        work(there, job, path)
+
+    team = make_team(tmp_path, lines, *[count] * 3, started=started)
+
+    def train(*arguments: Any) -> Any:
+        found = team.train(*arguments)
+        started.set()
+        return found
+
+    assert train_twice(train) == train_twice(train_segment)
+    assert team.is_working and steps == [1, 1] and not lines
+    team.close()
+    late = make_team(tmp_path, lines, started=Event())
+    late._begun -= late.start_s
+    assert train_twice(late.train) == train_twice(train_segment)
+    assert not late.is_working and "has not started within 5 s" in lines[0]
+
+
+def test_workers_that_are_slower_than_one_do_not_make_the_claim_late(tmp_path: Path) -> None:
+    """No step of theirs hangs, but together they would cost ten times the segment."""
+    lines = list[str]()
+
+    def dawdle(there: Connection, job: ReplayJob, path: str) -> None:
+        done = replay_file(job, path)
+        for loss in done.losses:
+            sleep(0.8)
+            there.send(loss)
+        there.send(DONE)
+
+    team = make_team(tmp_path, lines, dawdle)
+    assert team._have_started(60)
+    team.least_s, team._step_s = 1.0, 0.1
+    assert train_twice(team.train) == train_twice(train_segment)
+    assert not team.is_working and len(lines) == 1 and "too slow" in lines[0]
+
+
+def test_a_node_starts_though_its_workers_do_not(tmp_path: Path) -> None:
+    """It may have a seat, and disputes to answer. A worker that did start ends."""
+    made, lines = list[Connection](), list[str]()
+
+    def start(place: Place) -> Member:
+        if made:
+            raise BlockingIOError("Resource temporarily unavailable")
+        here, there = Pipe()
+        made.append(there)
+        return Member(cast(Any, NoProcess()), here)
+
+    place = Place(encode_training(make_training()), 2, 0, 1, str(tmp_path), 0, str(tmp_path / "meeting"))
+    team = Team([place, replace(place, own=1)], lines.append, start)
+    assert not team.is_working and "temporarily unavailable" in lines[0]
+    with pytest.raises(EOFError):
+        made[0].recv()
+    assert train_twice(team.train) == train_twice(train_segment)
 
 
 def test_workers_that_do_not_fail_are_compared_once_and_train_all_else(tmp_path: Path) -> None:
