@@ -14,10 +14,13 @@ to be protected by its operator in the same way (`RAY_AUTH_MODE=token`).
 """
 
 import asyncio
+import atexit
 import os
 import secrets
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -331,11 +334,9 @@ def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWork
     """What makes a worker. address: of a running Ray, or "auto"; empty: Ray is started here, for as many
     workers of so many threads. Raises InvalidInput without Ray, EnvironmentFault where it does not start."""
     ray = load_ray(address)
-    # Without "local" Ray would join one that `ray start` began here, and refuse num_cpus for that.
-    own = {"address": "local", "num_cpus": processes * threads, "include_dashboard": False}
-    where = {"address": address} if address else own
     try:
         if not ray.is_initialized():
+            where = {"address": address} if address else _begin_own_ray(threads, processes)
             ray.init(**where, log_to_driver=False, configure_logging=False)
     except (ConnectionError, OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise EnvironmentFault(
@@ -350,3 +351,13 @@ def open_ray(address: str, threads: int, processes: int) -> Callable[[], RayWork
         ) from error
     actor = ray.remote(num_cpus=threads, max_restarts=0)(RayReplayer)
     return lambda: RayWorker(ray, actor.remote(threads))
+
+
+def _begin_own_ray(threads: int, processes: int) -> dict[str, Any]:
+    """How a Ray of the node's own is started. Its sockets lie in folders that it opens to every account. Who
+    puts another socket there has its processes unpickle what that says: so these lie in a private folder."""
+    folder = tempfile.mkdtemp(prefix="touchstone-ray-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # After Ray itself, which registers later.
+    # No address would mean the Ray which RAY_ADDRESS or a file below /tmp names.
+    named = {"address": "local", "_temp_dir": f"{folder}/ray"}
+    return {**named, "num_cpus": processes * threads, "include_dashboard": False}

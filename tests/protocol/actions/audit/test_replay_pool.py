@@ -333,10 +333,14 @@ def test_a_ray_that_refuses_is_no_bug_and_one_of_the_nodes_own_joins_no_other(
     assert asked["address"] == (address or "local")
 
 
-def test_ray_comes_to_the_same_bits_and_a_killed_actor_is_replaced(tmp_path: Path) -> None:
-    """One replay dies with its process; strangers without the secret are not let in."""
+def test_ray_comes_to_the_same_bits_and_a_killed_actor_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One replay dies with its process; strangers without the secret are not let in. A Ray of the node's own
+    is started in a private folder, whatever other one the environment names."""
     if find_spec("ray") is None:
         pytest.skip("the extra [ray] is not installed: pip install -e '.[ray]'")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     lines = list[str]()
     config = PartyConfig(tmp_path, tmp_path, "", make_key(1), executor="ray", say=lines.append)
     pool, ray = open_pool(config), load_ray("")
@@ -344,6 +348,8 @@ def test_ray_comes_to_the_same_bits_and_a_killed_actor_is_replaced(tmp_path: Pat
         here = run_training(train_segment)
         assert lines == ["replays: 1 at once at most, by a Ray that this node starts"]
         assert run_training(pool.train) == here
+        session = Path(ray._private.worker._global_node.get_session_dir_path())
+        assert session.parents[1].stat().st_mode & 0o777 == 0o700, "its sockets lie in folders of mode 0777"
         (worker,) = pool._idle
         worker.close()  # Kills the actor, as a lack of memory does.
         assert run_training(pool.train) == here and pool._idle != [worker]
