@@ -23,7 +23,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context, parent_process
@@ -50,6 +52,8 @@ from protocol.spec.params import PRODUCT_BITS
 PREFIX = "replay-"
 """Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
 ATTEMPTS = 2
+HANG_S = 900.0
+"""A process that begins no step for so long hangs, and is killed: its audit would wait and say nothing."""
 Result = TypeVar("Result")
 
 
@@ -83,7 +87,7 @@ class ReplayTensors(NamedTuple):
 
 
 class WorkerDied(Exception):
-    """The process is gone: killed, or out of memory."""
+    """The process is gone: killed, or out of memory; or it hung."""
 
 
 class ReplayWorker(Protocol):
@@ -114,12 +118,14 @@ def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
     return ReplayTensors((first, second, third), tokens, labels)
 
 
-def replay(job: ReplayJob, memory: memoryview) -> ReplayDone:
-    """Replay a segment in its memory: W, m, v are the start, and the end afterwards."""
+def replay(job: ReplayJob, memory: memoryview, tell: Callable[[], object] = lambda: None) -> ReplayDone:
+    """Replay a segment in its memory: W, m, v are the start, and the end afterwards. tell: called at each
+    step."""
     tensors, spec = view_job(job, memory), decode_training(job.training)
 
     def get_batch(step: int) -> Batch:
         """As `GetBatch`."""
+        tell()
         number = step - job.first_step
         return Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
 
@@ -131,8 +137,8 @@ def replay(job: ReplayJob, memory: memoryview) -> ReplayDone:
 
 
 def replay_file(job: ReplayJob, path: str) -> ReplayDone:
-    """The same in a file of `make_shared`."""
-    return replay(job, map_shared(Path(path)))
+    """The same in a file of `make_shared`, whose time of change tells the node that a step began."""
+    return replay(job, map_shared(Path(path)), partial(os.utime, path))
 
 
 def begin_worker(threads: int, device: str, scratch: str, memory_mb: int) -> None:
@@ -155,16 +161,30 @@ def _end_with_parent() -> None:
 class ProcessWorker:
     """A process of this machine. Each has an executor of its own: one that dies takes no other with it."""
 
-    def __init__(self, threads: int, device: str, scratch: Path, memory_mb: int = 0) -> None:
+    def __init__(
+        self, threads: int, device: str, scratch: Path, memory_mb: int = 0, hang_s: float = HANG_S
+    ) -> None:
         arguments = (threads, device, str(scratch), memory_mb)
+        self._hang_s = hang_s
         self._executor = ProcessPoolExecutor(1, get_context("spawn"), begin_worker, arguments)
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
         """As `ReplayWorker.replay`."""
         try:
-            return self._executor.submit(replay_file, job, str(path)).result()
+            future, before = self._executor.submit(replay_file, job, str(path)), None
+            while not wait_for((future,), self._hang_s).done:
+                touched = path.stat().st_mtime_ns
+                if touched == before:
+                    self._kill()
+                before = touched
+            return future.result()
         except BrokenProcessPool as error:
             raise WorkerDied from error
+
+    def _kill(self) -> None:
+        """End the process; its work is broken then."""
+        for process in list(self._executor._processes.values()):
+            process.kill()
 
     def close(self) -> None:
         """As `ReplayWorker.close`."""
@@ -232,15 +252,16 @@ class ReplayPool:
             path.unlink(missing_ok=True)  # Else its absence would hide what went wrong.
 
     def _replay(self, job: ReplayJob, path: Path) -> ReplayDone:
-        worker = self._take_idle() or self.make_worker()
+        worker = self._take_idle()
         try:
+            worker = worker or self.make_worker()
             done = worker.replay(job, path)
         except WorkerDied:
-            worker.close()
+            _close(worker)
             self._let_go()  # Those may be dead as well; and where memory was short, they hold some.
             raise
         except Exception as error:
-            worker.close()
+            _close(worker)
             raise EnvironmentFault(
                 what="a replay failed in its process",
                 expected=f"{job.steps} steps from step {job.first_step} on",
@@ -260,7 +281,7 @@ class ReplayPool:
 
     def _let_go(self) -> None:
         while (worker := self._take_idle()) is not None:
-            worker.close()
+            _close(worker)
 
     def _take_idle(self) -> ReplayWorker | None:
         """One of the idle workers, None where there is none: another thread may take the last one."""
@@ -268,6 +289,13 @@ class ReplayPool:
             return self._idle.pop()
         except IndexError:
             return None
+
+
+def _close(worker: ReplayWorker | None) -> None:
+    """Let a worker go, whatever is wrong with it: what it did is what counts."""
+    with suppress(Exception):
+        if worker is not None:
+            worker.close()
 
 
 def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:
@@ -306,10 +334,11 @@ class RayWorker:
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
         """As `ReplayWorker.replay`."""
-        data = np.fromfile(path, dtype=np.uint8)
+        data, known = np.fromfile(path, dtype=np.uint8), self.ray.exceptions
         try:
-            done, end = self.ray.get(self.actor.replay.remote(job, data))
-        except (self.ray.exceptions.RayActorError, self.ray.exceptions.OutOfMemoryError) as error:
+            most_s = HANG_S * (1 + job.steps)
+            done, end = self.ray.get(self.actor.replay.remote(job, data), timeout=most_s)
+        except (known.RayActorError, known.OutOfMemoryError, known.GetTimeoutError) as error:
             raise WorkerDied from error
         with path.open("r+b") as file:
             end.tofile(file)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -28,10 +29,12 @@ from protocol.actions.audit.replay_pool import (
     ReplayWorker,
     WorkerDied,
     load_ray,
+    replay,
     replay_file,
 )
 from protocol.actions.audit.replaying import audit
 from protocol.actions.runtime.config import PartyConfig
+from protocol.adapters.files import map_shared
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import get_batch
 from protocol.compute.model.reference_model import init_parameters
@@ -211,6 +214,53 @@ async def check_abstention(stage: Stage, pool: ReplayPool, folder: Path, why: st
         stage.world.jump(stage.audit_end - 1)
         vote = await audit(auditor.room, stage.get_drawn())
     assert vote is not None and vote.word == VoteWord.ABSTAIN
+
+
+class Stopped(ProcessWorker):
+    """A worker process that does nothing more, and does not end."""
+
+    def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        os.kill(self._executor.submit(os.getpid).result(), signal.SIGSTOP)
+        return super().replay(job, path)
+
+
+def test_a_process_that_hangs_is_killed_and_replaced(
+    pools: Callable[..., ReplayPool], tmp_path: Path
+) -> None:
+    """Else the audit would wait for ever, and the auditor say nothing."""
+    pool = pools(lambda: Stopped(1, "cpu", tmp_path, hang_s=0.5), partial(make_process, tmp_path))
+    assert run_training(pool.train) == run_training(train_segment)
+
+
+def test_a_process_that_is_slow_and_goes_on_is_waited_for(
+    pools: Callable[..., ReplayPool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_slow(job: ReplayJob, path: str) -> ReplayDone:
+        def tell() -> None:
+            time.sleep(1.5)
+            os.utime(path)
+
+        return replay(job, map_shared(Path(path)), tell)
+
+    worker = ProcessWorker(1, "cpu", tmp_path, hang_s=2.0)
+    worker._executor = ThreadPoolExecutor(1)  # type: ignore[assignment]
+    monkeypatch.setattr(replay_pool, "replay_file", be_slow)
+    assert run_training(pools(lambda: worker).train) == run_training(train_segment)
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_a_ray_that_is_gone_costs_an_abstention(
+    pools: Callable[..., ReplayPool], tmp_path: Path, is_made: bool
+) -> None:
+    """It makes no actor then, and kills none. The audit goes on as after any failure of a worker."""
+
+    def be_gone() -> Any:
+        raise RuntimeError("Ray has not been started yet")
+
+    worker = StandIn(be_gone)
+    worker.close = be_gone  # type: ignore[method-assign]
+    make = (lambda: worker) if is_made else be_gone
+    await check_abstention(make_stage(), pools(make), tmp_path, "failed in its process")
 
 
 def test_a_machine_that_may_compute_other_bits_does_not_count(pools: Callable[..., ReplayPool]) -> None:
