@@ -6,7 +6,7 @@ answers peers in the room's name.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from protocol.actions.audit.audit_records import AuditBook
@@ -41,6 +41,7 @@ from protocol.spec.game.auditing import (
     list_drawn,
     list_heard,
 )
+from protocol.spec.game.fates import find_seat
 from protocol.spec.statements import Statement
 
 
@@ -68,10 +69,24 @@ def open_pool(config: PartyConfig) -> ReplayPool:
     return ReplayPool(scratch, config.replay_processes, make_worker)
 
 
+def open_seated_pool(party: Party, task: bytes) -> ReplayPool | None:
+    """As `open_pool`; None where this process replays. Where Ray does not answer, a node that has a seat goes
+    on with processes of its own: it has votes and disputes to answer."""
+    config = party.config
+    try:
+        return open_pool(config) if has_replay_processes(config) else None
+    except EnvironmentFault as fault:
+        if find_seat(party.state.games[task], party.account) is None:
+            raise
+        party.say(f"WARNING: {fault} Going on with processes of this machine, for there is a seat already.")
+        config = replace(config, executor="process")
+        return open_pool(config) if has_replay_processes(config) else None
+
+
 def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Audits:
     """The audits of a task that the party is about to join: what its journal has of them. Raises as
-    `open_pool` does."""
-    pool = open_pool(party.config) if has_replay_processes(party.config) else None
+    `open_seated_pool` does."""
+    pool = open_seated_pool(party, task)
     return Audits(
         AuditRoom(
             account=party.account,

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -107,6 +108,14 @@ def make_scratch(config: PartyConfig) -> Path:
     if config.memory_mb or has_replay_processes(config) or config.workers > 1:
         folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def clear_scratch(config: PartyConfig) -> None:
+    """Remove the files that a killed process of this home left, whatever the configuration was then. Only for
+    who holds the journal: no other process uses them."""
+    for left in (config.home / SCRATCH_FOLDER).glob("*"):
+        with suppress(OSError):
+            left.unlink()
 
 
 def keep_to_memory(folder: Path, memory_mb: int) -> None:

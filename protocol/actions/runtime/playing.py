@@ -34,6 +34,7 @@ from protocol.actions.runtime.config import (
     STORE_FOLDER,
     PartyConfig,
     Status,
+    clear_scratch,
     limit_memory,
     share_interpreter,
 )
@@ -281,6 +282,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
             stack.callback(bucket.close)
         # Before the chain, where what waits is replaced: another process of this home may have sent it.
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
+        clear_scratch(config)
         _require_owner(journal, config.key.address.lower())
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)

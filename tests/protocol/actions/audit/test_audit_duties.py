@@ -2,13 +2,19 @@
 whistleblowers when they are drawn."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from protocol.actions.audit import audit_duties
 from protocol.actions.audit.audit_duties import AuditDraw, OfferVotes, list_duties, list_room_duties
+from protocol.actions.audit.replay_pool import ProcessWorker
 from protocol.actions.audit.replaying import audit
 from protocol.actions.runtime.party import Wait
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.fates import get_late_draw, get_votes, is_unserved
 from protocol.spec.game.timing import compute_draw_window, get_closing_from
@@ -25,6 +31,7 @@ from tests.protocol.actions.audit.stage import (
     make_stage,
 )
 from tests.protocol.actions.audit.test_audit_votes import make_vote
+from tests.protocol.actions.merge.stage import TASK, open_stage
 from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.spec.game.world import KEEPER
 
@@ -180,3 +187,29 @@ async def test_a_late_audit_goes_the_same_way(tmp_path: Path) -> None:
         assert (handed.place >> 56 & 0xFF, handed.place >> 32 & 0xFF) == (1, 1)
     judge(stage, vote)
     assert get_votes(stage.game.rounds[0], stage.slot, 1)[0].word == VoteWord.ACCEPT
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_without_its_ray_a_node_that_has_a_seat_starts_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """The Ray that its operator runs is down when the node starts again: it has votes to answer for."""
+
+    def open_ray(*_: object) -> Any:
+        raise EnvironmentFault(what="Ray does not answer", expected="it", actual="none", remedy="Look.")
+
+    monkeypatch.setattr(audit_duties, "open_ray", open_ray)
+    lines: list[str] = []
+    async with open_stage(tmp_path, 1) as one:
+        party = one.parties[1]
+        config = replace(party.config, say=lines.append, executor="ray", ray_address="10.0.0.1:1")
+        party.config = replace(config, replay_processes=processes)
+        pool = audit_duties.open_seated_pool(party, TASK)
+        assert len(lines) == 1 and "Ray does not answer" in lines[0]
+        assert (pool is None) == (processes == 1)
+        if pool is not None:
+            assert isinstance(pool.make_worker(), ProcessWorker)
+            pool.close()
+        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
+        with pytest.raises(EnvironmentFault, match="Ray does not answer"):
+            audit_duties.open_seated_pool(party, TASK)

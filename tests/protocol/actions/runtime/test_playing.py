@@ -12,7 +12,8 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
-from protocol.actions.runtime.config import Status
+from protocol.actions.runtime import playing
+from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, make_scratch
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.actions.runtime.playing import RECORDS, Loop
 from protocol.adapters.chain.refusal_words import ContractRefused
@@ -20,6 +21,7 @@ from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
+from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 
 TASK = b"t" * 32
@@ -360,3 +362,31 @@ def test_every_record_can_be_kept(tmp_path: Path, kind: type[Any]) -> None:
         assert list(journal.replay()) == [record]
     with pytest.raises(AttributeError):
         record.task = b""
+
+
+async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fewer processes than before nothing else would look for them. They are as large as states."""
+    config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
+    scratch = make_scratch(replace(config, workers=2))
+    for name in ("team-left", "replay-left", "tmpleft"):
+        (scratch / name).write_bytes(b"x")
+
+    def open_game_chain(*_: object) -> Any:
+        raise EnvironmentFault(what="no chain", expected="one", actual="none", remedy="Wait.")
+
+    deployment = SimpleNamespace(chain_id=1, tasks="0x" + "11" * 20)
+    monkeypatch.setattr(playing, "read_game_deployment", lambda _: deployment)
+    monkeypatch.setattr(playing, "open_game_chain", open_game_chain)
+
+    async def start() -> None:
+        async with playing.open_party(config):
+            pass
+
+    with Journal(tmp_path / JOURNAL_FILE, RECORDS), pytest.raises(EnvironmentFault, match="in use"):
+        await start()
+    assert len(list(scratch.iterdir())) == 3, "another process of this home runs"
+    with pytest.raises(EnvironmentFault, match="no chain"):
+        await start()
+    assert not list(scratch.iterdir())
