@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from mmap import ACCESS_COPY, MADV_DONTNEED, PAGESIZE, mmap
 from pathlib import Path
 from threading import Lock
@@ -67,6 +68,15 @@ def read_processor_model() -> str:
         lines = []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor() or platform.machine())
+
+
+@cache
+def hash_sources(*folders: Path) -> str:
+    """16 hex digits of all Python files below these folders, as they were when this process first asked."""
+    found = sha256()
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        found.update(sha256(str(path.name).encode()).digest() + sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:16]
 
 
 def require_private_folder(folder: Path) -> None:

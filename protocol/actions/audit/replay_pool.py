@@ -38,7 +38,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.actions.runtime.config import describe_machine, keep_to_memory
+from protocol.actions.runtime.config import describe_code, describe_machine, keep_to_memory
 from protocol.adapters.extras import load_extra
 from protocol.adapters.files import make_shared, map_shared
 from protocol.compute.determinism import pin_kernels
@@ -72,10 +72,11 @@ class ReplayJob:
 
 @dataclass(frozen=True)
 class ReplayDone:
-    """The loss of each step (nats), and what computed them (`describe_machine`)."""
+    """The loss of each step (nats), and what computed them (`describe_machine`, `describe_code`)."""
 
     losses: tuple[float, ...]
     machine: str
+    code: str
 
 
 class ReplayTensors(NamedTuple):
@@ -133,7 +134,7 @@ def replay(job: ReplayJob, memory: memoryview, tell: Callable[[], object] = lamb
     end, losses = replay_segment(state, spec, get_batch, job.first_step, job.steps)
     for target, source in zip(tensors.vectors, end.vectors, strict=True):
         target.copy_(source)
-    return ReplayDone(tuple(losses), describe_machine())
+    return ReplayDone(tuple(losses), describe_machine(), describe_code())
 
 
 def replay_file(job: ReplayJob, path: str) -> ReplayDone:
@@ -299,9 +300,18 @@ def _close(worker: ReplayWorker | None) -> None:
 
 
 def _require_same_machine(spec: TrainingSpec, done: ReplayDone) -> None:
-    """Raises EnvironmentFault for a worker whose bits may be others than this process's, where the task's
-    format lets them: a vote is answered for by computing it again here."""
-    own = describe_machine()
+    """Raises EnvironmentFault for a worker whose bits may be others than this process's: it runs other code,
+    or is of another kind where the task's format lets bits differ. A vote is answered for by computing it
+    again here."""
+    own, code = describe_machine(), describe_code()
+    if done.code != code:
+        raise EnvironmentFault(
+            what="a replay was computed by another version than this node's",
+            expected=code,
+            actual=done.code,
+            remedy="Start the node again after an update; update all machines of Ray with it.",
+            retryable=False,
+        )
     if spec.numeric_format not in PRODUCT_BITS and done.machine != own:
         raise EnvironmentFault(
             what="a replay was computed on another machine than this node's",

@@ -1,4 +1,4 @@
-"""After an update of torch, numpy, Python, processor or device: does this machine compute the same bits?
+"""After an update of code, libraries, processor or device: does this machine compute the same bits?
 
 A pruned round is answered for by training it again. On other bits that fails, and silence in a dispute costs
 the seat. So the first start after an update computes again what is known: one step of the task from its first
@@ -32,8 +32,8 @@ from protocol.spec.game.fates import find_seat
 WARNING = (
     "this machine computes other bits than before the last update. Claims and votes made before it cannot be "
     "computed again here: what is on disk of them is kept until nothing can be asked about them, what was "
-    "pruned cannot be answered for. Bring back the earlier versions of torch, numpy and Python, or the "
-    "earlier machine or device."
+    "pruned cannot be answered for. Bring back the earlier versions of Touchstone, torch, numpy and Python, "
+    "or the earlier machine or device."
 )
 UNTESTED = (
     "this machine is not the one of the last run; whether it computes the same bits cannot be tested now. "
@@ -82,7 +82,8 @@ async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits
         party.say(WARNING)
         log.error("%s", WARNING)
     elif before is not None:
-        party.say("torch, numpy, Python, processor or device is another: the self-test came to the same bits")
+        changed = "Touchstone, torch, numpy, Python, processor or device"
+        party.say(f"{changed} is another: the self-test came to the same bits")
     former_root = before.step_root if before is not None and before.step_root != step_root else ""
     return TaskBits(machine, step_root, unlike_until, former_root)
 

@@ -5,9 +5,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
-from protocol.adapters.files import PageLimit, make_mapped, read_processor_model, require_mapping
+from protocol.adapters.files import (
+    PageLimit,
+    hash_sources,
+    make_mapped,
+    read_processor_model,
+    require_mapping,
+)
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
@@ -21,6 +28,8 @@ STORE_FOLDER = "blobs"
 SCRATCH_FOLDER = "scratch"
 PARTS_FILE = PARTS_NAME
 MEGABYTE = 1_000_000
+CODE = Path(__file__).resolve().parents[2]
+"""The folder of `protocol`."""
 SWITCH_S = 5e-5
 """A hundredth of Python's default."""
 
@@ -77,9 +86,15 @@ def share_interpreter() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
+def describe_code() -> str:
+    """What computes a training step, whatever the machine: the files of this version, and their compiler. A
+    process that is started after an update of the files computes with other ones than its node."""
+    return f"code {hash_sources(CODE / 'compute', CODE / 'spec')}, numba {version('numba')}"
+
+
 def describe_machine() -> str:
     """All whose change may change the bits of a training step here."""
-    return f"{describe_bits()}, {read_processor_model()}"
+    return f"{describe_bits()}, {describe_code()}, {read_processor_model()}"
 
 
 def has_replay_processes(config: PartyConfig) -> bool:

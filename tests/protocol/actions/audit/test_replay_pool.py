@@ -64,13 +64,13 @@ def run_training(train: Any, numeric_format: str = "float32") -> Ends:
 class StandIn:
     """A worker in this process, with a fault."""
 
-    def __init__(self, fail: Callable[[], None] = lambda: None, machine: str | None = None) -> None:
-        self.fail, self.machine, self.is_closed = fail, machine, False
+    def __init__(self, fail: Callable[[], None] = lambda: None, machine: str = "", code: str = "") -> None:
+        self.fail, self.machine, self.code, self.is_closed = fail, machine, code, False
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
         self.fail()
         done = replay_file(job, str(path))
-        return replace(done, machine=self.machine or done.machine)
+        return replace(done, machine=self.machine or done.machine, code=self.code or done.code)
 
     def close(self) -> None:
         self.is_closed = True
@@ -269,6 +269,16 @@ def test_a_machine_that_may_compute_other_bits_does_not_count(pools: Callable[..
     with pytest.raises(EnvironmentFault, match="another machine"):
         run_training(pool.train)
     assert run_training(pool.train, "exact15") == run_training(train_segment, "exact15")
+
+
+@pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
+def test_a_worker_of_another_version_does_not_count(
+    pools: Callable[..., ReplayPool], numeric_format: str
+) -> None:
+    """A process that was started after `git pull`, or a machine of Ray that was not updated. Its bits may be
+    others in every format, and a vote that this node cannot compute again costs the stake."""
+    with pytest.raises(EnvironmentFault, match="another version"):
+        run_training(pools(lambda: StandIn(code="earlier")).train, numeric_format)
 
 
 def test_a_worker_whose_libraries_choose_other_kernels_does_not_count(

@@ -53,8 +53,25 @@ def get_lines(party: Party) -> list[str]:
 
 
 def test_a_machine_is_described_by_what_decides_its_bits() -> None:
-    text = describe_machine()
-    assert all(word in text for word in ("python", "numpy", torch.__version__, "cpu_capability", "threads"))
+    text, kinds = describe_machine(), ("python", "numpy", "numba", "code", "cpu_capability", "threads")
+    assert all(word in text for word in (*kinds, torch.__version__))
+
+
+def test_another_version_of_the_program_is_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernels may add in another order. A process keeps to the version that it began with."""
+    found: list[str] = []
+    for number in (1, 1, 2):
+        home = tmp_path / f"{len(found)}"
+        for name in ("compute", "spec"):
+            (home / name).mkdir(parents=True)
+            (home / name / "kernels.py").write_text(f"version = {number}")
+        monkeypatch.setattr(config, "CODE", home)
+        found.append(describe_machine())
+        (home / "spec" / "kernels.py").write_text("updated meanwhile")
+        assert describe_machine() == found[-1]
+    assert found[0] == found[1] != found[2]
 
 
 async def test_the_same_machine_is_tested_once(tmp_path: Path) -> None:
