@@ -35,7 +35,10 @@ class KernelDescription:
 
 
 CPU = torch.device("cpu")
-KERNEL_VARIABLES = ("MKL_", "ONEDNN_", "DNNL_", "NVIDIA_TF32", "TORCH_ALLOW_TF32", "TORCH_BLAS_PREFER")
+KERNEL_VARIABLES = (
+    "CUBLAS", "CUDNN_", "DISABLE_ADDMM", "DNNL_", "MKL_", "NVIDIA_TF32", "ONEDNN_", "OPENBLAS_CORETYPE",
+    "TORCH_ALLOW_TF32", "TORCH_BLAS_PREFER",
+)  # fmt: skip
 """So begin the names of environment variables by which libraries choose kernels when they are loaded."""
 _pinned: list[torch.device] = [CPU]
 """The device of this process."""

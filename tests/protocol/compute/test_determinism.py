@@ -57,6 +57,18 @@ def test_variables_that_choose_kernels_are_described_and_no_others(monkeypatch: 
     assert describe_bits() == f"{before}, MKL_CBWR COMPATIBLE"
 
 
+def test_workspaces_by_which_a_card_chooses_its_products_are_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both sizes are deterministic, so PyTorch takes either; the kernels are not the same."""
+    found = []
+    for size in (":4096:8", ":16:8"):
+        monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", size)
+        pin_kernels(1)
+        found.append(describe_bits())
+    assert found[0] != found[1]
+
+
 # --- Devices ------------------------------------------------------------------------------------------------
 def have_cards(patch: pytest.MonkeyPatch, count: int, processors: int = 132) -> None:
     """What PyTorch says on a machine with so many cards."""
