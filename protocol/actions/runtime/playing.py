@@ -230,11 +230,13 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
     no peer)."""
     await catch_up(party)
     await open_task(party, task, wish.figures if wish else None)
-    if wish is not None:
-        party.say("training one step of the task here; at the first start its kernels are compiled before")
-        await check_bits(party)
-        await take_seat(party, wish)
     try:
+        if wish is not None:
+            party.say(
+                "training one step of the task here; at the first start its kernels are compiled before"
+            )
+            await check_bits(party)
+            await take_seat(party, wish)
         return await Loop(party, rooms, is_seated=wish is not None).run()
     finally:
         party.task.audits.close()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Any, cast, get_args, get_origin, get_type_hints
@@ -14,6 +15,7 @@ import pytest
 
 from protocol.actions.runtime import playing
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, make_scratch
+from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.actions.runtime.playing import RECORDS, Loop
 from protocol.adapters.chain.refusal_words import ContractRefused
@@ -390,3 +392,26 @@ async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
     with pytest.raises(EnvironmentFault, match="no chain"):
         await start()
     assert not list(scratch.iterdir())
+
+
+async def test_a_node_that_gets_no_seat_lets_its_processes_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers train from the moment a task is opened. One that hangs would keep the node from ending."""
+    closed, lines = list[str](), list[str]()
+
+    def make(name: str) -> Any:
+        return SimpleNamespace(close=partial(closed.append, name))
+
+    async def refuse(*_: object) -> None:
+        raise EnvironmentFault(what="no seat", expected="one", actual="none", remedy="Choose another task.")
+
+    async def do_nothing(*_: object) -> None:
+        pass
+
+    names = ("audits", "cases", "retraining", "team")
+    party = SimpleNamespace(task=SimpleNamespace(**{name: make(name) for name in names}), say=lines.append)
+    for name, made in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", do_nothing)):
+        monkeypatch.setattr(playing, name, made)
+    monkeypatch.setattr(playing, "take_seat", refuse)
+    with pytest.raises(EnvironmentFault, match="no seat"):
+        await playing.play(cast(Any, party), TASK, (), SeatWish(SeatRole.SOLVER))
+    assert sorted(closed) == sorted(names)
