@@ -236,9 +236,7 @@ class Team:
                 if not _has_same_bits(alone, together):
                     raise TeamFailed("a step by several workers gave other bits than by one")
                 self._step_s = step_s
-                self.say(
-                    f"{len(self._members)} workers train together: their first step has the bits of one"
-                )
+                self.say(f"{len(self._members)} workers train together: their first step has the bits of one")
         except Exception as error:
             self._give_up(str(error) or type(error).__name__)
         return alone

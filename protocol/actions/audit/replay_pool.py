@@ -7,10 +7,9 @@ A worker is told numbers, the canonical bytes of the task's training, and a path
 with what its machine is. One that would compute other bits than this process does not count. What is wrong
 with a worker is never the solver's fault: the audit is tried again, and its vote is ABSTAIN in the end.
 
-Replays by actors of Ray: the same work as in a process of the pool, wherever Ray runs it. Ray is an extra,
-and is imported when it is used. Whoever reaches its ports can have it run code, and it listens on all
-interfaces. So one that a node starts takes only who knows a fresh secret, and one that is there already has
-to be protected by its operator in the same way (`RAY_AUTH_MODE=token`).
+Ray is an extra, and is imported when it is used. Whoever reaches its ports can have it run code, and it
+listens on all interfaces. So a node's own Ray takes only who knows a fresh secret; one that is there already
+has to be protected by its operator in the same way (`RAY_AUTH_MODE=token`).
 """
 
 import asyncio
@@ -32,7 +31,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -352,8 +351,7 @@ class RayWorker:
             raise WorkerDied from error
         with path.open("r+b") as file:
             end.tofile(file)
-        checked: ReplayDone = done
-        return checked
+        return cast(ReplayDone, done)
 
     def close(self) -> None:
         """As `ReplayWorker.close`."""
@@ -398,5 +396,5 @@ def _begin_own_ray(threads: int, processes: int) -> dict[str, Any]:
     folder = tempfile.mkdtemp(prefix="touchstone-ray-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # After Ray itself, which registers later.
     # No address would mean the Ray which RAY_ADDRESS or a file below /tmp names.
-    named = {"address": "local", "_temp_dir": f"{folder}/ray"}
-    return {**named, "num_cpus": processes * threads, "include_dashboard": False}
+    own = {"address": "local", "_temp_dir": f"{folder}/ray", "include_dashboard": False}
+    return {**own, "num_cpus": processes * threads}

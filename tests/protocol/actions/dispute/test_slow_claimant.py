@@ -34,6 +34,7 @@ from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.fault import OperationFault
 from protocol.compute.bounds.trace import list_layers
+from protocol.compute.digest import ByteTree
 from protocol.compute.program.step import compute_scalars, train_segment
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root, encode_state
@@ -201,7 +202,7 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
         batch = get_batches(party, 0, scene.slot)(get_inner_step(party, dispute))
         scalars = compute_scalars(training, start.local_step, start.global_step)
         last = len(built.program.nodes) - 1
-        claimant = Claimant(built, start.vectors, batch, scalars)
+        claimant = Claimant(built, start.vectors, batch, scalars, shows_leaves=True)
         claimed, _ = claimant.claim(add_noise(built, scale(built, last)))
         layers = [one for one in list_layers(built.program) if one.is_cut]
         slow = built.program.nodes[layers[-1].target].output.buffer
@@ -211,10 +212,13 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
                 await scene.trickle()
             return claimed.fetch(buffer)
 
+        async def find_leaf(buffer: int, own: ByteTree) -> Any:
+            assert claimed.find_leaf
+            return claimed.find_leaf(buffer, own)
+
         async def open_remote(*_: Any) -> Any:
-            told = {"received_bytes": 0, "size_bytes": 0}
-            roots = claimed.roots
-            return SimpleNamespace(roots=roots, listed=roots, fetch=fetch, evict=lambda: None, **told)
+            told = {"received_bytes": 0, "size_bytes": 0, "roots": claimed.roots, "listed": claimed.roots}
+            return SimpleNamespace(fetch=fetch, find_leaf=find_leaf, evict=lambda: None, **told)
 
         monkeypatch.setattr(prosecuting, "open_remote", open_remote)
         until = dispute.clock - scene.respond // 2
