@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import torch
@@ -31,13 +32,17 @@ from protocol.compute.bounds.element_bounds import (
     take_terms,
     unravel,
 )
+from protocol.compute.program.fused_update import cut_node
 from protocol.compute.program.kernels import make_kernel
 from protocol.compute.program.layout import sort_loops
+from protocol.compute.program.tensor_allocator import relax
 from protocol.spec.program import Access, Node, Operation
 from protocol.spec.referee import NumericFormat
 
 TILE_PRODUCTS = 1 << 16
 """Elements of a matrix product that are compared at once; smaller ones slow the product down."""
+PART_SUMS = 1 << 22
+"""Selected sums that are compared at once: in float64 they take ten times the memory of what is claimed."""
 
 
 # --- Product sums -------------------------------------------------------------------------------------------
@@ -198,10 +203,37 @@ def _check_selected_sum(claim: Claim) -> None:
     """Exact values, absolute sums and numbers of matches by the same kernel, in float64."""
     index = claim.operand(0)
     require_index(index, claim.node.output_sizes[claim.node.selected])
-    exact, total, count = (_run_wide(claim, change) for change in (Tensor.double, _wide_size, _one_each))
-    difference = exact - claim.output
-    bound = _sum_bound(count, total)
-    claim.note(torch.where(difference == 0, 0.0, difference / bound), counting_from(0))
+    for part, claimed, name in _cut_selected_sum(claim):
+        exact, total, count = (_run_wide(claim, part, one) for one in (Tensor.double, _wide_size, _one_each))
+        difference, bound = exact.sub_(claimed), _sum_bound(count, total)
+        claim.note(torch.where(difference == 0, 0.0, difference / bound), name)
+        relax()
+
+
+def _cut_selected_sum(claim: Claim) -> Iterator[tuple[Node, Tensor, Name]]:
+    """Parts of the node along its longest loop but the selected one, what is claimed of each, and the names
+    of its elements."""
+    sizes = claim.node.output_sizes
+    others = [loop for loop in range(len(sizes)) if loop != claim.node.selected]
+    loop = max(others, key=lambda one: sizes[one], default=None)
+    if loop is None:
+        yield claim.node, claim.output, counting_from(0)
+        return
+    width = max(1, PART_SUMS * sizes[loop] // claim.node.elements)
+    for first in range(0, sizes[loop], width):
+        part = cut_node(claim.node, first, min(width, sizes[loop] - first), loop)
+        claimed = claim.output.narrow(loop, first, part.output_sizes[loop])
+        yield part, claimed, partial(_name_in_part, sizes, part.output_sizes, loop, first)
+
+
+def _name_in_part(
+    sizes: Sequence[int], part: Sequence[int], loop: int, first: int, positions: Tensor
+) -> Tensor:
+    """Numbers of elements, by flat positions in a part that begins at `first` of a loop."""
+    places, numbers = unravel(positions, part), torch.zeros_like(positions)
+    for at, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        numbers = numbers * size + place + (first if at == loop else 0)
+    return numbers
 
 
 def _wide_size(values: Tensor) -> Tensor:
@@ -212,9 +244,8 @@ def _one_each(values: Tensor) -> Tensor:
     return torch.ones_like(values, dtype=torch.float64)
 
 
-def _run_wide(claim: Claim, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The node's own kernel on changed values."""
-    node = claim.node
+def _run_wide(claim: Claim, node: Node, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """The kernel of the node, or of a part of it, on changed values."""
     result = torch.empty(node.output_sizes, dtype=torch.float64)
 
     def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:

@@ -87,14 +87,14 @@ def cut_long(node: Node) -> Iterator[Node]:
         yield cut_node(node, start, min(height, rows - start))
 
 
-def cut_node(node: Node, start: int, length: int) -> Node:
-    """Some of the first loop."""
+def cut_node(node: Node, start: int, length: int, loop: int = 0) -> Node:
+    """Some of a loop, the first one."""
 
     def move(access: Access) -> Access:
-        """The access, that many of the first loop further on."""
-        return replace(access, offset=access.offset + start * access.strides[0])
+        """The access, that many of the loop further on."""
+        return replace(access, offset=access.offset + start * access.strides[loop])
 
-    sizes = (length, *node.sizes[1:])
+    sizes = (*node.sizes[:loop], length, *node.sizes[loop + 1 :])
     return replace(node, sizes=sizes, output=move(node.output), operands=tuple(map(move, node.operands)))
 
 

@@ -14,7 +14,14 @@ from protocol.compute.bounds import sum_bounds
 from protocol.compute.bounds.sum_bounds import SUM_CHECKS
 from protocol.spec.float32 import nearest
 from protocol.spec.program import Access, Node, Operation
-from tests.protocol.compute.bounds.claims import LEAST, TINY, find_last_clear, find_outside, step
+from tests.protocol.compute.bounds.claims import (
+    LEAST,
+    TINY,
+    find_last_clear,
+    find_outside,
+    make_claim,
+    step,
+)
 
 UNIT = Fraction(1, 2**24)
 FORMATS = {
@@ -211,6 +218,28 @@ def test_a_selected_sum_is_bounded_by_its_matches_alone() -> None:
     for value, outside in ((LEAST / 2, []), (0.0, []), (LEAST, [0])):
         right[0] = value
         assert find_outside(SUM_CHECKS, node, right, index, values) == outside
+
+
+@pytest.mark.parametrize("selected", [0, 1, 2])
+def test_a_lie_in_any_part_of_a_selected_sum_is_named(monkeypatch: pytest.MonkeyPatch, selected: int) -> None:
+    """Cut along the longest loop but the selected one, in equal parts and with a shorter last one."""
+    kept = [size for at, size in enumerate((4, 3, 5)) if at != selected]
+    index, values = torch.tensor([0, 2, 2, 1, 0, 2]), draw_rows(kept[0] * kept[1], 6, 11).reshape(*kept, 6)
+    strides = [kept[1] * 6, 6]
+    strides.insert(selected, 0)
+    reads = (Access(1, 0, (0, 0, 0, 1)), Access(2, 0, (*strides, 1)))
+    node = Node(Operation.SELECTED_SUM, (4, 3, 5, 6), 1, Access(0, 0, (15, 5, 1)), reads, selected=selected)
+    rows = [values[..., index == row].double().sum(-1) for row in range((4, 3, 5)[selected])]
+    honest = torch.stack(rows, selected).float().contiguous()
+    for size in (1, 12, 30, 1000):
+        monkeypatch.setattr(sum_bounds, "PART_SUMS", size)
+        assert find_outside(SUM_CHECKS, node, honest, index, values) == []
+        for number in range(60):
+            claimed = honest.reshape(-1).clone()
+            claimed[number] += 1
+            claim = make_claim(node, claimed, index, values)
+            SUM_CHECKS[node.operation][0](claim)
+            assert [numbers.tolist() for numbers in claim.suspects if len(numbers)] == [[number]]
 
 
 def test_a_lie_in_any_tile_of_any_order_of_loops_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
