@@ -75,15 +75,10 @@ def read_settings(root: Path = ROOT, path: str | None = None) -> dict[str, Any]:
 
 
 def read_own_runs(root: Path = ROOT) -> dict[str, int]:
-    """Return the optimizer runs of each file that foundry.toml gives its own, by path. Raises CompileError
-    where such a path is not one file."""
+    """Return the optimizer runs of each file that foundry.toml gives its own, by path."""
     profile = tomllib.loads((root / "foundry.toml").read_text())["profile"]["default"]
     restrictions = profile.get("compilation_restrictions", [])
-    own = {one["paths"]: one["optimizer_runs"] for one in restrictions if "optimizer_runs" in one}
-    for path in own:
-        if not (root / path).is_file():
-            raise CompileError(f"foundry.toml, optimizer_runs: expected the path of one file, got {path}")
-    return own
+    return {one["paths"]: one["optimizer_runs"] for one in restrictions if "optimizer_runs" in one}
 
 
 def read_sources(root: Path = ROOT, folder: str = "contracts") -> dict[str, str]:
@@ -117,7 +112,10 @@ def compile_contracts(
     """Compile `folder` (or one file), one call of the compiler for each number of optimizer runs, and return
     its concrete contracts and interfaces by name. With `built`, a folder of forge's artifacts, the code is
     what forge wrote there, and the compiler makes none: that takes seconds. Raises CompileError."""
-    sources = read_sources(root, folder)
+    sources, own_runs = read_sources(root, folder), read_own_runs(root)
+    for path in own_runs:
+        if not (root / path).is_file():
+            raise CompileError(f"foundry.toml, optimizer_runs: expected the path of one file, got {path}")
     own = [path for path in sources if path == folder or path.startswith(folder + "/")]
     imports = _list_imports(root, sources)
     artifacts = [
@@ -125,7 +123,7 @@ def compile_contracts(
             name,
             output["contracts"][path][name] | ({"evm": _read_built(built, path, name)} if built else {}),
             _hash_sources(path, sources, imports, settings),
-            CODE_LIMIT_BYTES - SPARE_BYTES * (path in read_own_runs(root)),
+            CODE_LIMIT_BYTES - SPARE_BYTES * (path in own_runs),
         )
         for settings, paths in _group_by_settings(root, own)
         for output in [_run_solc(sources, settings, paths, with_code=built is None)]

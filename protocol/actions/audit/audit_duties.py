@@ -60,12 +60,12 @@ def open_pool(config: PartyConfig) -> ReplayPool:
     scratch, most = make_scratch(config), f"replays: {config.replay_processes} at once at most"
     make_worker: Callable[[], ReplayWorker]
     if config.executor == "ray":
+        make_worker = open_ray(config.ray_address, config.threads, config.replay_processes)
         ray = f"the Ray at {config.ray_address}" if config.ray_address else "a Ray that this node starts"
         config.say(f"{most}, by {ray}")
-        make_worker = open_ray(config.ray_address, config.threads, config.replay_processes)
     else:
-        config.say(f"{most}, each in a process of its own")
         make_worker = partial(ProcessWorker, config.threads, config.device, scratch, share_memory_mb(config))
+        config.say(f"{most}, each in a process of its own")
     return ReplayPool(scratch, config.replay_processes, make_worker)
 
 

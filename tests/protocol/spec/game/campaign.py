@@ -30,7 +30,14 @@ from protocol.spec.game.events import (
     SeatLeft,
     WeiMoved,
 )
-from protocol.spec.game.fates import find_seat, get_drawn_seat, get_votes, list_draws, list_mergeable
+from protocol.spec.game.fates import (
+    find_seat,
+    get_drawn_seat,
+    get_stake,
+    get_votes,
+    list_draws,
+    list_mergeable,
+)
 from protocol.spec.game.folding import fold
 from protocol.spec.game.purse import PotKind
 from protocol.spec.game.rounds import get_waiting_round
@@ -398,20 +405,21 @@ class Campaign(RuleBasedStateMachine):
             assert not self.is_honest(event.seat), "an honest seat was made to leave"
         if isinstance(event, WeiMoved) and event.source.kind == PotKind.STAKE:
             is_fee = event.target.kind == PotKind.BURNED and self.is_honest(int(event.source.key))
-            assert not is_fee or self.is_unserved_fee(self.owners[int(event.source.key), -1], event.wei)
+            assert not is_fee or self.is_unserved_fee(int(event.source.key), event.wei)
         name = getattr(getattr(event, "outcome", None), "name", "")
         REACHED[f"{type(event).__name__} {name}".strip()] += 1
 
     def is_honest(self, number: int) -> bool:
         return self.owners[number, -1] not in self.world.cheats
 
-    def is_unserved_fee(self, account: str, wei: int) -> bool:
+    def is_unserved_fee(self, number: int, wei: int) -> bool:
         """The one fee that an honest seat pays: two cheats said UNSERVED of its claim, or it said so itself,
         truthfully. Several are taken at once; the last one takes what is left of the stake."""
+        account, left = self.owners[number, -1], get_stake(self.world.state, number)
         words = [(voter, word) for voter, word in self.world.voters.values() if word in CONFLICTS]
         is_own = any(voter == account for voter, _ in words)
         is_by_cheats = sum(voter in self.world.cheats for voter, _ in words) >= 2
-        is_whole = wei % self.amounts.unserved_fee == 0 or wei < self.amounts.auditor_stake
+        is_whole = wei % self.amounts.unserved_fee == 0 or not left
         return is_whole and (is_own or is_by_cheats)
 
     @invariant()
