@@ -3,7 +3,7 @@
 Exporting only reads: it needs an account, but neither coin nor stake. Any account may export a settled model.
 A newer one is for accounts with a seat and for the task's submitter, and may still fall in a contest.
 
-Keeps a task's last model in its submitter's home, before the nodes that computed it end. Nodes end when a
+A task's last model is kept in its submitter's home, before the nodes that computed it end. Nodes end when a
 task is closed, and solvers and whistleblowers alone keep models. So the submitter fetches the newest model as
 soon as no round runs and none is about to begin. Where its root falls later, or the task goes on, it fetches
 the next one.

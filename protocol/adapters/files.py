@@ -1,8 +1,8 @@
 """Files: for their owner alone and through power cuts; mapped into memory; known to be unchanged.
 
-Keys, salts and states lie in such files. The note is a file beside the journal: it says, by task, which bits
-this home's machine computed when it last ran. It holds no secret and nothing that cannot be had again: a
-damaged or missing note costs one self-test.
+Keys, salts and states lie in files that only their owner reads. So does a note of bits beside the journal: it
+says, by task, which bits this home's machine computed when it last ran. It holds no secret and nothing that
+cannot be had again: a damaged or missing note costs one self-test.
 
 Files as memory that the process can let go of, and files that are known to be unchanged. A mapped file counts
 as this process's memory only while the process holds its pages, and it can let go of them at any time. The

@@ -4,8 +4,8 @@ Answers come first: silence costs the seat. Then come the moves of disputes that
 serves to peers. Last comes what no clock waits for: reading votes, suspicions, new disputes, asks, proofs in
 one transaction. Upkeep ends games whose clock has run out.
 
-Answers a dispute on this node's claim or vote: recompute, trace the named step, show what is demanded. What
-the node posts follows from the journal and the task alone, so a killed node says the same again. While the
+In a dispute on its claim or vote a node recomputes, traces the named step and shows what is demanded. What it
+posts follows from the journal and the task alone, so a killed node says the same again. While the
 dispute is open, the node serves everything that a challenger may look at.
 """
 

@@ -3,10 +3,10 @@
 Each proof uses leaves of the store. This node relies only on its own vote on the claim (`actions/audit`), or
 on the claim being its own. So it compares nothing here and believes no other node: the contract compares.
 
-Reads counted votes from the chain: from the calls that handed them in, or from a relayed call's log. Auditors
-offer their votes only to solvers. A liar may offer none of a vote that could convict it, or offer another
-one. But every vote that counts was handed in, signed and whole. So a node that judged the claim differently
-finds the vote on chain.
+Counted votes are read from the chain: from the calls that handed them in, or from a relayed call's log.
+Auditors offer their votes only to solvers. A liar may offer none of a vote that could convict it, or offer
+another one. But every vote that counts was handed in, signed and whole. So a node that judged the claim
+differently finds the vote on chain.
 """
 
 import asyncio

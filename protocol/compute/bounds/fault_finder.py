@@ -252,8 +252,8 @@ class _Search:
         the claimed leaf is put into the own tensor. None where that leaf proves nothing, or is not shown."""
         node, find_leaf = self._program.nodes[number], self.claimed.find_leaf
         buffer = node.output.buffer
-        is_told = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
-        if find_leaf is None or is_told:
+        may_differ = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
+        if find_leaf is None or may_differ:
             return None
         try:
             leaf = find_leaf(buffer, build_buffer_tree(self._program, self.finder.get_own, buffer))

@@ -14,7 +14,7 @@ A dispute about a training step asks for the step to be run again with all its t
 Here too only the roots are kept, because a trace is many times as large as a state. To open a run, the step
 is run once more and that one buffer is kept.
 
-Cuts a program into layers: a challenger computes a claimed step piece by piece between the cuts. A cut is a
+A program is cut into layers: a challenger computes a claimed step piece by piece between the cuts. A cut is a
 tensor that a challenger fetches whole. From the cuts, the state before the step and the constants it computes
 everything else. What the next cut follows from, back to the cuts before it, is a layer.
 

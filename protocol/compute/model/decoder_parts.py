@@ -1,11 +1,10 @@
-"""Pieces that families of models share: norms, attention, rotary positions, hidden layers, whole rotary
-decoders.
+"""Pieces that families of models share: norms, attention, positions, hidden layers, whole rotary decoders.
 
 Written in the operations that programs have (`program/lowering.py`). Letters of dimensions: `family.py`.
 
 What Llama and Qwen3 share: RMSNorm, rotary positions, gated hidden layers, matrices without biases. The
 family is that of Touvron et al., arXiv 2302.13971. There are no biases: one whose true gradient is zero would
-turn rounding noise into full Adam steps. Letters of dimensions: `family.py`.
+turn rounding noise into full Adam steps.
 """
 
 from abc import abstractmethod

@@ -1,6 +1,6 @@
 """Models in Hugging Face's terms: a shape from `config.json`, and a trained model's tensors and texts.
 
-The weights beside it are read in `node/model_folder.py`.
+The weights beside a `config.json` are read in `node/model_folder.py`.
 
 The trained model in Hugging Face's terms: tensors by name and the texts beside them. The caller writes the
 files. `transformers.AutoModelForCausalLM.from_pretrained` loads the folder: `model.safetensors` from

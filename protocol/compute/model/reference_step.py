@@ -8,7 +8,7 @@ given W, m, v and the gradient all machines get equal bits. `addcmul`, `lerp`, `
 optimizers contract to fused multiply-adds: they must not enter. `make_fx` traces `plain_step` with real
 tensors; nodes train by running what `task_program.py` makes of the trace.
 
-Refuses models with a parameter that no gradient reaches, so that only float noise moves it. AdamW divides a
+A model with a parameter that no gradient reaches is refused: only float noise would move it. AdamW divides a
 gradient by its own size. Where the true gradient is zero for every batch, only rounding errors are left, and
 each becomes a full step of the learning rate. Honest machines then drift apart without limit, and a cheat can
 write its own numbers there and call them noise. Where even the errors vanish, the parameter is dead weight. A
