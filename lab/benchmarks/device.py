@@ -4,9 +4,9 @@ Nodes of every kind over awkward operands and whole traces of real steps are com
 by the checker and the referee. Functions run over all float32 numbers. Segments are replayed on both, for
 float32 with their distances, for the exact formats with equal bits. A node's path: segments are trained on
 the card as a solver trains them, repeated and traced there, and audited on the CPU by the limits of the
-example task. Tokens per second are compared with compiled PyTorch on the same card, and those of steps as one
-graph with those of steps kernel by kernel. Writes build/device/report.json; without a card it says so and
-ends.
+example task; several threads of a process train there at once. Tokens per second are compared with compiled
+PyTorch on the same card, and those of steps as one graph with those of steps kernel by kernel. Writes
+build/device/report.json; without a card it says so and ends.
 """
 
 import argparse
@@ -240,6 +240,25 @@ def follow_nodes(device: str, size: str, segments: int, steps: int) -> dict[str,
     }
 
 
+def follow_threads(device: str, size: str, numeric_format: str, threads: int, steps: int) -> dict[str, int]:
+    """Each thread of one process trains a segment of its own, all at once, as a node does that trains and
+    replays; all but one of them begin with a capture. differ: those whose end has other bits than alone."""
+    runs = [Run(size, numeric_format, seed) for seed in range(threads)]
+
+    def train(run: Run) -> str:
+        spec, get_batch = open_run(run)
+        return digest(replay_segment(begin(run), spec, get_batch, 0, steps)[0])
+
+    for run in runs:
+        open_run(run)
+    pin_kernels(1, device=device)
+    alone = [train(run) for run in runs]
+    with ThreadPoolExecutor(threads) as pool:
+        together = list(pool.map(train, runs))
+    pin_kernels(1)
+    return {"threads": threads, "differ": sum(a != b for a, b in zip(together, alone, strict=True))}
+
+
 def compare_graphs(device: str, size: str, steps: int) -> dict[str, dict[str, float]]:
     """By numeric format: tokens per second kernel by kernel and as one graph, medians of turns, and whether
     the graph was taken (it gave the same bits)."""
@@ -335,6 +354,10 @@ def measure(device: str, parts: list[str], is_quick: bool) -> dict[str, Any]:
         ),
         "replays": lambda: {size: compare_replays(device, size, 2 if is_quick else 20) for size in sizes},
         "node": lambda: {size: follow_nodes(device, size, 3, 2 if is_quick else 10) for size in sizes},
+        "threads": lambda: {
+            name: follow_threads(device, "0.2M", name, 4, 2 if is_quick else 20)
+            for name in ("float32", *PRODUCT_BITS)
+        },
         "graphs": lambda: {
             size: compare_graphs(device, size, 2 if is_quick else 20)
             for size in (("1M",) if is_quick else SIZES)
@@ -352,7 +375,7 @@ def measure(device: str, parts: list[str], is_quick: bool) -> dict[str, Any]:
     return report
 
 
-PARTS = ("functions", "bounds", "replays", "node", "graphs", "speed")
+PARTS = ("functions", "bounds", "replays", "node", "threads", "graphs", "speed")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
     ./dev bench large            124 million parameters, vocabulary 50,257, 1 GB of JSONL; hours
     ./dev bench large --short    a tiny model of the same family, the same play; a minute or two
+    ./dev bench large --device cuda    the honest solver trains on a graphics card
 
 A tokenizer is trained on the standard library's text, which is written as JSONL again and again, packed by
 `data pack` and named in a task file beside a folder with given weights. Two solvers train two rounds of four
@@ -197,12 +198,13 @@ def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
 
 
 # --- The play -----------------------------------------------------------------------------------------------
-def make_orders(show: Show) -> list[LargeOrder]:
-    """What each process is started with."""
+def make_orders(show: Show, device: str) -> list[LargeOrder]:
+    """What each process is started with. device: of honest solvers."""
     return [
         LargeOrder(
             **vars(order),
             memory_mb=SOLVER_MB if order.member.role == SeatRole.SOLVER else AUDITOR_MB,
+            device=device if order.member.role == SeatRole.SOLVER and order.member.is_honest else "cpu",
             onednn=order.member.role == SeatRole.SOLVER,
             first_false_step=(ROUNDS - 1) * INNER_STEPS,
         )
@@ -240,7 +242,9 @@ def read_notes(folders: Folders) -> Json:
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
 
-async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock, limit_s: float) -> Json:
+async def play_task(
+    play: Play, folders: Folders, file: TaskFile, clock: Clock, limit_s: float, device: str
+) -> Json:
     """The task from its posting to its end; what was measured. A play that fails, or is not over in time, is
     reported too: `failure` says why."""
     setting = Setting(file.plan, MEMBERS, b"", FAULT, folders)
@@ -256,7 +260,7 @@ async def play_task(play: Play, folders: Folders, file: TaskFile, clock: Clock, 
             show.hear(name, message)
 
         company = stack.enter_context(open_company(hear, make_large_part))
-        company.start(make_orders(show))
+        company.start(make_orders(show, device))
         ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(MEMBERS)))
         disk = Disk(folders.root, folders.parties)
         looking = asyncio.create_task(disk.watch())
@@ -330,15 +334,15 @@ def make_report(found: Json) -> Json:
     }
 
 
-def run(play: Play, limit_s: float) -> Json:
-    """The whole benchmark. limit_s: after which a play is ended."""
+def run(play: Play, limit_s: float, device: str = "cpu") -> Json:
+    """The whole benchmark. limit_s: after which a play is ended; device: of honest solvers."""
     folders, clock = Folders(BUILD / play.name), Clock()
     with folders.hold():
         material = folders.root / "material"
         material.mkdir()
         with clock.time(WHOLE):
             file = make_task(play, material, clock)
-            found = asyncio.run(play_task(play, folders, file, clock, limit_s))
+            found = asyncio.run(play_task(play, folders, file, clock, limit_s, device))
         return make_report(found)
 
 
@@ -347,9 +351,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="a tiny model, the same play")
     parser.add_argument("--limit-h", type=float, default=2 * MOST_HOURS, help="hours until a play is ended")
+    parser.add_argument("--device", default="cpu", help="where the honest solver trains, for example cuda")
     options = parser.parse_args()
     play = SHORT if options.short else FULL
-    report = run(play, 3600 * options.limit_h)
+    report = run(play, 3600 * options.limit_h, options.device)
     print(json.dumps({name: report[name] for name in SHOWN}, indent=1))
     print(write_report(play.name, report))
 

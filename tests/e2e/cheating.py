@@ -20,7 +20,7 @@ from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
 from protocol.compute.audit.compare import compute_allowances
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
-from protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import Limits, TrainingSpec
 from protocol.spec.game.state import SeatRole
@@ -29,7 +29,7 @@ from protocol.spec.schedule import compute_learning_rate_sum
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import Part
 
-HONEST = Compute(train_segment, retrace)
+HONEST = Compute(replay_segment, retrace)
 _computing: ContextVar[Compute] = ContextVar("computing", default=HONEST)
 SHARE = 0.8
 """of a limit."""
@@ -157,7 +157,7 @@ def make_drifting_compute(limits: Limits) -> Compute:
     ) -> tuple[TrainingState, list[float]]:
         losses = []
         for step in range(inner_step, inner_step + steps):
-            state, loss = train_segment(state, spec, get_batch, step, 1)
+            state, loss = replay_segment(state, spec, get_batch, step, 1)
             state = drift(state, spec)
             losses += loss
         return state, losses

@@ -9,7 +9,7 @@ from protocol.compute.digest import outer_header
 from protocol.compute.model.batches import get_batch
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
-from protocol.compute.program.step import TrainingState, begin_round, train_segment
+from protocol.compute.program.step import TrainingState, begin_round, replay_segment
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.game.state import GameRound
 
@@ -36,5 +36,5 @@ def _train(task: Joined, game_round: GameRound, start: TrainingState, shard: int
     """The state at the end of one shard's round."""
     assert game_round.beacon is not None
     batches = partial(get_batch, task.corpus, task.spec.training, game_round.beacon, shard)
-    end, _ = train_segment(start, task.spec.training, batches, 0, task.spec.terms.inner_steps)
+    end, _ = replay_segment(start, task.spec.training, batches, 0, task.spec.terms.inner_steps)
     return end

@@ -75,7 +75,7 @@ def make_planting_compute(operation: Operation | None = None, twist: Twist = kee
         results = (outputs.weights, outputs.first_moment, outputs.second_moment)
         weights, first, second = (tensors[buffer].clone() for buffer in results)
         end = TrainingState(weights, first, second, state.local_step + 1, state.global_step + 1)
-        return interpreter, end, float(tensors[outputs.loss])
+        return interpreter, end.bring_home(), float(tensors[outputs.loss])
 
     def train(
         state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int

@@ -31,7 +31,7 @@ from protocol.adapters.chain.contract import LogBatch
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.program.interpreter import Interpreter, Keep
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
+from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, replay_segment
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import list_written
 from protocol.spec.containers import TrainingSpec
@@ -52,10 +52,11 @@ OPENS = "dispute"
 
 @dataclass(frozen=True)
 class LargeOrder(Order):
-    """memory_mb: what the node's configuration says; onednn: whether its kernels may be oneDNN's;
+    """memory_mb and device: what the node's configuration says; onednn: whether its kernels may be oneDNN's;
     first_false_step: global step from which a cheat errs."""
 
     memory_mb: int = 0
+    device: str = "cpu"
     onednn: bool = True
     first_false_step: int = 0
 
@@ -185,10 +186,11 @@ def hold_back(party: Party, block: int) -> Iterator[Duty | Wait]:
 
 def make_large_part(order: Order, line: Line) -> Part:
     """The rooms of the member's role, and the notes. What the demo does not choose is put in for this process
-    alone: the node's memory, and whether its kernels are oneDNN's."""
+    alone: the node's memory and device, and whether its kernels are oneDNN's."""
     assert isinstance(order, LargeOrder)
     patch, notes = pytest.MonkeyPatch(), Notes(order.home / NOTE_NAME)
-    patch.setattr(player, "PartyConfig", partial(PartyConfig, memory_mb=order.memory_mb))
+    configure = partial(PartyConfig, memory_mb=order.memory_mb, device=order.device)
+    patch.setattr(player, "PartyConfig", configure)
     patch.setattr(joining, "pin_kernels", partial(pin_kernels, onednn=order.onednn))
     patch.setattr(PartedCorpus, "read_rows", notes.watch(PartedCorpus.read_rows))
     part = HONEST[order.member.role]
@@ -198,7 +200,7 @@ def make_large_part(order: Order, line: Line) -> Part:
         allow_cheating(patch)
         planted, first = make_planted(Operation[order.fault]), order.first_false_step
         compute = Compute(
-            switch(train_segment, planted.train, first), switch(retrace, planted.retrace, first)
+            switch(replay_segment, planted.train, first), switch(retrace, planted.retrace, first)
         )
         part = make_cheating_solver(compute)
         rooms = [only_defend if room is LIST else room for room in part.rooms]

@@ -36,7 +36,7 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.determinism import list_cpu_capabilities
-from protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from protocol.compute.program.step import GetBatch, TrainingState, replay_segment, train_segment
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.game.state import RoundPhase, SeatRole
 from protocol.spec.program import Operation
@@ -129,11 +129,11 @@ def make_paced_part(order: Order, line: Line) -> Part:
 
 def make_compute(order: PacedOrder, line: Line) -> Compute:
     """What the party computes with: paced, and false from its step on."""
-    compute = Compute(train_segment, retrace)
+    compute = Compute(replay_segment, retrace)
     if order.first_false_step is not None:
         planted = make_planting_compute(Operation[order.fault])
         compute = Compute(
-            switch(train_segment, planted.train, order.first_false_step),
+            switch(replay_segment, planted.train, order.first_false_step),
             switch(retrace, planted.retrace, order.first_false_step),
         )
 

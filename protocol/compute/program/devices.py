@@ -11,6 +11,7 @@ by kernel; else this process goes on kernel by kernel.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -25,6 +26,9 @@ STAGED_ELEMENTS = 1 << 22
 FIRST_DATA = 3
 """Inputs of a program are W, m, v, then tokens, labels and scalars."""
 Call = Callable[[], object]
+_beside = threading.Lock()
+"""Held by whoever uses a stream other than the first: PyTorch hands out few and gives them out again, and can
+have one capture under way in a process."""
 
 log = logging.getLogger(__name__)
 
@@ -72,17 +76,21 @@ class CudaDevice:
         """Piece by piece, on a stream of its own."""
         staged = torch.empty(min(STAGED_ELEMENTS, source.numel()), dtype=source.dtype, pin_memory=True)
         for part, room in _cut(source, target):
-            with torch.cuda.stream(self._beside):
-                staged[: len(part)].copy_(part, non_blocking=True)
-            self._beside.synchronize()
+            with _beside:
+                with torch.cuda.stream(self._beside):
+                    staged[: len(part)].copy_(part, non_blocking=True)
+                self._beside.synchronize()
             room.copy_(staged[: len(part)])
             relax()
 
     def capture(self, call: Call) -> Call:
-        """As a CUDA graph. Other threads may go on meanwhile."""
+        """As a CUDA graph. Other threads may launch kernels meanwhile. After a capture that fails, PyTorch
+        leaves its thread on the stream that was captured; here the thread returns to its own."""
         graph = torch.cuda.CUDAGraph()
         with (
+            _beside,
             torch.cuda.device(self._device),
+            torch.cuda.stream(torch.cuda.current_stream(self._device)),
             torch.cuda.graph(graph, capture_error_mode="thread_local"),
         ):
             call()

@@ -5,9 +5,12 @@ which has shapes and no numbers.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -241,6 +244,69 @@ def test_a_tensor_comes_from_a_card_in_pieces_each_waited_for(monkeypatch: pytes
 
 
 # --- Graphs -------------------------------------------------------------------------------------------------
+class SharedStreams:
+    """What PyTorch keeps of streams in a process: which one each thread is on, and one that all captures are
+    on. A capture that ends badly leaves its thread there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.own, self.under_way, self.most = threading.local(), 0, 0
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=self.get))
+        monkeypatch.setattr(torch.cuda, "Stream", lambda device: "beside")
+        monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.get())
+        monkeypatch.setattr(torch.cuda, "stream", self.enter)
+        monkeypatch.setattr(torch.cuda, "graph", self.capture)
+
+    def get(self) -> str:
+        """The stream of the calling thread."""
+        found: str = getattr(self.own, "stream", "first")
+        return found
+
+    @contextmanager
+    def enter(self, stream: str) -> Iterator[None]:
+        """As `torch.cuda.stream`."""
+        before, self.own.stream = self.get(), stream
+        try:
+            yield
+        finally:
+            self.own.stream = before
+
+    @contextmanager
+    def capture(self, graph: object, capture_error_mode: str) -> Iterator[None]:
+        """As `torch.cuda.graph`: where it fails, the stream is not left."""
+        before, self.own.stream = self.get(), "captured"
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+        self.own.stream = before
+
+
+def test_two_threads_do_not_capture_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch would mix them: what one thread computes meanwhile lands in the other's graph."""
+    streams, meet = SharedStreams(monkeypatch), threading.Barrier(2)
+
+    def capture(_: int) -> None:
+        """Each waits a moment for the other to come in."""
+        with suppress(threading.BrokenBarrierError):
+            meet.wait(timeout=0.2)
+
+    with ThreadPoolExecutor(2) as pool:
+        card = devices.CudaDevice(torch.device("cuda", 0))
+        list(pool.map(lambda number: card.capture(lambda: capture(number)), range(2)))
+    assert streams.most == 1
+
+
+def test_a_thread_whose_capture_fails_is_back_on_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nothing would order its next kernels after those before, and a node would compute other bits."""
+    streams = SharedStreams(monkeypatch)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        devices.CudaDevice(torch.device("cuda", 0)).capture(partial(fail_to_capture, list))
+    assert streams.get() == "first"
+
+
 def err_in_a_bit(call: Call) -> Call:
     """A graph that computes the step, and the last bit of a loss otherwise."""
 
