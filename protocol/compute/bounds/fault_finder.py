@@ -153,6 +153,9 @@ class _Search:
     different: frozenset[int]
     _has_parted: bool = field(init=False, default=False)
     """Whether the values in memory are others than those of the own run."""
+    _asked: set[int] = field(init=False, default_factory=set)
+    """Buffers of which a leaf was asked for."""
+    _shows_leaves: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
         self._program, self._fetch = self.finder.program, self.claimed.fetch
@@ -249,16 +252,19 @@ class _Search:
 
     def _inspect_leaf(self, number: int) -> OperationFault | None:
         """The fault of a node of which honest machines have the same bits, in the first leaf that differs:
-        the claimed leaf is put into the own tensor. None where that leaf proves nothing, or is not shown."""
+        the claimed leaf is put into the own tensor. None where that leaf proves nothing, or is not shown. No
+        buffer's leaf is asked for twice, and none of who did not show one."""
         node, find_leaf = self._program.nodes[number], self.claimed.find_leaf
         buffer = node.output.buffer
         may_differ = node.operation in ROUNDED_FREELY or self.finder.writers[buffer] > 1
-        if find_leaf is None or may_differ:
+        if find_leaf is None or may_differ or buffer in self._asked or not self._shows_leaves:
             return None
+        self._asked.add(buffer)
         try:
             leaf = find_leaf(buffer, build_buffer_tree(self._program, self.finder.get_own, buffer))
         except (ProtocolFault, EnvironmentFault) as withheld:
             log.info("a leaf of buffer %d is not shown: %s", buffer, withheld)
+            self._shows_leaves = False
             return None
         own, first = self.finder.get_own(buffer), leaf.index * leaf_elements(self._program, buffer)
         place = own[first : first + len(leaf.data) // own.element_size()]

@@ -15,11 +15,13 @@ from protocol.compute.digest import ByteTree
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState
+from protocol.compute.program.task_program import BuiltProgram
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.merkle import compute_levels, hash_leaf, verify_path
 from protocol.spec.program import Node, Operation, Program, leaf_bytes
 from tests.protocol.compute.bounds.claimed_step import (
+    Change,
     Claimant,
     add_noise,
     find,
@@ -282,6 +284,40 @@ def test_find_fetches_the_tensor_of_which_no_leaf_is_shown(claimant: Claimant) -
 
     fault = find(claimant, replace(claimed, find_leaf=withhold))
     assert isinstance(fault, OperationFault) and is_convicted(claimant.built, tree, fault)
+
+
+def deny_zeros(built: BuiltProgram) -> Change:
+    """-0 stands for each 0 in all tensors of which honest machines have the same bits: those differ, and none
+    of them is false."""
+    writers = Counter(node.output.buffer for node in built.program.nodes)
+
+    def change(done: int, tensors: dict[int, Tensor]) -> None:
+        node = built.program.nodes[done]
+        if node.operation not in ROUNDED_FREELY and writers[node.output.buffer] == 1:
+            values = tensors[node.output.buffer]
+            values[values == 0] = -0.0
+
+    return change
+
+
+def test_find_asks_for_no_leaf_twice(claimant: Claimant) -> None:
+    """Leaves that differ and prove nothing cost one leaf a tensor, however often it is looked through."""
+    claimant.shows_leaves = True
+    claimed, _ = claimant.claim(add_noise(claimant.built, deny_zeros(claimant.built)))
+    assert find(claimant, claimed) is None
+    assert len(claimant.shown) > 5 and max(Counter(claimant.shown).values()) == 1
+
+
+def test_find_asks_who_withholds_one_leaf_for_no_other(claimant: Claimant) -> None:
+    claimed, _ = claimant.claim(add_noise(claimant.built, deny_zeros(claimant.built)))
+    asked = []
+
+    def withhold(buffer: int, own: ByteTree) -> ClaimedLeaf:
+        asked.append(buffer)
+        raise EnvironmentFault(what="withheld", expected="a leaf", actual="nothing", remedy="Ask again.")
+
+    assert find(claimant, replace(claimed, find_leaf=withhold)) is None
+    assert len(asked) == 1
 
 
 class FromDevice(Interpreter):
