@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.program.step import PiecewiseState, TrainingState
-from protocol.compute.program.tensor_allocator import allocate, relax
+from protocol.compute.program.tensor_allocator import allocate, allocate_zeros, relax
 from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
@@ -156,7 +156,7 @@ def gather_excess(
 ) -> Tensor:
     """What `compute_excess` says of all elements, in their order: float32, one number for each element. Works
     on a part of the states at a time."""
-    gathered = torch.empty(claimed.elements)
+    gathered = allocate(claimed.elements)
     for start, excess in _iterate_excess(claimed, replayed, learning_rate_sum, limits):
         gathered[start : start + len(excess)] = excess
     return gathered
@@ -328,12 +328,13 @@ def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CA
     element lies beyond the cap: none would excuse it."""
     # Inside the limits nothing stands out. So of a large model only the elements beyond them are held.
     is_over = ~(excess <= 1.0)
-    over = excess[is_over]
+    over = _take(excess, is_over)
     if stands_out(over, over, 1.0, cap):
         return False
-    ranked, farthest, farthest_ranked = _take_largest(over, len(over)), *torch.zeros(2, len(over))
+    ranked = _take_largest(over, len(over))
+    farthest, farthest_ranked = allocate_zeros(len(over)), allocate_zeros(len(over))
     for noise in noises:
-        torch.maximum(farthest, noise[is_over], out=farthest)
+        torch.maximum(farthest, _take(noise, is_over), out=farthest)
         torch.maximum(farthest_ranked, _take_largest(noise, len(over)), out=farthest_ranked)
         is_ranked = not stands_out(ranked, farthest_ranked, MARGIN, cap)
         if is_ranked and not stands_out(over, farthest, OWN_MARGIN, cap):
@@ -341,18 +342,34 @@ def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CA
     return False
 
 
+def _take(values: Tensor, is_taken: Tensor) -> Tensor:
+    """These elements, in their order. In parts: PyTorch holds 8 bytes beside each that it takes."""
+    taken, place = allocate(int(is_taken.count_nonzero())), 0
+    for part, chosen in zip(*(torch.split(one, PART_ELEMENTS) for one in (values, is_taken)), strict=True):
+        found = part[chosen]
+        taken[place : place + len(found)] = found
+        place += len(found)
+        relax()
+    return taken
+
+
 def _take_largest(values: Tensor, count: int) -> Tensor:
     """So many of the largest, in ascending order; what is no number is larger than all. PyTorch's sort and
     topk hold up to 16 bytes beside each element, this holds 4."""
-    held, first = values.numpy().copy(), values.numel() - count
+    held, first = allocate(values.numel()).copy_(values).numpy(), values.numel() - count
     if count:
         held.partition(first)
     largest = held[first:]
     largest.sort()
+    relax()
     return torch.from_numpy(largest)
 
 
 def stands_out(excess: Tensor, own_noise: Tensor, margin: float, cap: float) -> bool:
     """Whether a place of `excess` lies beyond the limits, which are 1, and farther than `margin` times the
     noise there, or than `cap`. What is no number stands out."""
-    return not bool((excess <= (margin * own_noise).clamp(1.0, cap)).all())
+    for far, noise in zip(*(torch.split(one, PART_ELEMENTS) for one in (excess, own_noise)), strict=True):
+        relax()
+        if not bool((far <= (margin * noise).clamp_(1.0, cap)).all()):
+            return True
+    return False

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from math import inf, nan
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from protocol.adapters.files import make_mapped
 from protocol.compute.audit import compare
 from protocol.compute.audit.compare import (
     ILL_CONDITIONED_RATIO,
@@ -18,6 +20,7 @@ from protocol.compute.audit.compare import (
     compute_cap,
     compute_excess,
     find_usual,
+    gather_excess,
     is_explained,
     is_well_conditioned,
     judge_state,
@@ -26,7 +29,9 @@ from protocol.compute.audit.compare import (
     stands_out,
     unshake,
 )
+from protocol.compute.program import tensor_allocator
 from protocol.compute.program.step import TrainingState
+from protocol.compute.program.tensor_allocator import Room, use_room
 from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
@@ -263,6 +268,32 @@ def test_only_elements_beyond_the_limits_have_to_be_held(places: list[tuple[floa
 def test_no_noise_is_computed_for_what_none_excuses() -> None:
     computed = (pytest.fail("a step is computed again") for _ in range(1))
     assert not is_explained(torch.tensor([0.5, 11.0]), computed, 10.0)
+
+
+def test_judging_a_step_of_a_large_model_holds_nothing_as_long_as_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where all of it lies beyond the limits. A part of it is held at a time; the rest lies in files."""
+    made: list[int] = []
+
+    def make(size_bytes: int) -> memoryview:
+        made.append(size_bytes)
+        return make_mapped(tmp_path, size_bytes)
+
+    count = 5 * PART_ELEMENTS
+    monkeypatch.setattr(tensor_allocator, "LARGE_BYTES", 2 * 4 * PART_ELEMENTS)
+    use_room(Room(make, lambda: None))
+    try:
+        excess, noise = torch.full((count,), 1.5), torch.full((count,), 0.5)
+        state = TrainingState(torch.rand(count), torch.rand(count), torch.rand(count), 3, 3)
+        with torch.profiler.profile(profile_memory=True) as seen:
+            assert not gather_excess(state, state, RATE, LIMITS).any()
+            assert is_explained(excess, [noise])
+    finally:
+        use_room(None)
+    assert made == [4 * count] * 7
+    most = max(event.self_cpu_memory_usage for event in seen.events() or ())
+    assert 0 < most < 4 * count
 
 
 @pytest.mark.parametrize(("undone", "cap"), [(1000.0, 100.0), (20.0, 10.0), (1.0, 1.0)])
