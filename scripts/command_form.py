@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from scripts.log_lines import LEVELS
 from scripts.paths import read_path
 
 
@@ -33,3 +34,12 @@ TASK = Option(
 )
 YES = Option("--yes", "do it without asking", {"action": "store_true"})
 PARTY = (HOME, PASSWORD)
+LOGS = (
+    Option(
+        "--log-level",
+        "least weight of a line to be shown and written; left out: info, and from libraries warning",
+        {"choices": LEVELS},
+    ),
+    Option("--log-file", "file to which each line is written as well", {"type": read_path}),
+)
+"""Of commands that run for long."""

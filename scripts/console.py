@@ -14,6 +14,7 @@ from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
+from scripts.log_lines import show_time, tell
 
 PROGRESS_POLL_S = 1.0
 SHOWN_WEI = TOKEN_WEI // 10**6
@@ -31,10 +32,11 @@ class Console:
         self.rich = rich_console or rich.console.Console(highlight=False)
 
     def say(self, line: str) -> None:
-        """One line, with the time of day. It is broken on a terminal only: a file keeps a path or an id
-        whole."""
-        text = f"{time.strftime('%H:%M:%S')} {line}"
-        self.rich.print(text, markup=False, soft_wrap=not self.rich.is_terminal)
+        """One line, with the time of day on a terminal and else with date and zone too; logged as well. It is
+        broken on a terminal only: a file keeps a path or an id whole."""
+        if tell(line):
+            stamp = time.strftime("%H:%M:%S") if self.rich.is_terminal else show_time(time.time())
+            self.rich.print(f"{stamp} {line}", markup=False, soft_wrap=not self.rich.is_terminal)
 
     def confirm(self, question: str) -> bool:
         """Ask; no answer means no."""

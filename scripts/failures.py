@@ -1,8 +1,23 @@
-"""How a command fails: errors in four lines, and which errors of the system are the disk's."""
+"""How a command ends: its exit codes, errors in four lines, and which errors of the system are the disk's."""
 
 import errno
+from enum import IntEnum
 
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
+
+
+class ExitCode(IntEnum):
+    """The exit status of `touchstone`; docs/commands.md lists them."""
+
+    DONE = 0
+    FOUND = 1
+    """A command that looks for faults found one."""
+    REFUSED = 2
+    """An error that the operator can mend, or a wrong option."""
+    BUG = 70
+    """EX_SOFTWARE of sysexits.h: not the operator's fault."""
+    INTERRUPTED = 130
+
 
 WRITE_ERRORS = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS})
 """A disk alone answers so."""

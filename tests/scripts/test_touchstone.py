@@ -4,9 +4,11 @@ import argparse
 import errno
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,9 +18,11 @@ import pytest
 
 from protocol.spec.errors import InvalidInput
 from scripts import touchstone
-from scripts.command_form import Command
+from scripts.command_form import LOGS, Command
+from scripts.command_table import COMMANDS
 from scripts.example import CORPUS_BYTES
-from scripts.touchstone import COMMANDS, find_home, main, make_parser
+from scripts.failures import ExitCode
+from scripts.touchstone import find_home, main, make_parser
 from tests.scripts.network import DEADLINE_S, ROOT
 
 WANTED = {
@@ -160,6 +164,22 @@ def test_an_interrupt_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("status") == (130, "", "stopped\n")
 
 
+def test_the_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert run("--version") == (0, f"touchstone {project['version']}\n", "")
+
+
+def test_the_manual_lists_every_exit_status() -> None:
+    rows = re.findall(r"(?m)^\| (\d+) \|", (ROOT / "docs" / "commands.md").read_text())
+    assert rows == [str(int(code)) for code in ExitCode]
+
+
+@pytest.mark.parametrize("words", ["solve", "verify", "watch", "task create", "devnet"])
+def test_what_runs_for_long_has_a_log(words: str) -> None:
+    (command,) = [command for command in COMMANDS if command.words == words]
+    assert all(option in command.options for option in LOGS)
+
+
 def test_an_unknown_subcommand_is_refused() -> None:
     assert run("dance")[0] == 2
     assert run()[0] == 2
@@ -212,6 +232,6 @@ def test_in_the_background_it_ends_when_it_is_asked_to_and_not_with_ctrl_c() -> 
             print(file=process.stdin, flush=True)
             assert process.stdout.readline() == "goes on\n"
             process.send_signal(signal.SIGTERM)
-            assert process.wait(DEADLINE_S) == touchstone.EXIT_INTERRUPTED
+            assert process.wait(DEADLINE_S) == ExitCode.INTERRUPTED
         finally:
             process.kill()

@@ -13,6 +13,7 @@ A follower remembers the hashes of the heads it has processed. When the newest o
 chain, it walks back to one that is. It says from where everything is void, and reads again from there.
 """
 
+import logging
 from collections import deque, namedtuple
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.deployment import Addresses
 from protocol.adapters.chain.transactions import Sender
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+log = logging.getLogger(__name__)
 
 
 # --- Events in order ----------------------------------------------------------------------------------------
@@ -297,8 +300,12 @@ class Contract:
                 remedy="Open the chain with an account.",
             )
         receipt = await self._sender.send(self.address, encode_call(entry, arguments), where)
+        transaction = bytes(receipt["transactionHash"])
+        named = dict(zip((one.name for one in entry.inputs), arguments, strict=True))
+        facts = {"transaction": transaction.hex(), "round": named.get("round")}
+        log.info("%s is mined in block %d", where, receipt["blockNumber"], extra=facts)
         return Receipt(
-            bytes(receipt["transactionHash"]),
+            transaction,
             int(receipt["blockNumber"]),
             int(receipt["gasUsed"]),
             int(receipt["gasUsed"]) * int(receipt["effectiveGasPrice"]),

@@ -193,6 +193,16 @@ async def test_long_ranges_are_read_in_spans(net: TestChain, monkeypatch: pytest
     assert await net.chain.read_events(head, head) == whole[-1:]
 
 
+async def test_what_is_sent_is_logged_with_its_transaction(
+    net: TestChain, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger=contract.__name__):
+        receipt = await net.chain.purse.deposit(STAKE_WEI)
+    (record,) = caplog.records
+    assert record.getMessage() == f"Purse.deposit is mined in block {receipt.block_number}"
+    assert vars(record)["transaction"] == receipt.transaction_hash.hex() and vars(record)["round"] is None
+
+
 async def test_what_is_too_long_for_one_answer_is_read_in_parts() -> None:
     """Anybody can log so much in a day that no node of a chain answers for all of it at once."""
     asked: list[tuple[int, int]] = []

@@ -1,0 +1,238 @@
+"""The table of all subcommands of `touchstone`: what each does, an example, its function and its options."""
+
+from pathlib import Path
+
+from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
+from scripts.command_form import HOME, LOGS, PARTY, PASSWORD, TASK, YES, Command, Option
+from scripts.data_command_table import DATA_COMMANDS
+from scripts.paths import read_path
+
+GROUPS = {
+    "data": "pack texts for a task: touchstone data --help",
+    "task": "write, check, post, halt and close a task: touchstone task --help",
+}
+"""What is said of the commands that begin with the same word."""
+
+
+STAKE = Option("--stake", "whole tokens to stake; left out: what the task asks for", {"metavar": "AMOUNT"})
+WEIGHTS = Option(
+    "--weights", "a folder with the weights that the task begins with: none are fetched", {"type": read_path}
+)
+EXECUTOR = Option(
+    "--executor",
+    "what runs replays: process, or ray (an extra); left out: as config.toml says",
+    {"choices": ("process", "ray")},
+)
+SEAT = (TASK, STAKE, WEIGHTS, YES, *LOGS, *PARTY)
+
+COMMANDS = (
+    Command(
+        "devnet",
+        "run a test network: Anvil, the contracts, money from a tap, a clock that skips idle time",
+        "touchstone devnet --port 8545 --parties 9",
+        "scripts.chain_commands:run_devnet",
+        (
+            Option(
+                "--port", "port of the JSON-RPC endpoint; 0 takes a free one", {"type": int, "default": 0}
+            ),
+            Option("--out", "deployment file to write", {"type": read_path}),
+            Option(
+                "--fund",
+                "address to give coin and tokens (may be repeated)",
+                {"action": "append", "default": []},
+            ),
+            Option(
+                "--parties",
+                "skip idle time once so many have announced themselves",
+                {"type": int, "default": 1},
+            ),
+            Option("--no-skip", "two blocks a second, always", {"action": "store_true"}),
+            *LOGS,
+        ),
+    ),
+    Command(
+        "init",
+        "make a home: keystore, TLS certificate, configuration",
+        "touchstone init --home ~/alice --deployment deployments/31337.json --devnet",
+        "scripts.chain_commands:run_init",
+        (
+            HOME,
+            PASSWORD,
+            Option("--rpc-url", "JSON-RPC endpoint of the chain", {"default": "http://127.0.0.1:8545"}),
+            Option(
+                "--deployment",
+                "file with the contracts' addresses",
+                {"type": read_path, "default": Path("deployments/31337.json")},
+            ),
+            Option(
+                "--listen-host",
+                "address of this machine to serve blobs on; 0.0.0.0 (all of them) needs --public-url",
+                {"default": "127.0.0.1"},
+            ),
+            Option(
+                "--listen-port",
+                "port to serve blobs on; 0 takes a free one at each start",
+                {"type": int, "default": 0},
+            ),
+            Option(
+                "--public-url",
+                "https://HOST:PORT where other machines reach this node, if not where it listens",
+                {"default": ""},
+            ),
+            Option("--threads", "threads to train with", {"type": int, "default": 1}),
+            Option("--device", "where to compute steps: cpu, cuda, cuda:1 ...", {"default": "cpu"}),
+            Option("--memory-mb", "memory to use, 0: as it comes", {"type": int, "default": 0}),
+            Option(
+                "--limits",
+                "preset for this chain's time of a block, by which tasks are judged; with --devnet: local",
+                {"choices": ("12s", "2s", "local")},
+            ),
+            Option(
+                "--devnet",
+                "quick keystore, and coin and tokens from the test network's tap",
+                {"action": "store_true"},
+            ),
+        ),
+    ),
+    Command(
+        "stake",
+        "add to the stake of a seat that this account has in a task",
+        "touchstone stake 0x3fa9 100 --home ~/alice",
+        "scripts.money_commands:run_stake",
+        (TASK, Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), *PARTY),
+    ),
+    Command(
+        "leave",
+        "give up a seat; its stake becomes credit once nothing holds it",
+        "touchstone leave 0x3fa9 --home ~/alice",
+        "scripts.money_commands:run_leave",
+        (TASK, YES, *PARTY),
+    ),
+    Command(
+        "withdraw",
+        "take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first",
+        "touchstone withdraw --wait --home ~/alice",
+        "scripts.money_commands:run_withdraw",
+        (
+            Option(
+                "--wait",
+                "wait for the stakes of seats that have left, or whose task is over",
+                {"action": "store_true"},
+            ),
+            *PARTY,
+        ),
+    ),
+    *DATA_COMMANDS,
+    Command(
+        "task create",
+        "post a task with its escrow and serve its dataset until it is closed",
+        "touchstone task create --config task.toml --home ~/submitter",
+        "scripts.task_creation:run_task_create",
+        (
+            Option(
+                "--config",
+                "task file (TOML): dataset, model, schedule, windows, amounts",
+                {"type": read_path, "required": True},
+            ),
+            YES,
+            *LOGS,
+            *PARTY,
+        ),
+    ),
+    Command(
+        "task example",
+        "write a task file to begin with, and a small corpus for it",
+        "touchstone task example --out example",
+        "scripts.example:run_task_example",
+        (
+            Option(
+                "--out",
+                "folder for task.toml and corpus.bin",
+                {"type": read_path, "default": Path("example")},
+            ),
+        ),
+    ),
+    Command(
+        "task close",
+        "pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit",
+        "touchstone task close 0x3fa9 --home ~/submitter",
+        "scripts.closing_commands:run_close",
+        (TASK, *PARTY),
+    ),
+    Command(
+        "task halt",
+        "end an own task: the round that runs is finished, none follows",
+        "touchstone task halt 0x3fa9 --home ~/submitter",
+        "scripts.closing_commands:run_halt",
+        (TASK, YES, *PARTY),
+    ),
+    Command(
+        "calibrate",
+        "measure how far this machine's kernels differ on a task, and sign the result",
+        "touchstone calibrate task.toml --out profile.json --home ~/alice",
+        "scripts.calibrate_commands:run_calibrate",
+        (
+            Option("task", "a task file (TOML), or the id of a posted task", {"metavar": "TASK"}),
+            Option("--out", "profile to write", {"type": read_path, "required": True}),
+            Option(
+                "--segments", "start states to replay, at least", {"type": int, "default": DEFAULT_SEGMENTS}
+            ),
+            Option("--rounds", "rounds of the task to train; 0: all", {"type": int, "default": 0}),
+            *PARTY,
+        ),
+    ),
+    Command(
+        "policy",
+        "merge signed profiles of several operators into the limits of a task",
+        "touchstone policy alice.json bob.json carol.json",
+        "scripts.limit_policy:run_policy",
+        (
+            Option(
+                "profiles",
+                "files that `touchstone calibrate` wrote",
+                {"type": read_path, "nargs": "+", "metavar": "PROFILES"},
+            ),
+            Option("--out", "file to write the tables to as well", {"type": read_path}),
+        ),
+    ),
+    Command(
+        "solve",
+        "train in every round of a task, claim the results, answer disputes",
+        "touchstone solve 0x3fa9 --home ~/alice",
+        "scripts.role_commands:run_solve",
+        SEAT,
+    ),
+    Command(
+        "verify",
+        "replay drawn segments of a task blind and vote",
+        "touchstone verify 0x3fa9 --home ~/bob",
+        "scripts.role_commands:run_verify",
+        (*SEAT, EXECUTOR),
+    ),
+    Command(
+        "watch",
+        "audit a task late, check its roots, dispute what is wrong",
+        "touchstone watch 0x3fa9 --home ~/carol",
+        "scripts.role_commands:run_watch",
+        (*SEAT, EXECUTOR),
+    ),
+    Command(
+        "status",
+        "show tasks and rounds, seats and credit, and what can be taken out when",
+        "touchstone status --home ~/alice",
+        "scripts.chain_commands:run_status",
+        (HOME,),
+    ),
+    Command(
+        "export",
+        "write the trained model as a folder that transformers loads",
+        "touchstone export 0x3fa9 --out build/model --home ~/alice",
+        "scripts.role_commands:run_export",
+        (
+            TASK,
+            Option("--out", "folder to write", {"type": read_path, "required": True}),
+            Option("--tokenizer", "the task's tokenizer.json, or a folder with it", {"type": read_path}),
+            *PARTY,
+        ),
+    ),
+)
