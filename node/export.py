@@ -71,9 +71,10 @@ class Choice:
         return "the model before any training" if self.after < 0 else f"the model after round {self.after}"
 
 
-async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> None:
+async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> Choice:
     """Write the newest global model of `task` that this account may have to `out`. Every byte is checked
     against the roots on chain. tokenizer: a tokenizer.json, or a folder that has it, to put beside it.
+    Returns which model it is.
 
     Raises InvalidInput (no model for this account yet, another tokenizer than the task's) and
     EnvironmentFault (no chain, no node serves it)."""
@@ -90,6 +91,7 @@ async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | Non
             config.say(f"{newest} is not for this account yet. {_advise(game, block)}")
         is_final = choice.after < 0 or choice == choose_settled(game, block)
         config.say(f"wrote {choice} to {out}" + ("" if is_final else "; a contest could still replace it"))
+        return choice
 
 
 async def load_newest(reader: Reader, config: PartyConfig, task: bytes) -> tuple[TaskSpec, Choice, Tensor]:

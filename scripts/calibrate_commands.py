@@ -71,6 +71,7 @@ from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.console import Console
 from scripts.home import unlock_key
+from scripts.json_output import Document
 from scripts.paths import read_path
 from scripts.role_commands import open_config
 from scripts.task_file import read_task_file
@@ -325,7 +326,7 @@ if __name__ == "__main__":
     main()
 
 
-def run_calibrate(options: argparse.Namespace) -> None:
+def run_calibrate(options: argparse.Namespace) -> Document:
     """Measure a task on this machine's kernels and write the signed profile."""
     console, key = Console(), unlock_key(options.home, options.password_file)
     operator = key.address.lower()
@@ -339,9 +340,12 @@ def run_calibrate(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         profile = measure(Path(folder), spec, data, weights, segments, operator, console.say)
     write_profile(options.out, profile, key)
-    for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, compute_maxima(profile), strict=True):
-        console.say(f"largest distance of {name}, to be compared with {limit}: {float(value):.3g}")
+    maxima = [float(value) for value in compute_maxima(profile)]
+    for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, maxima, strict=True):
+        console.say(f"largest distance of {name}, to be compared with {limit}: {value:.3g}")
     console.say(f"signed by {operator}: {options.out}")
+    distances = dict(zip(LIMIT_KEYS, maxima, strict=True))
+    return {"profile": str(options.out), "operator": operator, "largest_distances": distances}
 
 
 def _require_limits(training: TrainingSpec) -> None:

@@ -1,12 +1,15 @@
 """Checks by an operator's own figures before money moves. Beside what every node checks, the terms must keep
 the operator's limits of a deployment, and the amounts its figures. An error names the task file's key."""
 
+from collections.abc import Sequence
+
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
 from scripts.console import Console, show_money
 from scripts.figures import find_strictest
+from scripts.json_output import Document
 
 SEALS = ("seal_blocks", "proof_seal_blocks", "seal_margin")
 """How long something can be proven. Less of it than an operator expects, and honest work comes too late."""
@@ -47,9 +50,11 @@ def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None
             )
 
 
-def refuse_bad_money(terms: GameTerms, figures: Figures, console: Console, remedy: str) -> None:
-    """Show why each amount is what it is. Raises InvalidInput where under these cheating would pay, or honest
-    work would not."""
+def refuse_bad_money(
+    terms: GameTerms, figures: Figures, console: Console, remedy: str
+) -> Sequence[MoneyRule]:
+    """Show why each amount is what it is; returns that. Raises InvalidInput where under these cheating would
+    pay, or honest work would not."""
     rules = find_strictest(terms, figures)
     show_money(rules, console)
     broken = [rule for rule in rules if not rule.holds]
@@ -61,6 +66,21 @@ def refuse_bad_money(terms: GameTerms, figures: Figures, console: Console, remed
             where=", ".join(sorted({name_key(rule.name) for rule in broken})),
             remedy=remedy,
         )
+    return rules
+
+
+def describe_money(rules: Sequence[MoneyRule]) -> list[Document]:
+    """The same as JSON has it: each amount, its bounds (an empty text: no upper one), and why."""
+    return [
+        {
+            "name": rule.name,
+            "amount_wei": str(rule.amount),
+            "least_wei": str(rule.least),
+            "greatest_wei": "" if rule.greatest is None else str(rule.greatest),
+            "because": rule.inequality,
+        }
+        for rule in rules
+    ]
 
 
 def _tell_bounds(rule: MoneyRule) -> str:

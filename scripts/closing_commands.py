@@ -9,6 +9,7 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat
 from protocol.spec.game.timing import is_over
 from scripts.console import Console
+from scripts.json_output import Document, spell_id
 from scripts.money_commands import Pace, find_holding, read_pace, tell_release
 from scripts.tasks import find_game, is_task_closable, list_open, read_state, show_seat, show_task
 from scripts.wallet import require_agreement, run_with_chain, send, send_dues
@@ -17,19 +18,19 @@ SHOWN_SEATS = 3
 """Named in an error; `touchstone status` shows one's own."""
 
 
-def run_close(options: argparse.Namespace) -> None:
+def run_close(options: argparse.Namespace) -> Document:
     """Close a task, so that the rest of its escrow becomes credit of its submitter."""
     console = Console()
-    run_with_chain(options, lambda chain: close_task(chain, options.task, console))
+    return run_with_chain(options, lambda chain: close_task(chain, options.task, console))
 
 
-def run_halt(options: argparse.Namespace) -> None:
+def run_halt(options: argparse.Namespace) -> Document:
     """End an own task after the round that runs."""
-    console = Console()
-    run_with_chain(options, lambda chain: halt_task(chain, options.task, console, is_agreed=options.yes))
+    console, is_agreed = Console(), options.yes
+    return run_with_chain(options, lambda chain: halt_task(chain, options.task, console, is_agreed=is_agreed))
 
 
-async def close_task(chain: GameChain, name: str, console: Console) -> None:
+async def close_task(chain: GameChain, name: str, console: Console) -> Document:
     """Settle and pay out all seats of a task that is over, and close it; any account may. Raises InvalidInput
     where no task or more than one is called so, where it is closed, or cannot be closed yet."""
     state = await read_state(chain, chain.address)
@@ -45,6 +46,7 @@ async def close_task(chain: GameChain, name: str, console: Console) -> None:
     console.say(f"closed {show_task(task)}: {format_tokens(refund_wei)} is now credit of {submitter}")
     if refund_wei and submitter == chain.address:
         console.say("Next: touchstone withdraw")
+    return {"task": spell_id(task), "refund_wei": str(refund_wei), "submitter": submitter}
 
 
 def _refuse_closed(task: bytes, game: LoggedGame) -> None:
@@ -75,7 +77,7 @@ def _tell_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
     return f"{show_seat(seat)}: {tell_release(find_holding(game, seat, pace))}"
 
 
-async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> None:
+async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> Document:
     """End an own task: the round that runs is finished, none is opened after it. Raises InvalidInput where
     another account submitted it, where it is halted or closed, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
@@ -93,3 +95,4 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
     console.say(f"halted {show_task(task)}; `touchstone task close` when all is settled")
+    return {"task": spell_id(task)}

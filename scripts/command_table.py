@@ -218,10 +218,13 @@ COMMANDS = (
     ),
     Command(
         "status",
-        "show tasks and rounds, seats and credit, and what can be taken out when",
+        "show tasks and rounds, seats and credit, and what can be taken out when; or one task in detail",
         "touchstone status --home ~/alice",
-        "scripts.chain_commands:run_status",
-        (HOME,),
+        "scripts.status_commands:run_status",
+        (
+            Option("task", f"{TASK.help}; left out: all tasks", {"metavar": "TASK", "nargs": "?"}),
+            HOME,
+        ),
     ),
     Command(
         "export",

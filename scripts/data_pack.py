@@ -27,6 +27,7 @@ from protocol.spec.merkle import GrowingRoot, hash_leaf
 from protocol.spec.params import LEAF_BYTES
 from scripts.console import Console
 from scripts.documents import Fields, Piece, list_files, read_pieces
+from scripts.json_output import Document
 from scripts.packed_dataset import (
     FORMAT,
     NOTE_NAME,
@@ -59,7 +60,7 @@ class PackPlan:
     heldout: float = 0.01
 
 
-def run_data_pack(options: argparse.Namespace) -> None:
+def run_data_pack(options: argparse.Namespace) -> Document:
     """Pack what the options name, and say what came of it."""
     fields = Fields(options.field, options.column)
     plan = PackPlan(
@@ -72,6 +73,8 @@ def run_data_pack(options: argparse.Namespace) -> None:
     )
     console.say(f"vocabulary {note.vocabulary_size:,}, {note.token_bytes} bytes a token, root {note.root}")
     console.say(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
+    names = ("token_count", "heldout_tokens", "documents", "vocabulary_size", "token_bytes", "root")
+    return {"folder": str(plan.out), **{name: getattr(note, name) for name in names}}
 
 
 def pack(plan: PackPlan) -> DatasetNote:

@@ -8,12 +8,13 @@ from pathlib import Path
 from protocol.adapters.files import replace_file
 from protocol.spec.errors import InvalidInput
 from scripts.console import Console
+from scripts.json_output import Document
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
 
 
-def run_task_example(options: argparse.Namespace) -> None:
+def run_task_example(options: argparse.Namespace) -> Document:
     """Write the two files. Raises InvalidInput where one of them is there already."""
     folder: Path = options.out
     files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
@@ -40,6 +41,7 @@ def run_task_example(options: argparse.Namespace) -> None:
         f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"
     )
     console.say(f"Next: touchstone task create --config {folder / 'task.toml'}")
+    return {"folder": str(folder), "files": list(files)}
 
 
 def read_python_sources(limit_bytes: int) -> bytes:

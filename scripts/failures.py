@@ -66,13 +66,12 @@ def render_error(error: TouchstoneError) -> str:
     )
 
 
-def render_bug(error: Exception) -> str:
-    """The same four lines for an error that the code did not foresee."""
-    return "\n".join(
-        (
-            "error:    this is a bug of Touchstone",
-            "expected: a result, or an error that says what to do",
-            f"actual:   {type(error).__name__}: {error}",
-            "do:       Run again with --debug and report the traceback.",
-        )
+def explain_bug(error: Exception) -> EnvironmentFault:
+    """An error that the code did not foresee, in the same four parts."""
+    return EnvironmentFault(
+        what="this is a bug of Touchstone",
+        expected="a result, or an error that says what to do",
+        actual=f"{type(error).__name__}: {error}",
+        remedy="Run again with --debug and report the traceback.",
+        retryable=False,
     )

@@ -7,15 +7,19 @@ from protocol.adapters.messages import read_profile
 from protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
 from protocol.spec.containers import Limits
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from scripts.json_output import Document
 
 
-def run_policy(options: argparse.Namespace) -> None:
+def run_policy(options: argparse.Namespace) -> Document:
     """Merge signed profiles into limits, in the form of a task file."""
     profiles = [read_profile(path) for path in options.profiles]
-    text = render_policy(profiles, merge_profiles(profiles))
+    limits = merge_profiles(profiles)
+    text = render_policy(profiles, limits)
     if options.out:
         replace_file(options.out, text.encode())
     print(text, end="")
+    operators = [profile.operator for profile in profiles]
+    return {"operators": operators, "limits": {name: str(value) for name, value in vars(limits).items()}}
 
 
 def render_policy(profiles: list[Profile], limits: Limits) -> str:

@@ -25,6 +25,7 @@ from protocol.compute.model.reference_model import Measure, Taste, generate, mea
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from scripts.console import Console
+from scripts.json_output import Document
 from scripts.packed_dataset import PackedDataset, open_dataset
 from scripts.role_commands import open_config
 from scripts.tasks import find_game, read_state
@@ -37,7 +38,7 @@ SHOWN_LOSS = 100.0
 """Above it a perplexity has no meaning, and no float."""
 
 
-def run_eval(options: argparse.Namespace) -> None:
+def run_eval(options: argparse.Namespace) -> Document:
     """Measure a model and say what was found."""
     folder, console = Path(options.model), Console()
     if folder.is_dir():
@@ -49,6 +50,8 @@ def run_eval(options: argparse.Namespace) -> None:
             raise _refuse("--text and --dataset are for the folder of a model", "a folder", options.model)
         measure = asyncio.run(measure_task(open_config(options, console), options, console))
     console.say(show_measure(measure))
+    perplexity = exp(measure.loss) if measure.loss < SHOWN_LOSS else None
+    return {"loss_nats": measure.loss, "perplexity": perplexity, "tokens": measure.tokens}
 
 
 def show_measure(measure: Measure) -> str:
@@ -145,7 +148,7 @@ def _tell_unserved(fault: TouchstoneError) -> EnvironmentFault:
 
 
 # --- Sampling -----------------------------------------------------------------------------------------------
-def run_sample(options: argparse.Namespace) -> None:
+def run_sample(options: argparse.Namespace) -> Document:
     """Write the prompt and what the model goes on with."""
     note, weights = read_model(options.model)
     tokens = open_tokens(options.model, note)
@@ -154,7 +157,9 @@ def run_sample(options: argparse.Namespace) -> None:
     if options.tokens < 1:
         raise _refuse("nothing is to be written", "one token or more", str(options.tokens))
     found = [*prompt, *islice(generate(weights, note.model, list(prompt), taste), options.tokens)]
-    sys.stdout.write(show_text(tokens.decode(found)) + "\n")
+    text = show_text(tokens.decode(found))
+    sys.stdout.write(text + "\n")
+    return {"text": text}
 
 
 def show_text(text: str) -> str:

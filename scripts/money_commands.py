@@ -18,6 +18,7 @@ a seat. What the contracts would refuse is asked of the chain first, and said in
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
@@ -32,7 +33,8 @@ from protocol.spec.game.settling import is_in_pool
 from protocol.spec.game.state import GameState, Seat, SeatStatus
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 from scripts.console import Console, parse_tokens
-from scripts.tasks import find_game, read_state, show_seat, show_task, tell_phase
+from scripts.json_output import Document, spell_id
+from scripts.tasks import NUMBER_BITS, find_game, read_state, show_seat, show_task, tell_phase
 from scripts.wallet import (
     deposit_missing,
     require_agreement,
@@ -147,26 +149,26 @@ WAIT_BLOCKS = 20
 """Between two looks at what still holds a stake."""
 
 
-def run_stake(options: argparse.Namespace) -> None:
+def run_stake(options: argparse.Namespace) -> Document:
     """Add to the stake of an own seat."""
     amount_wei, console = parse_tokens(options.amount), Console()
-    run_with_chain(options, lambda chain: add_stake(chain, options.task, amount_wei, console))
+    return run_with_chain(options, lambda chain: add_stake(chain, options.task, amount_wei, console))
 
 
-def run_leave(options: argparse.Namespace) -> None:
+def run_leave(options: argparse.Namespace) -> Document:
     """Give up an own seat."""
     console = Console()
-    run_with_chain(options, lambda chain: leave(chain, options.task, console, is_agreed=options.yes))
+    return run_with_chain(options, lambda chain: leave(chain, options.task, console, is_agreed=options.yes))
 
 
-def run_withdraw(options: argparse.Namespace) -> None:
+def run_withdraw(options: argparse.Namespace) -> Document:
     """Take out all credit, and stakes that nothing holds any more."""
     console = Console()
-    run_with_chain(options, lambda chain: withdraw(chain, console, is_waiting=options.wait))
+    return run_with_chain(options, lambda chain: withdraw(chain, console, is_waiting=options.wait))
 
 
 # --- Seats --------------------------------------------------------------------------------------------------
-async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Console) -> None:
+async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Console) -> Document:
     """More stake for an own seat, out of credit and then of the wallet. Raises InvalidInput where there is no
     open seat, or not so much money."""
     state = await read_state(chain, chain.address)
@@ -183,9 +185,10 @@ async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Conso
             f"WARNING: it sits in no round that is still to come: that takes {format_tokens(least_wei)}"
         )
     await tell_wallet(chain, console)
+    return describe_stake(task, seat, stake_wei) | {"required_wei": str(least_wei)}
 
 
-async def leave(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> None:
+async def leave(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> Document:
     """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
     Raises InvalidInput where there is no open seat, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
@@ -202,6 +205,14 @@ async def leave(chain: GameChain, name: str, console: Console, *, is_agreed: boo
     release = f"is held by {tell_release(holding)}" if holding.held_by else "can be taken out now"
     console.say(f"{show_seat(seat)} leaves; its stake of {format_tokens(holding.stake_wei)} {release}")
     console.say(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
+    return describe_stake(task, seat, holding.stake_wei) | {"held_by": list(holding.held_by)}
+
+
+def describe_stake(task: bytes, seat: Seat, stake_wei: int) -> dict[str, Any]:
+    """A seat and its stake, as JSON has it."""
+    number = seat.number & (1 << NUMBER_BITS) - 1
+    named = {"task": spell_id(task), "role": seat.role.name.lower(), "number": number}
+    return named | {"stake_wei": str(stake_wei)}
 
 
 def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
@@ -228,7 +239,7 @@ def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
 
 
 # --- Out ----------------------------------------------------------------------------------------------------
-async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> None:
+async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> Document:
     """Take out all credit, and before that the stakes of own seats that nothing holds. is_waiting: wait for
     those of seats that have left, and of tasks that are over; what is waited for is said once, and again when
     it is something else. Raises InvalidInput where nothing comes out."""
@@ -246,7 +257,7 @@ async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> N
             console.say(f"waiting for the stake of {'; '.join(waited)}")
         told = blocks
         await chain.wait_for_block(pace.head_block + WAIT_BLOCKS)
-    await _withdraw_credit(chain, console, waited)
+    return await _withdraw_credit(chain, console, waited)
 
 
 async def _pay_out_own(chain: GameChain, state: ChainState, pace: Pace) -> None:
@@ -272,7 +283,7 @@ def _tell_held(task: bytes, holding: Holding) -> str:
     return f"{show_seat(holding.seat)} of {show_task(task)} ({tell_release(holding)})"
 
 
-async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> None:
+async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> Document:
     if await chain.purse.credit_of(chain.address) == 0:
         raise InvalidInput(
             what="there is nothing to withdraw",
@@ -282,8 +293,10 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
             "`touchstone status`.",
         )
     receipt = await send(chain.purse.withdraw())
-    amount = format_tokens(receipt.find("Withdrawn").arguments["wei_"])
-    console.say(f"withdrawn: {amount} to {chain.address}")
+    amount_wei = receipt.find("Withdrawn").arguments["wei_"]
+    console.say(f"withdrawn: {format_tokens(amount_wei)} to {chain.address}")
     for line in held:
         console.say(f"still held: {line}")
-    await tell_wallet(chain, console)
+    wallet_wei = await tell_wallet(chain, console)
+    withdrawn = {"account": chain.address.lower(), "withdrawn_wei": str(amount_wei)}
+    return withdrawn | {"wallet_wei": str(wallet_wei), "held": list(held)}

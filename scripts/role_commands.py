@@ -36,6 +36,7 @@ from scripts.checks import refuse_bad_money, refuse_bad_terms, refuse_other_limi
 from scripts.console import Console, parse_tokens, show_progress
 from scripts.figures import read_figures
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
+from scripts.json_output import Document, spell_id
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
 from scripts.wallet import require_agreement, require_coin, require_tokens
@@ -67,34 +68,37 @@ class Offer:
     weights: Path | None = None
 
 
-def run_solve(options: argparse.Namespace) -> None:
+def run_solve(options: argparse.Namespace) -> Document:
     """Train in every round of a task."""
-    _run_role(SeatRole.SOLVER, options)
+    return _run_role(SeatRole.SOLVER, options)
 
 
-def run_verify(options: argparse.Namespace) -> None:
+def run_verify(options: argparse.Namespace) -> Document:
     """Audit claims of a task."""
-    _run_role(SeatRole.VERIFIER, options)
+    return _run_role(SeatRole.VERIFIER, options)
 
 
-def run_watch(options: argparse.Namespace) -> None:
+def run_watch(options: argparse.Namespace) -> Document:
     """Watch a task and dispute what is wrong."""
-    _run_role(SeatRole.WHISTLEBLOWER, options)
+    return _run_role(SeatRole.WHISTLEBLOWER, options)
 
 
-def run_export(options: argparse.Namespace) -> None:
+def run_export(options: argparse.Namespace) -> Document:
     """Write the trained model of a task."""
     tokenizer = getattr(options, "tokenizer", None)
-    asyncio.run(_export(open_config(options, Console()), options.task, options.out, tokenizer))
+    return asyncio.run(export_model(open_config(options, Console()), options.task, options.out, tokenizer))
 
 
-async def _export(config: PartyConfig, name: str, out: Path, tokenizer: Path | None) -> None:
+async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Path | None = None) -> Document:
+    """Write the newest model of the task called `name` to `out`; raises as `export.run` does."""
     async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
         task, _ = find_game(await read_state(chain), name)
-    await export.run(config, task, out, tokenizer)
+    choice = await export.run(config, task, out, tokenizer)
+    facts = {"task": spell_id(task), "folder": str(out), "outer_root": spell_id(choice.root)}
+    return facts | {"rounds_trained": choice.after + 1}
 
 
-def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
+def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:
     console, home = Console(), read_config(options.home)
     require_device(home.device)
     require_free(options.home / JOURNAL_FILE)
@@ -103,7 +107,7 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> None:
     config = replace(open_config(options, console), **executor)
     stake_wei = parse_tokens(options.stake) if options.stake else 0
     offer = Offer(role, stake_wei, options.yes, options.weights)
-    asyncio.run(play_role(config, home, options.task, offer, console))
+    return asyncio.run(play_role(config, home, options.task, offer, console))
 
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
@@ -132,9 +136,11 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
     return {"executor": executor}
 
 
-async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console) -> None:
+async def play_role(
+    config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console
+) -> Document:
     """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
-    the seat has left."""
+    the seat has left; returns which."""
     deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         state = await read_state(chain, account)
@@ -155,6 +161,7 @@ async def play_role(config: PartyConfig, home: HomeConfig, name: str, offer: Off
         run = resolve_name(ROLES[offer.role])
         is_closed = await with_company(run(config, task, wish), show_progress(chain, task, console))
     console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
+    return {"task": spell_id(task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
 
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:

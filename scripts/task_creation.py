@@ -6,6 +6,7 @@ It serves the task's dataset, and the weights that it begins with, until the tas
 import argparse
 import asyncio
 import secrets
+from collections.abc import Sequence
 
 from node import export
 from node.submit import build_task, post_task, refuse_bad_task
@@ -19,10 +20,12 @@ from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.files import map_file
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.money import MoneyRule
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from scripts.checks import refuse_bad_money, refuse_bad_terms
 from scripts.console import Console, show_progress
 from scripts.home import read_config
+from scripts.json_output import Put, ignore, spell_id
 from scripts.packed_dataset import NOTE_NAME
 from scripts.role_commands import open_config, with_company
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
@@ -34,16 +37,18 @@ REMEDY = "Correct the task file."
 def run_task_create(options: argparse.Namespace) -> None:
     """Say what a task costs, post it, and serve its dataset until it is closed."""
     file, console = read_task_file(options.config), Console()
-    asyncio.run(create_task(open_config(options, console), file, console, is_agreed=options.yes))
+    config, is_agreed = open_config(options, console), options.yes
+    asyncio.run(create_task(config, file, console, is_agreed=is_agreed, put=options.put))
 
 
-def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> None:
-    """Show why each amount is what it is. Raises InvalidInput naming the key of a number, a window or an
-    amount under which nodes would not stake: a deployment with these limits refuses it, cheating would pay,
-    or honest work would not."""
+def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Sequence[MoneyRule]:
+    """Show why each amount is what it is; returns that. Raises InvalidInput naming the key of a number, a
+    window or an amount under which nodes would not stake: a deployment with these limits refuses it, cheating
+    would pay, or honest work would not."""
     terms = sketch_terms(file.plan)
     refuse_bad_terms(terms, limits, REMEDY)
-    refuse_bad_money(terms, file.figures, console, f'{REMEDY} `amounts = "derived"` finds the least.')
+    remedy = f'{REMEDY} `amounts = "derived"` finds the least.'
+    return refuse_bad_money(terms, file.figures, console, remedy)
 
 
 async def require_own_coin(config: PartyConfig) -> None:
@@ -52,8 +57,11 @@ async def require_own_coin(config: PartyConfig) -> None:
         await require_coin(chain, config.key.address)
 
 
-async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool) -> None:
-    """Judge a task, post it with the operator's agreement, and serve it to its end."""
+async def create_task(
+    config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool, put: Put = ignore
+) -> None:
+    """Judge a task, post it with the operator's agreement, and serve it to its end. put: takes what was
+    posted."""
     justify(file, LIMITS[read_config(config.home).limits], console)
     await require_own_coin(config)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
@@ -73,6 +81,7 @@ async def create_task(config: PartyConfig, file: TaskFile, console: Console, *, 
             f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
             "this command posts another task with another escrow"
         )
+        put({"task": spell_id(task), "submitter": party.account, "escrow_wei": str(escrow_wei)})
         del start  # The store has it.
         await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
 

@@ -20,7 +20,9 @@ from protocol.spec.containers import ModelConfig, count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS
+from scripts.checks import describe_money
 from scripts.console import Console, parse_tokens
+from scripts.json_output import Document
 from scripts.model_table import PRESETS, read_folder_config
 from scripts.packed_dataset import PackedDataset, open_dataset
 from scripts.paths import read_path
@@ -150,7 +152,7 @@ QUESTIONS = (
 )
 
 
-def run_task_init(options: argparse.Namespace) -> None:
+def run_task_init(options: argparse.Namespace) -> Document:
     """Ask what no option says, and write the file. Raises InvalidInput where an answer cannot be used or is
     missing without a terminal; then nothing is written."""
     console, out = Console(), options.out
@@ -170,6 +172,7 @@ def run_task_init(options: argparse.Namespace) -> None:
     console.say(f"wrote {out}: {parameter_count(model):,} parameters, {file.plan.rounds} rounds")
     tell_weights(file, console)
     console.say(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
+    return {"file": str(out), "parameters": parameter_count(model), "rounds": file.plan.rounds}
 
 
 def answer(question: Question, given: str | None, ask: Callable[[str], str] | None) -> str:
@@ -308,16 +311,18 @@ def tell_weights(file: TaskFile, console: Console) -> None:
         )
 
 
-def run_task_check(options: argparse.Namespace) -> None:
+def run_task_check(options: argparse.Namespace) -> Document:
     """Read a task file as posting does, with every weight that it begins with, and show why its amounts are
     what they are. Raises InvalidInput where nodes would not stake on it."""
-    file, console = read_task_file(options.config), Console()
-    justify(file, LIMITS[options.limits], console)
+    file, console, root = read_task_file(options.config), Console(), ""
+    rules = justify(file, LIMITS[options.limits], console)
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
         console.say(f"it begins with the weights of {folder}, whose root is {root}")
         tell_weights(file, console)
     console.say(f"{options.config} can be posted: {parameter_count(file.plan.model):,} parameters")
+    facts = {"file": str(options.config), "parameters": parameter_count(file.plan.model)}
+    return {**facts, "rounds": file.plan.rounds, "weights_root": root, "amounts": describe_money(rules)}
 
 
 def _refuse(what: str, expected: str, actual: str, remedy: str) -> InvalidInput:

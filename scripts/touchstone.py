@@ -15,15 +15,19 @@ from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
-from protocol.spec.errors import TouchstoneError
+from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from scripts.command_form import Command, Option
 from scripts.command_table import COMMANDS, GROUPS
-from scripts.failures import ExitCode, explain_disk, is_of_disk, render_bug, render_error
+from scripts.failures import ExitCode, explain_bug, explain_disk, is_of_disk, render_error
+from scripts.json_output import Document, JsonOutput, describe_error, open_output
 from scripts.log_lines import open_logs
 from scripts.paths import read_path
 
 DEFAULT_HOME = "~/.touchstone"
-Act = Callable[[argparse.Namespace], None]
+STOPPED = EnvironmentFault(
+    what="stopped", expected="the end of the command", actual="an interrupt", remedy="Run it again."
+)
+Act = Callable[[argparse.Namespace], Document | None]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -47,19 +51,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     options.home = options.home if getattr(options, "home", None) else find_home()
     _hear_signals()
+    with open_output(is_json=options.json) as output:
+        return _run(options, output)
+
+
+def _run(options: argparse.Namespace, output: JsonOutput) -> int:
     level, path = getattr(options, "log_level", None), getattr(options, "log_file", None)
     try:
         with open_logs(level, path, is_debug=options.debug):
             act: Act = resolve_name(options.act)
-            act(options)
+            options.put = output.put
+            document = act(options)
+            if document is not None:
+                output.put(document)
     except TouchstoneError as error:
-        return _fail(render_error(error), ExitCode.REFUSED, options.debug)
+        return _fail(error, ExitCode.REFUSED, options, output)
     except KeyboardInterrupt:
-        return _fail("stopped", ExitCode.INTERRUPTED, options.debug)
+        return _fail(STOPPED, ExitCode.INTERRUPTED, options, output)
     except Exception as error:
         if isinstance(error, OSError) and is_of_disk(error):
-            return _fail(render_error(explain_disk(error)), ExitCode.REFUSED, options.debug)
-        return _fail(render_bug(error), ExitCode.BUG, options.debug)
+            return _fail(explain_disk(error), ExitCode.REFUSED, options, output)
+        return _fail(explain_bug(error), ExitCode.BUG, options, output)
     return ExitCode.DONE
 
 
@@ -76,10 +88,11 @@ def find_home() -> Path:
     return read_path(os.environ.get("TOUCHSTONE_HOME", DEFAULT_HOME))
 
 
-def _fail(text: str, status: int, is_debug: bool) -> int:
-    if is_debug:
+def _fail(error: TouchstoneError, status: int, options: argparse.Namespace, output: JsonOutput) -> int:
+    if options.debug:
         traceback.print_exc()
-    print(text, file=sys.stderr)
+    print(STOPPED.what if error is STOPPED else render_error(error), file=sys.stderr)
+    output.put(describe_error(error, status))
     return status
 
 
@@ -127,6 +140,7 @@ def _add_command(group: Any, name: str, command: Command) -> None:
     )
     for option in command.options:
         parser.add_argument(option.name, help=option.help + _tell_default(option), **option.settings)
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output, no more")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.set_defaults(act=command.act)
 

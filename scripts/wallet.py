@@ -21,6 +21,7 @@ from protocol.spec.game import calls
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from scripts.console import Console
 from scripts.home import HomeConfig, read_config, unlock_key
+from scripts.json_output import Document
 from scripts.tasks import read_state
 
 Due = calls.SettleSeat | calls.PayOut | calls.FreeEpoch
@@ -83,20 +84,20 @@ async def send(sending: Awaitable[Receipt]) -> Receipt:
         ) from fault
 
 
-Act = Callable[[GameChain], Awaitable[None]]
+Act = Callable[[GameChain], Awaitable[Document]]
 
 
-def run_with_chain(options: argparse.Namespace, act: Act) -> None:
-    """Do something with the chain of the home in `options`, as its account."""
+def run_with_chain(options: argparse.Namespace, act: Act) -> Document:
+    """Do something with the chain of the home in `options`, as its account; returns what came of it."""
     config, key = read_config(options.home), unlock_key(options.home, options.password_file)
-    asyncio.run(_act(config, key, act, is_alone=not is_node_running(options.home)))
+    return asyncio.run(_act(config, key, act, is_alone=not is_node_running(options.home)))
 
 
-async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> None:
+async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> Document:
     deployment = read_game_deployment(Path(config.deployment))
     async with open_game_chain(config.rpc_url, deployment, key, is_alone=is_alone) as chain:
         await require_coin(chain, chain.address)
-        await act(chain)
+        return await act(chain)
 
 
 def is_node_running(home: Path) -> bool:
@@ -153,6 +154,8 @@ def require_agreement(console: Console, warnings: Sequence[str], question: str, 
         )
 
 
-async def tell_wallet(chain: GameChain, console: Console) -> None:
-    """Say what the account has in its wallet."""
-    console.say(f"in the wallet now: {format_tokens(await chain.token.balance_of(chain.address))}")
+async def tell_wallet(chain: GameChain, console: Console) -> int:
+    """Say what the account has in its wallet; in wei."""
+    wallet_wei = int(await chain.token.balance_of(chain.address))
+    console.say(f"in the wallet now: {format_tokens(wallet_wei)}")
+    return wallet_wei

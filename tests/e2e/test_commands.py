@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -30,17 +31,20 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from scripts import devnet
-from scripts.chain_commands import make_home, tell_status
+from scripts.chain_commands import make_home
 from scripts.console import Console
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
+from scripts.json_output import Document
 from scripts.model_commands import measure_task
 from scripts.money_commands import withdraw
-from scripts.role_commands import Offer, open_config, play_role
+from scripts.role_commands import Offer, export_model, open_config, play_role
+from scripts.status_commands import tell_status
 from scripts.task_creation import create_task
 from scripts.task_file import read_task_file
 from scripts.tasks import read_state
 from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.scripts.schemas import check
 
 TASK_FILE = """
 dataset = "corpus.bin"
@@ -153,7 +157,7 @@ async def open_desk(folder: Path) -> AsyncIterator[Desk]:
             await desk.hold()
 
 
-async def run_beside(*works: Coroutine[Any, Any, None]) -> None:
+async def run_beside(*works: Coroutine[Any, Any, Any]) -> None:
     async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
         for work in works:
             group.create_task(work)
@@ -186,8 +190,13 @@ async def play_parts(
     for name, role in CAST.items():
         config, console = parties[name]
         offer = Offer(role, 0, True, start if role == SeatRole.VERIFIER else None)
-        works.append(play_role(config, read_config(config.home), task[:8], offer, console))
+        works.append(_play(role, play_role(config, read_config(config.home), task[:8], offer, console)))
     await run_beside(*works)
+
+
+async def _play(role: SeatRole, work: Coroutine[Any, Any, Document]) -> None:
+    words = {SeatRole.SOLVER: "solve", SeatRole.VERIFIER: "verify", SeatRole.WHISTLEBLOWER: "watch"}
+    assert check(words[role], await work)["is_task_closed"]
 
 
 @pytest.mark.parametrize("is_given", [False, True])
@@ -200,7 +209,7 @@ async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: P
         config, console = parties["submitter"]
         file = read_task_file(tmp_path / "task.toml")
         await run_beside(
-            create_task(config, file, console, is_agreed=True),
+            create_task(config, file, console, is_agreed=True, put=partial(check, "task create")),
             play_parts(desk, parties, tmp_path / "start" if is_given else None),
             _export_meanwhile(desk, config),
         )
@@ -272,7 +281,7 @@ async def _check_export(config: PartyConfig, out: Path) -> None:
     deployment = read_game_deployment(config.deployment)
     async with open_game_chain(config.rpc_url, deployment) as chain:
         [task] = (await read_state(chain)).games
-    await export.run(config, task, out)
+    check("export", await export_model(config, task.hex(), out))
     last, early = (
         load_file(out / SAFETENSORS_NAME),
         load_file(out.parent / "early" / "model" / SAFETENSORS_NAME),

@@ -30,6 +30,7 @@ from scripts.home import HomeConfig, create_home
 from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
+from tests.scripts.schemas import read_one
 from tests.scripts.test_model_table import NUMBERS, START_SHAPE, write_start
 
 OPERATOR = "0x" + "12" * 20
@@ -144,6 +145,11 @@ def test_run_calibrate_signs_what_it_measured(
         assert f"largest distance of {name}, to be compared with {limit}: " in said
     assert asked == [(spec, dataset, weights, 8)] and read_profile(out).operator == key.address.lower()
     assert main(["calibrate", str(task), *options]) == 2, "a profile is not written over"
+    out.unlink()
+    capsys.readouterr()
+    assert main(["calibrate", str(task), *options, "--json"]) == 0
+    found = read_one("calibrate", capsys.readouterr().out)
+    assert set(found["largest_distances"]) == {"tau_m", "tau_v", "tau_w"}
 
 
 def test_what_a_task_begins_with_is_what_is_measured(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from scripts.failures import explain_disk, is_of_disk, render_bug, render_error
+from scripts.failures import explain_bug, explain_disk, is_of_disk, render_error
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EFBIG, errno.EIO])
@@ -32,6 +32,6 @@ def test_a_disk_is_told_in_four_lines_with_its_path() -> None:
 
 
 def test_a_bug_is_told_in_four_lines_too() -> None:
-    lines = render_bug(KeyError("name")).splitlines()
+    lines = render_error(explain_bug(KeyError("name"))).splitlines()
     assert [line.split(":")[0] for line in lines] == ["error", "expected", "actual", "do"]
     assert "KeyError" in lines[2] and "--debug" in lines[3]

@@ -17,6 +17,7 @@ from scripts.figures import build_container
 from scripts.limit_policy import run_policy
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.network import fail
+from tests.scripts.schemas import check
 
 
 def write_three(folder: Path, **changes: object) -> tuple[list[Path], list[Profile]]:
@@ -34,11 +35,12 @@ def test_run_policy_writes_the_tables_of_a_task_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths, profiles = write_three(tmp_path)
-    run_policy(Namespace(profiles=paths, out=tmp_path / "limits.toml"))
+    found = check("policy", run_policy(Namespace(profiles=paths, out=tmp_path / "limits.toml")))
     text = (tmp_path / "limits.toml").read_text()
     assert text == capsys.readouterr().out and all(p.operator in text for p in profiles)
     tables, merged = tomllib.loads(text), merge_profiles(profiles)
     assert set(tables) == {"limits"}
+    assert {name: int(value) for name, value in found["limits"].items()} == tables["limits"]
     assert build_container(Limits, tables["limits"], tmp_path) == merged
 
 

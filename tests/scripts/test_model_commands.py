@@ -13,6 +13,7 @@ from protocol.spec.containers import ModelConfig
 from scripts.data_pack import PackPlan, pack
 from scripts.model_commands import show_text
 from scripts.touchstone import main
+from tests.scripts.schemas import read_one
 from tests.scripts.test_data_pack import make_tokenizer
 
 
@@ -50,6 +51,9 @@ def test_a_fresh_model_is_as_good_as_chance(folder: Path, capsys: pytest.Capture
         said = capsys.readouterr().out
         loss = float(said.split("loss ")[1].split()[0])
         assert 5 < loss < 6.5 and "perplexity" in said and "over 640 tokens" in said, "ln 312 is 5.74"
+        assert run("eval", folder / "model", *source, "--tokens", "640", "--json") == 0
+        found = read_one("eval", capsys.readouterr().out)
+        assert round(found["loss_nats"], 4) == loss and found["tokens"] == 640
 
 
 def test_a_published_folder_is_read_as_an_export_of_it(
@@ -73,6 +77,9 @@ def test_a_sample_begins_with_the_prompt_and_is_the_same_again(
         assert run("sample", folder / "model", "--prompt", "the quick", "--tokens", "20", "--seed", "3") == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] and said[0].startswith("the quick")
+    words = ("sample", folder / "model", "--prompt", "the quick", "--tokens", "20", "--seed", "3")
+    assert run(*words, "--json") == 0
+    assert read_one("sample", capsys.readouterr().out) == {"text": said[0].removesuffix("\n")}
 
 
 @pytest.mark.parametrize(

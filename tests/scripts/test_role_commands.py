@@ -34,6 +34,7 @@ from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
+from tests.scripts.schemas import read_one
 
 
 @pytest.mark.parametrize("command", ["solve", "verify", "watch", "export"])
@@ -218,6 +219,8 @@ def test_a_node_says_why_it_ends(operators: Operators, monkeypatch: pytest.Monke
     said = operators.run("alice", "verify", task[:8])
     assert "the seat has left and is paid out; this node is not needed any more" in said
     assert "the task is closed" not in said
+    found = read_one("verify", operators.run("alice", "verify", task[:8], "--json"))
+    assert found == {"task": f"0x{task}", "role": "verifier", "is_task_closed": False}
 
 
 def test_who_has_no_coin_for_gas_is_told_so_before_anything_else(operators: Operators) -> None:

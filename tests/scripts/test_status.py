@@ -62,3 +62,16 @@ def test_seats_and_own_tasks(operators: Operators) -> None:
     said = operators.run("submitter", "status")
     assert "|closed|" in read_rows(said)[shown]
     assert read_rows(said)["credit"].endswith("tokens|now: touchstone withdraw")
+
+
+def test_one_task_in_detail(operators: Operators) -> None:
+    task, other = operators.post_task("submitter"), operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    said = operators.run("bob", "status", task[:8])
+    assert f"task 0x{task}, posted by {operators.account_of('submitter')}" in said
+    assert "stands still" in said and "- rounds still to open: 3" in said and "- lacks 2 more solvers" in said
+    # Seats of others too; nothing of other tasks.
+    seat = read_rows(said)["verifier 0"]
+    assert seat.startswith(f"{operators.account_of('alice')}|open|0.0000000000000005 tokens")
+    assert other[:12] not in said
+    assert "unknown task" in operators.fail("bob", "status", "0xzz")[0]

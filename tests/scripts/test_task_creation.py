@@ -17,10 +17,12 @@ from scripts import task_creation
 from scripts.packed_dataset import PackedDataset
 from scripts.task_creation import create_task
 from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.scripts.schemas import check
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import TASK
 
 ESCROW_WEI = 7
+ACCOUNT = "0x" + 40 * "1"
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Creation:
     lacking: tuple[KeepModel, ...] = ()
     is_given: bool = False
     steps: list[tuple[Any, ...]] = field(default_factory=list)
+    documents: list[Any] = field(default_factory=list)
 
     async def credit_of(self, account: str) -> int:
         return self.wealth_wei
@@ -68,7 +71,7 @@ async def create(
     @asynccontextmanager
     async def open_party(config: Any) -> AsyncIterator[Any]:
         chain = SimpleNamespace(purse=creation, token=creation, limits=LIMITS_LOCAL)
-        yield SimpleNamespace(account="operator", chain=chain, state=SimpleNamespace(head_block=1))
+        yield SimpleNamespace(account=ACCOUNT, chain=chain, state=SimpleNamespace(head_block=1))
 
     for name, stand_in in (
         ("open_party", open_party),
@@ -86,7 +89,8 @@ async def create(
     weights = creation if creation.is_given else None
     file = SimpleNamespace(plan=TINY_PLAN, dataset=path, packed=packed, weights=weights)
     config = SimpleNamespace(home=folder)
-    await create_task(cast(Any, config), cast(Any, file), terminal, is_agreed=False)
+    put = creation.documents.append
+    await create_task(cast(Any, config), cast(Any, file), terminal, is_agreed=False, put=put)
 
 
 @pytest.mark.parametrize("is_given", [False, True])
@@ -104,6 +108,8 @@ async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
     price, question = (terminal.said.index(text) for text in ("it costs at most", "Post it?"))
     assert price < question < terminal.said.index(f"posted 0x{TASK.hex()}")
     assert terminal.said.rstrip().endswith("touchstone withdraw")
+    (document,) = creation.documents
+    assert check("task create", document)["task"] == f"0x{TASK.hex()}"
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

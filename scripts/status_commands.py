@@ -1,0 +1,310 @@
+"""`touchstone status`: the tasks of the chain or one in detail, and what an account has and can take out.
+
+What is shown and what `--json` writes come from the same look at the chain.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.spec.game.fates import find_seat, get_required_stake
+from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.logs import LoggedGame
+from protocol.spec.game.purse import ESCROW
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
+from scripts.console import Console
+from scripts.home import HomeConfig, read_config
+from scripts.json_output import Document, spell_id
+from scripts.money_commands import Holding, Pace, describe_stake, find_holding, read_pace, tell_release
+from scripts.tasks import (
+    DIGITS,
+    count_sitting,
+    find_game,
+    is_task_closable,
+    list_open,
+    read_state,
+    show_seat,
+    show_task,
+    tell_missing,
+    tell_phase,
+)
+
+ROLE_NAMES = ("solvers", "verifiers", "whistleblowers")
+SHORT_NAMES = ("solve", "verify", "watch")
+"""The same by their commands, on a narrow terminal."""
+WIDE_COLUMNS = 100
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One look at the chain: everything folded, the pace of its blocks, and the money of an account in
+    wei."""
+
+    state: ChainState
+    pace: Pace
+    account: str
+    coin_wei: int
+    token_wei: int
+
+
+def run_status(options: argparse.Namespace) -> Document:
+    """Show the chain's view of tasks and of this home's account."""
+    return asyncio.run(_show_status(read_config(options.home), options.task, Console()))
+
+
+async def _show_status(config: HomeConfig, name: str | None, console: Console) -> Document:
+    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+        sight = await look(chain, config.account)
+    if name is None:
+        show_status(sight, console)
+        return describe_status(sight)
+    task, game = find_game(sight.state, name)
+    show_task_status(sight, task, game, console)
+    return describe_task_status(sight, task, game)
+
+
+async def look(chain: GameChain, account: str) -> Sight:
+    """What the chain tells an account now."""
+    account, pace = account.lower(), await read_pace(chain)
+    state = await read_state(chain, account)
+    coin_wei = await chain.connection.balance_of(account)
+    return Sight(state, pace, account, coin_wei, int(await chain.token.balance_of(account)))
+
+
+async def tell_status(chain: GameChain, account: str, console: Console) -> None:
+    """Tables of the deployment's tasks, and of the money, the seats and the own tasks of `account`."""
+    show_status(await look(chain, account), console)
+
+
+def show_status(sight: Sight, console: Console) -> None:
+    """The same of a look that was taken."""
+    show, state = console.rich.print, sight.state
+    show(_make_task_table(state, ROLE_NAMES if console.rich.width >= WIDE_COLUMNS else SHORT_NAMES))
+    for line in _list_notes(state):
+        show(line, markup=False)
+    show(_make_money_table(sight))
+    if seats := _list_seats(sight):
+        show(_make_seat_table(seats))
+    own = {task: game for task, game in state.games.items() if game.terms.submitter == sight.account}
+    if any(not game.is_closed for game in own.values()):
+        show(_make_escrow_table(own, sight.pace))
+
+
+def _list_seats(sight: Sight) -> list[tuple[bytes, LoggedGame, Holding]]:
+    return [
+        (task, game, find_holding(game, seat, sight.pace))
+        for task, game in sight.state.games.items()
+        if (seat := find_seat(game, sight.account)) is not None
+    ]
+
+
+def _make_task_table(state: ChainState, roles: Sequence[str]) -> Table:
+    """roles: headings of the columns that count seats."""
+    table = Table(title=f"Tasks at block {state.head_block}", title_justify="left")
+    # An id that is cut short names nothing.
+    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
+    for name in ("rounds opened", "status", *roles, "escrow left"):
+        table.add_column(name, overflow="fold")
+    for task, game in state.games.items():
+        table.add_row(*_describe_task(task, game, state.head_block + 1))
+    for task in state.refused:
+        table.add_row(show_task(task), "", "cannot be understood")
+    return table
+
+
+def _list_notes(state: ChainState) -> list[str]:
+    """What is unusual about tasks, a line each: in the table they would leave no room on a terminal of 80
+    columns."""
+    notes = [(task, f"cannot be understood: {reason}") for task, reason in state.refused.items()]
+    for task, game in state.games.items():
+        questions = len(game.contests) + len(game.disputes) + len(game.asks)
+        missing = "" if game.is_closed else tell_missing(game)
+        if questions:
+            notes.append((task, f"asks, disputes and contests that have not ended: {questions}"))
+        if missing:
+            notes.append((task, f"lacks {missing}"))
+    return [f"{show_task(task)}: {note}" for task, note in notes]
+
+
+def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
+    counts = [str(count_sitting(game, role)) for role in SeatRole]
+    return [
+        show_task(task),
+        f"{game.next_round}/{game.terms.rounds}",
+        tell_phase(game, block),
+        *counts,
+        format_tokens(game.purse.get_wei(ESCROW)),
+    ]
+
+
+def _make_money_table(sight: Sight) -> Table:
+    credit_wei = sight.state.credits[sight.account]
+    table = Table("", "amount", "can be taken out", title=f"Account {sight.account}", title_justify="left")
+    table.add_row("coin for gas", f"{sight.coin_wei / 1e18:.4f}")
+    table.add_row("tokens in the wallet", format_tokens(sight.token_wei))
+    table.add_row("credit", format_tokens(credit_wei), "now: touchstone withdraw" if credit_wei else "")
+    return table
+
+
+def _make_seat_table(seats: Sequence[tuple[bytes, LoggedGame, Holding]]) -> Table:
+    """What is at stake, and until when."""
+    table = Table(title="Your seats", title_justify="left")
+    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
+    for name in ("seat", "state", "stake"):
+        table.add_column(name, overflow="fold")
+    table.add_column("can be taken out", overflow="fold")
+    for task, game, holding in seats:
+        seat = holding.seat
+        words = (show_seat(seat), seat.status.name.lower(), _tell_stake(game, holding))
+        table.add_row(show_task(task), *words, tell_release(holding))
+    return table
+
+
+def _tell_stake(game: LoggedGame, holding: Holding) -> str:
+    least_wei = get_required_stake(game, holding.seat.role)
+    short = "" if holding.stake_wei >= least_wei else f" (to sit it takes {format_tokens(least_wei)})"
+    return format_tokens(holding.stake_wei) + short
+
+
+def _make_escrow_table(own: dict[bytes, LoggedGame], pace: Pace) -> Table:
+    table, block = Table(title="Escrow of your tasks", title_justify="left"), pace.head_block + 1
+    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
+    for name in ("left", "comes back as credit", "still open"):
+        table.add_column(name, overflow="fold")
+    for task, game in own.items():
+        if not game.is_closed:
+            when = "now: touchstone task close" if is_task_closable(game, block) else "when all is settled"
+            row = (format_tokens(game.purse.get_wei(ESCROW)), when)
+            table.add_row(show_task(task), *row, "; ".join(list_open(game, block)) or "nothing")
+    return table
+
+
+# --- One task -----------------------------------------------------------------------------------------------
+def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Console) -> None:
+    """Tables of a task's rounds and seats, and what of it is not over."""
+    show, block = console.rich.print, sight.state.head_block + 1
+    now = get_state_at(game, block)
+    show(f"task {spell_id(task)}, posted by {game.terms.submitter}", markup=False)
+    show(f"at block {block - 1}: {tell_phase(game, block)}; escrow {format_tokens(_get_escrow(game))}")
+    for line in [*list_open(game, block), *([f"lacks {missing}"] if (missing := _tell_lack(game)) else [])]:
+        show(f"- {line}", markup=False)
+    rounds = Table(title="Rounds", title_justify="left")
+    for name in ("round", "state", "opened", "closed", "claims", "audits", "merged", "root"):
+        rounds.add_column(name, overflow="fold")
+    for index, one in sorted(now.rounds.items()):
+        rounds.add_row(str(index), *_describe_round_shortly(one))
+    show(rounds)
+    seats = Table(title="Seats", title_justify="left")
+    for name in ("seat", "account", "state", "stake"):
+        seats.add_column(name, overflow="fold")
+    for seat in now.seats.values():
+        stake = _tell_stake(game, find_holding(game, seat, sight.pace))
+        seats.add_row(show_seat(seat), seat.account, seat.status.name.lower(), stake)
+    show(seats)
+
+
+def _describe_round_shortly(one: GameRound) -> list[str]:
+    closed, votes = "" if one.closed is None else str(one.closed), sum(map(len, one.votes.values()))
+    claims = f"{len(one.claims)}/{len(one.pool.solvers)}"
+    root = "" if one.root is None else one.root.hex()[:DIGITS]
+    return [tell_round(one), str(one.opened), closed, claims, str(votes), str(len(one.merged)), root]
+
+
+def tell_round(one: GameRound) -> str:
+    """What a round does, in a word: `training`, `audits`, `posted`, `standing`, `fallen` or `undone`."""
+    if one.phase == RoundPhase.RUNNING:
+        return "training" if one.closed is None else "audits"
+    return one.phase.name.lower()
+
+
+def _get_escrow(game: GameState) -> int:
+    return game.purse.get_wei(ESCROW)
+
+
+def _tell_lack(game: GameState) -> str:
+    return "" if game.is_closed else tell_missing(game)
+
+
+# --- As JSON ------------------------------------------------------------------------------------------------
+def describe_status(sight: Sight) -> Document:
+    """What `touchstone status --json` writes (docs/schemas/status.json)."""
+    state = sight.state
+    return {
+        "block": state.head_block,
+        "tasks": [_describe_game(sight, task, game) for task, game in state.games.items()],
+        "refused": [{"task": spell_id(task), "reason": why} for task, why in state.refused.items()],
+        "account": _describe_account(sight),
+        "seats": [_describe_seat(task, game, holding) for task, game, holding in _list_seats(sight)],
+    }
+
+
+def describe_task_status(sight: Sight, task: bytes, game: LoggedGame) -> Document:
+    """The same with one task, all of its rounds and all of its seats."""
+    now = get_state_at(game, sight.state.head_block + 1)
+    return {
+        "block": sight.state.head_block,
+        "tasks": [_describe_game(sight, task, game)],
+        "refused": [],
+        "account": _describe_account(sight),
+        "seats": [
+            _describe_seat(task, game, find_holding(game, seat, sight.pace)) for seat in now.seats.values()
+        ],
+        "rounds": [_describe_round(index, one) for index, one in sorted(now.rounds.items())],
+    }
+
+
+def _describe_account(sight: Sight) -> Document:
+    money = {"coin_wei": sight.coin_wei, "wallet_wei": sight.token_wei}
+    money["credit_wei"] = sight.state.credits[sight.account]
+    return {"address": sight.account, **{name: str(wei) for name, wei in money.items()}}
+
+
+def _describe_game(sight: Sight, task: bytes, game: LoggedGame) -> Document:
+    block = sight.state.head_block + 1
+    counts = zip(ROLE_NAMES, SeatRole, strict=True)
+    return {
+        "task": spell_id(task),
+        "submitter": game.terms.submitter,
+        "status": tell_phase(game, block),
+        "rounds_opened": game.next_round,
+        "rounds": game.terms.rounds,
+        **{name: count_sitting(game, role) for name, role in counts},
+        "lacks": _tell_lack(game),
+        "escrow_wei": str(_get_escrow(game)),
+        "contests": len(game.contests),
+        "disputes": len(game.disputes),
+        "asks": len(game.asks),
+        "still_open": list(list_open(game, block)),
+        "can_be_closed": is_task_closable(game, block),
+    }
+
+
+def _describe_seat(task: bytes, game: LoggedGame, holding: Holding) -> Document:
+    seat = holding.seat
+    facts: dict[str, Any] = describe_stake(task, seat, holding.stake_wei)
+    required_wei = str(get_required_stake(game, seat.role))
+    facts |= {"account": seat.account, "state": seat.status.name.lower(), "required_wei": required_wei}
+    return facts | {"held_by": list(holding.held_by)}
+
+
+def _describe_round(index: int, one: GameRound) -> Document:
+    return {
+        "round": index,
+        "state": tell_round(one),
+        "opened_block": one.opened,
+        "closed_block": one.closed,
+        "solvers": len(one.pool.solvers),
+        "claims": len(one.claims),
+        "votes": sum(map(len, one.votes.values())),
+        "merged": len(one.merged),
+        "root": None if one.root is None else spell_id(one.root),
+    }
