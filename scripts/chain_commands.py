@@ -7,7 +7,7 @@ from pathlib import Path
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.keys import read_new_password, read_password
+from protocol.adapters.keys import is_keystore, read_new_password, read_password
 from protocol.adapters.wire.conventions import choose_endpoint
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts import devnet
@@ -58,6 +58,8 @@ def run_init(options: argparse.Namespace) -> Document:
 async def make_home(options: argparse.Namespace, console: Console) -> Document:
     """The same at a console. Raises InvalidInput where an endpoint, a deployment or a home is not usable."""
     choose_endpoint(options.listen_host, options.listen_port, options.public_url)
+    if options.import_key is not None:
+        _refuse_second_key(options.home)
     if options.devnet and is_whole(options.home):
         account = await _fund_again(options.home, console)
         return {"account": account, "home": str(options.home)}
@@ -68,8 +70,13 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
         # First of all: a wrong --rpc-url must not get into the configuration.
         await _read_balances(config, NO_ACCOUNT)
     password = _ask_password(options)
-    key = create_home(options.home, config, password, is_devnet=options.devnet)
+    key = create_home(options.home, config, password, is_devnet=options.devnet, key_file=options.import_key)
     console.say(f"account {key.address} in {options.home}")
+    if options.import_key is not None:
+        console.say(
+            f"its key was copied from {options.import_key}: never run a node with that one elsewhere. Two "
+            "statements of one key that differ take the seat"
+        )
     if options.devnet:
         await _fund(config, key.address, console)
     console.say(
@@ -77,6 +84,17 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
         + ("" if options.devnet else " (after sending it coin and tokens)")
     )
     return {"account": key.address, "home": str(options.home)}
+
+
+def _refuse_second_key(home: Path) -> None:
+    if has_key(home):
+        raise InvalidInput(
+            what="this home has a key already",
+            expected="a folder without one",
+            actual="a keystore",
+            where=str(home),
+            remedy="Choose another --home, or leave --import-key out: it goes on with the key that is there.",
+        )
 
 
 def _make_config(options: argparse.Namespace) -> HomeConfig:
@@ -98,6 +116,8 @@ def _make_config(options: argparse.Namespace) -> HomeConfig:
 def _ask_password(options: argparse.Namespace) -> str:
     if has_key(options.home):
         return read_password(options.password_file)
+    if options.import_key is not None and is_keystore(options.import_key):
+        return read_password(options.password_file, f"Password of {options.import_key}, which it keeps: ")
     return read_new_password(options.password_file, "Password for the new keystore: ")
 
 

@@ -58,6 +58,11 @@ COMMANDS = (
         (
             HOME,
             PASSWORD,
+            Option(
+                "--import-key",
+                "file of mode 0600 with the key to use: a keystore, or 64 hexadecimal digits; else a new one",
+                {"type": read_path, "metavar": "FILE"},
+            ),
             Option("--rpc-url", "JSON-RPC endpoint of the chain", {"default": "http://127.0.0.1:8545"}),
             Option(
                 "--deployment",

@@ -23,6 +23,7 @@ from protocol.spec.game.terms import GameTerms
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 from scripts.console import parse_tokens
 from scripts.home import CONFIG_FILE
+from scripts.known_keys import expect_known
 
 Container = TypeVar("Container")
 ToUnits = Callable[[type, Mapping[str, Any]], Mapping[str, Any]]
@@ -91,7 +92,7 @@ def build_container(
     known, types = {field.name: field for field in fields(kind)}, get_type_hints(kind)
     for name in values:
         if name not in known:
-            raise malformed(path, where + name, f"one of {', '.join(known)}", "an unknown key")
+            raise malformed(path, where + name, expect_known(name, known), "an unknown key")
     table, arguments = _convert_units(kind, values, path, where, to_units), {}
     for name, field in known.items():
         if name in table:

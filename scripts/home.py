@@ -4,6 +4,7 @@ The configuration holds no secret; a password file is named there, never read in
 """
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -15,12 +16,14 @@ from protocol.adapters.keys import (
     AccountKey,
     create_devnet_keystore,
     create_keystore,
+    import_keystore,
     load_keystore,
     read_password,
 )
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.object_storage import ObjectStorage, require_usable
 from protocol.spec.errors import InvalidInput
+from scripts.known_keys import PREFIX, expect_known, read_overrides
 from scripts.paths import read_path
 
 CONFIG_FILE = "config.toml"
@@ -71,13 +74,19 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     object_storage: ObjectStorage = ObjectStorage()
 
 
-def create_home(home: Path, config: HomeConfig, password: str, *, is_devnet: bool) -> AccountKey:
+def create_home(
+    home: Path, config: HomeConfig, password: str, *, is_devnet: bool, key_file: Path | None = None
+) -> AccountKey:
     """Make keystore, certificate and configuration in `home`. A key is never overwritten: a half-made home
     that has one and no configuration is finished with it, if the password is right. Raises InvalidInput where
-    the home is whole. is_devnet: a quick key derivation, for play money only."""
+    the home is whole. is_devnet: a quick key derivation, for play money only. key_file: a keystore that the
+    password opens, or a bare key, to be used in place of a new one; a home that has a key refuses it."""
     refuse_whole(home)
     create = create_devnet_keystore if is_devnet else create_keystore
-    key = (load_keystore if has_key(home) else create)(home / KEYSTORE_FILE, password)
+    if key_file is not None:
+        key = import_keystore(key_file, home / KEYSTORE_FILE, password, is_devnet=is_devnet)
+    else:
+        key = (load_keystore if has_key(home) else create)(home / KEYSTORE_FILE, password)
     load_or_create_identity(home)
     # JSON's strings and integers are TOML's.
     lines = [
@@ -113,7 +122,8 @@ def refuse_whole(home: Path) -> None:
 
 
 def read_config(home: Path) -> HomeConfig:
-    """The configuration in `home`. Raises InvalidInput where it is missing or malformed, with the key."""
+    """The configuration in `home`, with what environment variables say in the place of its keys
+    (`TOUCHSTONE_THREADS`). Raises InvalidInput where it is missing or malformed, with the key or variable."""
     path = home / CONFIG_FILE
     _require_folder(home)
     if not path.is_file():
@@ -130,9 +140,27 @@ def read_config(home: Path) -> HomeConfig:
         raise _malformed(str(path), str(error)) from error
     if not config.account:
         raise _malformed(str(path), "Object missing required field `account`")
+    config = _override(config)
     require_usable(config.object_storage)
     places = {name: str(read_path(text)) for name in PATHS if (text := getattr(config, name))}
     return structs.replace(config, **places)
+
+
+def _override(config: HomeConfig) -> HomeConfig:
+    """Which account a home is of, and whole tables, the file alone says."""
+    keys = [name for name in HomeConfig.__struct_fields__ if name not in (*TABLES, "account")]
+    for name, text in read_overrides(os.environ, keys).items():
+        try:
+            config = convert({**structs.asdict(config), name: text}, HomeConfig, strict=False)
+        except ValidationError as error:
+            raise InvalidInput(
+                what="this environment variable is not usable",
+                expected=DEVICES if name == "device" else f"a value that {name} in config.toml may have",
+                actual=str(error),
+                where=f"{PREFIX}{name.upper()}",
+                remedy="Correct it, or unset it: then the file counts.",
+            ) from error
+    return config
 
 
 def check_config(config: HomeConfig) -> HomeConfig:
@@ -165,6 +193,10 @@ def _malformed(path: str, actual: str) -> InvalidInput:
     key = _find_key(actual)
     choices = {"limits": _say_choices(Limits), "executor": _say_choices(Executor), "device": DEVICES}
     keys = f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type and there once"
+    unknown = re.search(r"unknown field `(\w+)`", actual)
+    if unknown is not None:
+        table = ObjectStorage if key == "object_storage" else HomeConfig
+        keys = expect_known(unknown[1], table.__struct_fields__)
     return InvalidInput(
         what="the configuration is malformed",
         expected=choices.get(key, keys),

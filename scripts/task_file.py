@@ -52,6 +52,7 @@ from protocol.spec.task_rules import Malformation, find_size_malformations
 from scripts.checks import refuse_bad_terms
 from scripts.console import parse_tokens
 from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml
+from scripts.known_keys import expect_known
 from scripts.model_table import WAYS, read_model_table, take_weights
 from scripts.packed_dataset import PackedDataset, find_largest_token, open_dataset
 from scripts.paths import read_path
@@ -106,7 +107,7 @@ def read_task_file(path: Path) -> TaskFile:
     known = {*TOP_KEYS, *(one.name for one in fields(RoundPlan))}
     for name in document:
         if name not in known:
-            raise malformed(path, name, f"one of {', '.join(sorted(known))}", "an unknown key")
+            raise malformed(path, name, expect_known(name, sorted(known)), "an unknown key")
     if "dataset" not in document:
         raise malformed(path, "dataset", A_DATASET, MISSING_KEY)
     packed, economics = _find_dataset(path, document.pop("dataset")), document.pop("economics", {})

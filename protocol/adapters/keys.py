@@ -13,6 +13,7 @@ of variable length to decode on chain, and two words of calldata instead of five
 
 import getpass
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ SCRYPT_WORK_FACTOR = 1 << 18
 DEVNET_SCRYPT_WORK_FACTOR = 1 << 10
 """N where the money is play money and a demo starts a dozen nodes at once."""
 MAX_KEYSTORE_BYTES = 16 * 1024
+_BARE_KEY = re.compile(rb"[0-9a-fA-F]{64}")
 
 
 class AccountKey:
@@ -99,6 +101,39 @@ def load_keystore(path: Path, password: str) -> AccountKey:
             where=str(path),
             remedy="Check the path and the password.",
         ) from None
+
+
+def is_keystore(path: Path) -> bool:
+    """Whether a file looks like a keystore, and not like a bare key. Raises InvalidInput where it is absent,
+    or open to others."""
+    require_private_file(path)
+    with path.open("rb") as file:
+        return file.read(MAX_KEYSTORE_BYTES).lstrip().startswith(b"{")
+
+
+def import_keystore(source: Path, path: Path, password: str, *, is_devnet: bool = False) -> AccountKey:
+    """Keep the key of another file encrypted at `path`. source: a keystore that `password` opens, or a file
+    with the bare key as 64 hexadecimal digits. is_devnet: as create_devnet_keystore. Raises InvalidInput as
+    load_keystore does, where the file holds no key, and when `path` exists; what was in it is not shown."""
+    account = load_keystore(source, password)._account if is_keystore(source) else _read_bare_key(source)
+    work_factor = DEVNET_SCRYPT_WORK_FACTOR if is_devnet else SCRYPT_WORK_FACTOR
+    return _write_keystore(path, account, password, work_factor)
+
+
+def _read_bare_key(path: Path) -> LocalAccount:
+    with path.open("rb") as file:
+        text = file.read(MAX_KEYSTORE_BYTES).strip().removeprefix(b"0x")
+    number = int(text, 16) if _BARE_KEY.fullmatch(text) else 0
+    if not 0 < number < SECPK1_N:
+        raise InvalidInput(
+            what="this file holds no key",
+            expected="64 hexadecimal digits of a key of secp256k1, or a keystore",
+            actual="something else",
+            where=str(path),
+            remedy="Name another file.",
+        )
+    account: LocalAccount = Account.from_key(number.to_bytes(32, "big"))
+    return account
 
 
 def read_password(path: Path | None, prompt: str = "Keystore password: ") -> str:

@@ -129,7 +129,7 @@ class Desk:
         options = argparse.Namespace(
             home=home, rpc_url=self.net.rpc_url, deployment=self.net.path, listen_host="127.0.0.1",
             listen_port=0, public_url="", threads=1, device="cpu", memory_mb=0, password_file=password,
-            limits=None, devnet=True,
+            limits=None, devnet=True, import_key=None,
         )  # fmt: skip
         self.consoles[name] = StringIO()
         console = Console(rich.console.Console(file=self.consoles[name], width=400))

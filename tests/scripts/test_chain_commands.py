@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from eth_account import Account
 
 from scripts.devnet import claim_port
-from scripts.home import HomeConfig, create_home, read_config
+from scripts.home import HomeConfig, create_home, read_config, unlock_key
 from scripts.touchstone import main
 from tests.scripts.network import Network, edit_config, fail, init
 
@@ -117,6 +118,29 @@ def test_a_node_that_listens_everywhere_says_where_it_is_found(
 ) -> None:
     more = ("--listen-host", "0.0.0.0", "--public-url", "https://node.example:8443")
     assert init(network, tmp_path / "home", password, *more) == 0
+
+
+def test_a_home_takes_the_key_of_a_file(
+    network: Network, tmp_path: Path, password: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, home = tmp_path / "wallet", tmp_path / "imported"
+    source.write_text("0x" + "12" * 32)
+    source.chmod(0o644)
+    assert init(network, home, password, "--import-key", str(source)) == 2
+    assert "mode 0600" in capsys.readouterr().err and not home.exists()
+    source.chmod(0o600)
+    assert init(network, home, password, "--import-key", str(source)) == 0
+    address = Account.from_key("0x" + "12" * 32).address
+    said = capsys.readouterr().out
+    assert f"account {address}" in said and "copied from" in said and "12" * 32 not in said
+    assert unlock_key(home, password).address == address
+    # The keystore that was made is one to import: its password stays.
+    again = ("--import-key", str(home / "keystore.json"))
+    assert init(network, tmp_path / "again", password, *again) == 0
+    assert read_config(tmp_path / "again").account == address
+    capsys.readouterr()
+    assert init(network, home, password, *again) == 2
+    assert "has a key already" in capsys.readouterr().err
 
 
 def test_no_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,6 +135,66 @@ def test_a_bad_configuration_is_said_with_its_path_and_key(tmp_path: Path, text:
     assert error.value.remedy == ("Correct this key." if key else "Correct the file.")
 
 
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [("threds=2", "threads"), ('[object_storage]\nbuckt="b"', "bucket"), ("[economic]", "economics")],
+)
+def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, text: str, nearest: str) -> None:
+    (tmp_path / CONFIG_FILE).write_text(WHOLE + text)
+    with pytest.raises(InvalidInput) as error:
+        read_config(tmp_path)
+    assert str(error.value.expected).endswith(f"; the nearest is {nearest}")
+
+
+# --- The environment ----------------------------------------------------------------------------------------
+def test_a_variable_stands_in_the_place_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / CONFIG_FILE).write_text(WHOLE + "threads=1")
+    overrides = {
+        "THREADS": "3",
+        "WHOLE_DATASET": "true",
+        "DEPLOYMENT": "~/other.json",
+        # A container's platform may set such ones for its own ends.
+        "PORT": "tcp://10.0.0.1:80",
+    }
+    for name, text in overrides.items():
+        monkeypatch.setenv(f"TOUCHSTONE_{name}", text)
+    monkeypatch.setenv("HOME", "/somewhere")
+    config = read_config(tmp_path)
+    assert (config.threads, config.whole_dataset) == (3, True)
+    assert (config.deployment, config.rpc_url) == ("/somewhere/other.json", "u")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("THREDS", "3", "TOUCHSTONE_THREADS, or another"),
+        ("ACCOUNTS_PASSWORD", "s3cr3t", "in a file of mode 0600, named by TOUCHSTONE_PASSWORD_FILE"),
+        ("PRIVATE_KEY", "s3cr3t", "TOUCHSTONE_PASSWORD_FILE"),
+        ("MNEMONIC", "s3cr3t", "TOUCHSTONE_PASSWORD_FILE"),
+        ("THREADS", "s3cr3t", "a value that threads in config.toml may have"),
+        ("THREADS", "0", "a value that threads in config.toml may have"),
+        ("DEVICE", "mps", "cpu, cuda, or cuda:"),
+    ],
+)
+def test_a_variable_that_cannot_stand_is_named_and_never_shown(
+    tmp_path: Path, name: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / CONFIG_FILE).write_text(WHOLE)
+    monkeypatch.setenv(f"TOUCHSTONE_{name}", text)
+    with pytest.raises(InvalidInput) as error:
+        read_config(tmp_path)
+    assert error.value.where == f"TOUCHSTONE_{name}" and said in str(error.value.expected)
+    assert "s3cr3t" not in str(error.value)
+
+
+def test_the_account_of_a_home_is_not_taken_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / CONFIG_FILE).write_text(WHOLE)
+    monkeypatch.setenv("TOUCHSTONE_ACCOUNT", "0x" + 40 * "2")
+    assert read_config(tmp_path).account == "0x" + 40 * "1"
+
+
 def test_paths_in_a_configuration_may_begin_with_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,23 @@ def test_a_wrong_key_is_named_with_its_file(
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "nearest"),
+    [
+        ("rounds = 4", "round = 4", "rounds"),
+        ("peak_learning_rate", "peek_learning_rate", "peak_learning_rate"),
+        ("owned_percent", "own_percent", "owned_percent"),
+    ],
+)
+def test_an_unknown_key_is_told_the_nearest(
+    tmp_path: Path, example: str, old: str, new: str, nearest: str
+) -> None:
+    assert old in example
+    with pytest.raises(InvalidInput) as error:
+        read_task_file(write(tmp_path, example.replace(old, new, 1)))
+    assert str(error.value.expected).endswith(f"; the nearest is {nearest}")
+
+
+@pytest.mark.parametrize(
     ("old", "new", "key"),
     [
         ('"corpus.bin"', f'"{"x" * 300}"', "dataset"),

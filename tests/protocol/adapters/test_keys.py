@@ -18,12 +18,14 @@ from eth_utils.crypto import keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.adapters.files import write_private_file
 from protocol.adapters.keys import (
     SIGNATURE_BYTES,
     AccountKey,
     create_devnet_keystore,
     create_keystore,
     hash_statement,
+    import_keystore,
     load_keystore,
     read_new_password,
     read_password,
@@ -109,6 +111,25 @@ def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
     create_devnet_keystore(tmp_path / "key.json", "p")
     with pytest.raises(InvalidInput, match="a file is there"):
         create_devnet_keystore(tmp_path / "key.json", "p")
+
+
+@pytest.mark.parametrize("text", ["0x" + "11" * 32 + "\n", "11" * 32, "keystore"])
+def test_a_key_is_imported_from_a_keystore_or_a_file(tmp_path: Path, text: str) -> None:
+    source, own = tmp_path / "source", Account.from_key("0x" + "11" * 32)
+    found = json.dumps(Account.encrypt(own.key, "secret", kdf="scrypt", iterations=1 << 10))
+    write_private_file(source, (found if text == "keystore" else text).encode())
+    key = import_keystore(source, tmp_path / "key", "secret", is_devnet=True)
+    assert key.address == own.address == load_keystore(tmp_path / "key", "secret").address
+    with pytest.raises(InvalidInput):
+        import_keystore(source, tmp_path / "key", "secret", is_devnet=True)
+
+
+@pytest.mark.parametrize("text", ["", "0x12", "g" * 64, "00" * 32, "ff" * 32, "1" * 65, "1_" * 32])
+def test_what_is_no_key_is_refused_and_not_shown(tmp_path: Path, text: str) -> None:
+    write_private_file(tmp_path / "source", text.encode())
+    with pytest.raises(InvalidInput, match="holds no key") as error:
+        import_keystore(tmp_path / "source", tmp_path / "key", "secret")
+    assert not (tmp_path / "key").exists() and (not text or text not in str(error.value))
 
 
 def test_an_empty_password_is_refused(tmp_path: Path) -> None:
