@@ -232,6 +232,21 @@ COMMANDS = (
         ),
     ),
     Command(
+        "doctor",
+        "look for what is wrong with a home, its machine, its chain and its seats; status 1 if anything is",
+        "touchstone doctor ~/alice 0x3fa9",
+        "scripts.doctor:run_doctor",
+        (
+            Option(
+                "home",
+                "folder of key, certificate, journal and blobs",
+                {"type": read_path, "metavar": "HOME"},
+            ),
+            Option("task", f"{TASK.help}; left out: what needs no task", {"metavar": "TASK", "nargs": "?"}),
+            PASSWORD,
+        ),
+    ),
+    Command(
         "export",
         "write the trained model as a folder that transformers loads",
         "touchstone export 0x3fa9 --out build/model --home ~/alice",

@@ -72,7 +72,8 @@ def _run(options: argparse.Namespace, output: JsonOutput) -> int:
         if isinstance(error, OSError) and is_of_disk(error):
             return _fail(explain_disk(error), ExitCode.REFUSED, options, output)
         return _fail(explain_bug(error), ExitCode.BUG, options, output)
-    return ExitCode.DONE
+    status: int = getattr(options, "exit_status", ExitCode.DONE)
+    return status
 
 
 def find_version() -> str:

@@ -47,6 +47,7 @@ WANTED = {
     "watch",
     "status",
     "export",
+    "doctor",
 }
 
 

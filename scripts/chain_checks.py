@@ -1,0 +1,189 @@
+"""Checks of the chain, of an account's money and seat on it, and of the machine's clock and bits."""
+
+import asyncio
+from pathlib import Path
+
+from protocol.actions.runtime.config import describe_machine
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.chain.transactions import COIN_REMEDY
+from protocol.adapters.files import read_bits
+from protocol.adapters.wire.conventions import MAX_AGE_SECONDS
+from protocol.analysis.amounts import price_gas
+from protocol.spec.codec import decode_training
+from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
+from protocol.spec.game.state import Seat, SeatRole
+from scripts.patient import NotTested, Patient
+from scripts.repeat_check import require_repeated_bits, sketch_training
+from scripts.tasks import find_game, read_state, show_seat, show_task
+
+BLOCK_S = {"12s": 12.0, "2s": 2.0}
+"""By the preset of the home; the clock of a test network skips."""
+LATE_BLOCKS = 3
+"""So many blocks may be missed, or late, in a row."""
+LOOK_S = 1.0
+CATCH_UP = 3.0
+"""So many seconds of the chain in one of the machine's are those of a node that catches up."""
+CONTEST_LEVELS = 12
+"""Without a task; they change nothing in what a round costs."""
+
+
+async def check_chain(patient: Patient) -> str:
+    """The chain answers, has the right id, and the contracts of the deployment."""
+    config = patient.get_config()
+    deployment = read_game_deployment(Path(config.deployment))
+    patient.chain = await patient.opened.enter_async_context(open_game_chain(config.rpc_url, deployment))
+    patient.state = await read_state(patient.chain, config.account)
+    return f"chain id {deployment.chain_id}, block {patient.state.head_block}"
+
+
+async def check_task(patient: Patient) -> str:
+    """The task that was named is one of the chain."""
+    state = patient.get_state()
+    if patient.task_name is None:
+        raise NotTested("no task was named")
+    patient.task, _ = find_game(state, patient.task_name)
+    return show_task(patient.task)
+
+
+async def check_head(patient: Patient) -> str:
+    """The newest block is not old, and the clocks of chain and machine agree: peers refuse a request that is
+    older or younger than a minute."""
+    chain, block_s = patient.get_chain(), BLOCK_S.get(patient.get_config().limits)
+    if await chain.connection.request("eth_syncing"):
+        raise _lagging(chain, "its node says that it is catching up")
+    if block_s is None:
+        raise NotTested("the clock of a test network skips")
+    head = await chain.head()
+    ahead_s = patient.now() - head.timestamp_s
+    if -MAX_AGE_SECONDS <= ahead_s <= MAX_AGE_SECONDS + LATE_BLOCKS * block_s:
+        return f"block {head.number} is {ahead_s:.0f} s old"
+    if ahead_s > 0:
+        await _require_growth(patient, chain, head, LATE_BLOCKS * block_s)
+    raise _wrong_clock(head, ahead_s)
+
+
+async def _require_growth(patient: Patient, chain: GameChain, first: Head, within_s: float) -> None:
+    """Old blocks are the clock's fault where new ones come with the same distance, at the usual pace."""
+    began_s = patient.now()
+    while (spent_s := patient.now() - began_s) < within_s:
+        await asyncio.sleep(LOOK_S)
+        head = await chain.head()
+        if head.number > first.number:
+            grown_s, took_s = head.timestamp_s - first.timestamp_s, max(patient.now() - began_s, LOOK_S)
+            if grown_s > CATCH_UP * took_s + within_s:
+                raise _lagging(chain, f"it went on by {grown_s} s in {took_s:.0f} s: it is catching up")
+            return
+    age_s = patient.now() - first.timestamp_s
+    raise _lagging(chain, f"block {first.number}, {age_s:.0f} s old, and no other in {spent_s:.0f} s")
+
+
+def _lagging(chain: GameChain, actual: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the head of the chain lags behind",
+        expected="blocks as they are made",
+        actual=actual,
+        where=chain.connection.rpc_url,
+        remedy="Wait until that node has caught up, or set rpc_url in config.toml to another one.",
+    )
+
+
+def _wrong_clock(head: Head, ahead_s: float) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the clock of this machine is wrong",
+        expected=f"within {MAX_AGE_SECONDS} s of the chain's, or peers refuse its requests",
+        actual=f"{abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} block {head.number}",
+        remedy="Let it be set by NTP: `timedatectl set-ntp true`, then `timedatectl`.",
+    )
+
+
+# --- Money --------------------------------------------------------------------------------------------------
+async def check_gas(patient: Patient) -> str:
+    """The account can pay the gas of a round."""
+    chain, account = patient.get_chain(), patient.get_config().account
+    head = await chain.head()
+    price_wei = head.base_fee_wei + await chain.connection.priority_fee()
+    needed_wei = max(1, _compute_round_wei(patient, account, price_wei))
+    coin_wei = await chain.connection.balance_of(account)
+    if coin_wei < needed_wei:
+        raise InvalidInput(
+            what="the account cannot pay the gas of one round",
+            expected=f"{needed_wei / 1e18:.9f} coin at {price_wei} wei for one gas",
+            actual=f"{coin_wei / 1e18:.9f} coin",
+            where=account,
+            remedy=COIN_REMEDY,
+        )
+    return f"{coin_wei / 1e18:.4f} coin, enough for {coin_wei // needed_wei} rounds"
+
+
+def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
+    """What a round costs in the role of the seat, or a solver where there is none."""
+    try:
+        _, game = patient.get_game()
+    except NotTested:
+        return price_gas(price_wei, CONTEST_LEVELS, 0).solver_round
+    terms, seat = game.terms, find_seat(game, account)
+    costs = price_gas(
+        price_wei, terms.contest_levels, 0, terms.solver_seats, terms.draws, terms.least_solvers
+    )
+    return costs.solver_round if seat is None or seat.role == SeatRole.SOLVER else costs.vote
+
+
+async def check_stake(patient: Patient) -> str:
+    """The seats of this account have what they need to sit in a round."""
+    state, account = patient.get_state(), patient.get_config().account.lower()
+    games = dict([patient.get_game()]) if patient.task is not None else state.games
+    seats = [(task, game, seat) for task, game in games.items() if (seat := find_seat(game, account))]
+    for task, game, seat in seats:
+        has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
+        if not game.is_closed and has_wei < least_wei:
+            raise _small_stake(task, seat, has_wei, least_wei)
+    return f"{len(seats)} seats" if seats else "no seat yet"
+
+
+def _small_stake(task: bytes, seat: Seat, has_wei: int, least_wei: int) -> InvalidInput:
+    return InvalidInput(
+        what="a seat has less at stake than its task asks for: it sits in no further round",
+        expected=f"at least {format_tokens(least_wei)}",
+        actual=format_tokens(has_wei),
+        where=f"{show_seat(seat)} of {show_task(task)}",
+        remedy="Fill it up with `touchstone stake`, or leave with `touchstone leave`.",
+    )
+
+
+# --- The machine --------------------------------------------------------------------------------------------
+async def check_versions(patient: Patient) -> str:
+    """What computes is what computed in the last run of this home."""
+    patient.get_config()
+    known, now = read_bits(patient.home), await asyncio.to_thread(describe_machine)
+    if patient.task is not None:
+        known = {name: one for name, one in known.items() if name == patient.task.hex()}
+    for name, one in known.items():
+        if one.machine != now:
+            parts = [set(text.split(", ")) for text in (one.machine, now)]
+            raise EnvironmentFault(
+                what="torch, numpy, Python, Touchstone or the machine is another than in the last run",
+                expected=", ".join(sorted(parts[0] - parts[1])),
+                actual=", ".join(sorted(parts[1] - parts[0])),
+                where=f"0x{name[:12]}",
+                remedy="Bring the earlier one back until the rounds that this node took part in are settled; "
+                "or start the node: it tests whether the bits are the same.",
+            )
+    if not known:
+        raise NotTested("no node of this home has run yet")
+    return "as in the last run"
+
+
+async def check_bits(patient: Patient) -> str:
+    """A training step gives the same bits again."""
+    config = patient.get_config()
+    try:
+        task, _ = patient.get_game()
+        training = decode_training(patient.get_state().texts[task])
+    except NotTested:
+        training = sketch_training()
+    await asyncio.to_thread(require_repeated_bits, training, config.threads, config.device)
+    return f"two runs of a step of {training.model.layer_count} layers gave the same bits"

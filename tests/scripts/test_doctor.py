@@ -1,0 +1,276 @@
+"""`touchstone doctor` names each fault, provoked for real where that is cheap, else by a fault injected."""
+
+import asyncio
+import errno
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec import structs
+
+from protocol.adapters.files import TaskBits, write_bits
+from protocol.compute.program.step import advance
+from protocol.spec.errors import TouchstoneError
+from protocol.spec.game.state import SeatRole
+from scripts import chain_checks, home_checks, repeat_check
+from scripts.devnet import claim_port
+from scripts.home import read_config
+from scripts.patient import NotTested, Patient
+from scripts.touchstone import main
+from tests.e2e.world import AMOUNTS
+from tests.scripts.money import Operators
+from tests.scripts.network import Network, edit_config
+from tests.scripts.schemas import read_one
+
+Capture = pytest.CaptureFixture[str]
+CHAIN, HEAD = chain_checks.check_chain, chain_checks.check_head
+Check = Callable[[Patient], Any]
+
+
+def make_patient(home: Path, **changes: Any) -> Patient:
+    return Patient(home, config=read_config(home), **changes)
+
+
+def look(patient: Patient, *checks: Check) -> str:
+    """What the last check says, after the ones that it needs."""
+
+    async def run() -> str:
+        said = ""
+        async with patient.opened:
+            for check in checks:
+                said = await check(patient)
+        return said
+
+    return asyncio.run(run())
+
+
+def find(patient: Patient, *checks: Check) -> TouchstoneError:
+    with pytest.raises(TouchstoneError) as error:
+        look(patient, *checks)
+    return error.value
+
+
+def test_a_sound_home_has_no_fault(operators: Operators) -> None:
+    """Every check, by the command; what it cannot look at it says."""
+    task = operators.post_task("submitter")
+    home = operators.home_of("alice")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    operators.capsys.readouterr()
+    assert main(["doctor", str(home), task[:8], "--json"]) == 0
+    found = read_one("doctor", operators.capsys.readouterr().out)
+    assert found["faults"] == 0
+    results = {one["check"]: one["result"] for one in found["checks"]}
+    skipped = {name for name, result in results.items() if result == "not tested"}
+    # A port of its choice, the skipping clock of a test network, and no node that has run.
+    assert skipped == {"port", "head", "versions"} and len(results) == 14
+
+
+def test_a_fault_is_four_lines_and_status_1(home: Path, capsys: Capture) -> None:
+    edit_config(home, "rpc_url", f"http://127.0.0.1:{claim_port(0)}")
+    assert main(["doctor", str(home)]) == 1
+    out, err = capsys.readouterr()
+    place = out.index("error:    the chain does not answer as it should")
+    assert [line.split(":")[0] for line in out[place:].splitlines()[:4]] == [
+        "error", "expected", "actual", "do",
+    ]  # fmt: skip
+    assert "not tested gas: there is no usable chain" in out and "1 faults" in out and err == ""
+    assert main(["doctor", str(home), "--json"]) == 1
+    assert read_one("doctor", capsys.readouterr().out)["faults"] == 1
+
+
+def test_a_folder_that_is_no_home_has_one_fault(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["doctor", str(tmp_path), "--json"]) == 1
+    found = read_one("doctor", capsys.readouterr().out)
+    assert found["faults"] == 1 and found["checks"][0]["error"]["what"] == "this folder is no home"
+
+
+# --- The chain ----------------------------------------------------------------------------------------------
+def test_a_wrong_chain_id(home: Path, network: Network, tmp_path: Path) -> None:
+    path = tmp_path / "1.json"
+    path.write_text(json.dumps({**json.loads(network.deployment.read_text()), "chainId": 1}))
+    edit_config(home, "deployment", str(path))
+    fault = find(make_patient(home), CHAIN)
+    assert "another chain" in fault.what and fault.expected == "chain id 1"
+
+
+def test_a_chain_with_another_genesis(home: Path, network: Network, tmp_path: Path) -> None:
+    """A fresh chain of the same id has no contract there."""
+    path = tmp_path / "stale.json"
+    path.write_text(json.dumps({**json.loads(network.deployment.read_text()), "rounds": "0x" + 40 * "8"}))
+    edit_config(home, "deployment", str(path))
+    fault = find(make_patient(home), CHAIN)
+    assert "no contract at the address of Rounds" in fault.what and "chain is fresh" in fault.remedy
+
+
+@pytest.mark.parametrize(("shift_s", "word"), [(120, "ahead of"), (-120, "behind")])
+def test_a_wrong_clock(home: Path, shift_s: int, word: str) -> None:
+    """A chain that goes on, and a clock that is two minutes off from it."""
+    edit_config(home, "limits", "2s")
+    patient = make_patient(home)
+
+    async def set_clock(patient: Patient) -> str:
+        head = await patient.get_chain().head()
+        offset_s = head.timestamp_s - time.time() + shift_s
+        patient.now = lambda: time.time() + offset_s
+        return ""
+
+    fault = find(patient, CHAIN, set_clock, HEAD)
+    assert "clock of this machine" in fault.what and f"0 s {word} block" in str(fault.actual)
+    patient.now = time.time
+
+
+class StandingChain:
+    """A node whose newest block is old. grown_s: what its chain grows by with each look."""
+
+    def __init__(self, age_s: float, grown_s: int = 0, syncing: object = False) -> None:
+        self.first_s, self.grown_s, self.looks, self.syncing = time.time() - age_s, grown_s, 0, syncing
+        self.connection = SimpleNamespace(rpc_url="http://node", request=self.request)
+
+    async def request(self, method: str) -> object:
+        return self.syncing
+
+    async def head(self) -> Any:
+        self.looks += 1
+        growth = self.grown_s * (self.looks - 1)
+        return SimpleNamespace(number=7 + growth // 2, timestamp_s=int(self.first_s + growth))
+
+
+@pytest.mark.parametrize(
+    ("chain", "said"),
+    [
+        (StandingChain(3600), "and no other in"),
+        (StandingChain(7200, grown_s=600), "catching up"),
+        (StandingChain(0, syncing={"currentBlock": "0x1"}), "catching up"),
+    ],
+)
+def test_a_lagging_head(home: Path, chain: StandingChain, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain_checks, "LOOK_S", 0.05)
+    monkeypatch.setattr(chain_checks, "BLOCK_S", {"2s": 0.1})
+    edit_config(home, "limits", "2s")
+    fault = find(make_patient(home, chain=cast(Any, chain)), HEAD)
+    assert "lags behind" in fault.what and said in str(fault.actual)
+
+
+def test_a_balance_below_the_gas_of_a_round(operators: Operators) -> None:
+    home = operators.home_of("poor")
+    assert "enough for" in look(make_patient(home), CHAIN, chain_checks.check_gas)
+    operators.take_coin("poor")
+    fault = find(make_patient(home), CHAIN, chain_checks.check_gas)
+    assert "gas of one round" in fault.what and fault.actual == "0.000000000 coin"
+
+
+def test_a_seat_below_its_stake(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    patient = make_patient(operators.home_of("alice"), task_name=task[:8])
+    checks = (CHAIN, chain_checks.check_task, chain_checks.check_stake)
+    assert look(patient, *checks) == "1 seats"
+    # As a fee that was taken at settlement leaves it.
+    monkeypatch.setattr(chain_checks, "get_stake", lambda game, number: AMOUNTS.auditor_stake - 1)
+    fault = find(replace(patient, opened=Patient(patient.home).opened), *checks)
+    assert "less at stake" in fault.what and f"verifier 0 of 0x{task[:12]}" in fault.where
+
+
+# --- The home -----------------------------------------------------------------------------------------------
+def test_a_home_that_cannot_be_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "written" in look(make_patient(home), home_checks.check_writing)
+    assert not list(home.glob(".doctor-*"))
+
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
+
+    monkeypatch.setattr(home_checks, "try_to_write", refuse)
+    fault = find(make_patient(home), home_checks.check_writing)
+    assert "the disk refuses" in fault.what and fault.actual == "Read-only file system"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes also where the mode forbids it")
+def test_a_home_whose_mode_forbids_writing(home: Path) -> None:
+    home.chmod(0o500)
+    try:
+        assert "Permission denied" in str(find(make_patient(home), home_checks.check_writing).actual)
+    finally:
+        home.chmod(0o700)
+
+
+def test_a_password_file_that_others_can_read(home: Path, password: Path) -> None:
+    assert "opens" in look(make_patient(home), home_checks.check_key)
+    password.chmod(0o644)
+    fault = find(make_patient(home), home_checks.check_key)
+    assert fault.where == str(password) and "0644" in str(fault.actual) and "chmod 600" in fault.remedy
+
+
+def test_a_disk_below_need(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "MB free" in look(make_patient(home), home_checks.check_disk)
+    usage = SimpleNamespace(free=900_000_000)
+    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: usage)
+    fault = find(make_patient(home), home_checks.check_disk)
+    assert "too little room" in fault.what and fault.actual == "900 MB free"
+
+
+# --- The endpoint -------------------------------------------------------------------------------------------
+def test_a_port_that_is_taken(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        patient = make_patient(home)
+        patient.config = replace_config(patient, listen_port=port)
+        fault = find(patient, home_checks.check_port)
+    assert "could not listen" in fault.what and f"127.0.0.1:{port}" in str(fault.expected)
+    patient.config = replace_config(patient, listen_port=claim_port(0))
+    assert "is free" in look(patient, home_checks.check_port)
+
+
+def replace_config(patient: Patient, **changes: Any) -> Any:
+    return structs.replace(patient.get_config(), **changes)
+
+
+def test_an_endpoint_on_all_addresses(home: Path) -> None:
+    edit_config(home, "listen_host", "0.0.0.0")
+    fault = find(make_patient(home), home_checks.check_endpoint)
+    assert "no peer could use" in fault.what and "0.0.0.0" in str(fault.actual)
+
+
+def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
+    patient = make_patient(home)
+    assert "leads to this node" in look(patient, home_checks.check_reach)
+    patient.config = replace_config(patient, public_url=f"https://127.0.0.1:{claim_port(0)}")
+    fault = find(patient, home_checks.check_reach)
+    assert "peers cannot reach" in fault.what and "refused" in str(fault.actual).lower()
+
+
+# --- The machine --------------------------------------------------------------------------------------------
+def test_a_changed_torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotTested):
+        look(make_patient(home), chain_checks.check_versions)
+    write_bits(home, {"ab" * 32: TaskBits("python 3.11, torch 2.6.0", "00" * 32)})
+    monkeypatch.setattr(chain_checks, "describe_machine", lambda: "python 3.11, torch 2.7.1")
+    fault = find(make_patient(home), chain_checks.check_versions)
+    assert (fault.expected, fault.actual) == ("torch 2.6.0", "torch 2.7.1")
+    write_bits(home, {"ab" * 32: TaskBits("python 3.11, torch 2.7.1", "00" * 32)})
+    assert look(make_patient(home), chain_checks.check_versions) == "as in the last run"
+
+
+def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One number of the second run is off by its last bit."""
+    training, runs = repeat_check.sketch_training(), list[float]()
+
+    def err(*arguments: Any) -> Any:
+        end, loss = advance(*arguments)
+        runs.append(loss)
+        if len(runs) == 2:
+            weights = end.weights.clone()
+            weights[7] = weights[7] * (1 + 2.0**-23)
+            end = replace(end, weights=weights)
+        return end, loss
+
+    repeat_check.require_repeated_bits(training, 1, "cpu")
+    monkeypatch.setattr(repeat_check, "advance", err)
+    fault = find(make_patient(home), chain_checks.check_bits)
+    assert "other bits each time" in fault.what and str(fault.actual) not in str(fault.expected)
