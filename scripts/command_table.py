@@ -247,6 +247,13 @@ COMMANDS = (
         ),
     ),
     Command(
+        "completion",
+        "write a script by which bash or zsh completes commands and options",
+        "touchstone completion bash",
+        "scripts.completion:run_completion",
+        (Option("shell", "whose script", {"choices": ("bash", "zsh"), "metavar": "SHELL"}),),
+    ),
+    Command(
         "export",
         "write the trained model as a folder that transformers loads",
         "touchstone export 0x3fa9 --out build/model --home ~/alice",

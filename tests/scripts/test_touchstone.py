@@ -48,6 +48,7 @@ WANTED = {
     "status",
     "export",
     "doctor",
+    "completion",
 }
 
 
