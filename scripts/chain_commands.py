@@ -12,6 +12,7 @@ from protocol.adapters.wire.conventions import choose_endpoint
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts import devnet
 from scripts.clock import NEVER
+from scripts.command_results import Document
 from scripts.console import Console
 from scripts.home import (
     CONFIG_FILE,
@@ -23,7 +24,6 @@ from scripts.home import (
     read_config,
     refuse_whole,
 )
-from scripts.json_output import Document
 
 NO_ACCOUNT = "0x" + 40 * "0"
 

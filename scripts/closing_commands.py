@@ -8,8 +8,8 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat
 from protocol.spec.game.timing import is_over
+from scripts.command_results import Document, spell_id
 from scripts.console import Console
-from scripts.json_output import Document, spell_id
 from scripts.money_commands import Pace, find_holding, read_pace, tell_release
 from scripts.tasks import find_game, is_task_closable, list_open, read_state, show_seat, show_task
 from scripts.wallet import require_agreement, run_with_chain, send, send_dues

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scripts.log_lines import LEVELS
-from scripts.paths import read_path
+from scripts.typed_input import read_path
 
 
 @dataclass(frozen=True)

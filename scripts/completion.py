@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 
 from scripts.command_form import Command
+from scripts.command_results import Document
 from scripts.command_table import COMMANDS
-from scripts.json_output import Document
 
 SHARED = ("--json", "--debug", "--help")
 """Options of every command."""

@@ -25,9 +25,9 @@ from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import GrowingRoot, hash_leaf
 from protocol.spec.params import LEAF_BYTES
+from scripts.command_results import Document
 from scripts.console import Console
 from scripts.documents import Fields, Piece, list_files, read_pieces
-from scripts.json_output import Document
 from scripts.packed_dataset import (
     FORMAT,
     NOTE_NAME,

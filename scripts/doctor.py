@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from protocol.spec.errors import TouchstoneError
 from scripts import chain_checks, home_checks
+from scripts.command_results import Document, ExitCode, describe_error, explain_disk, is_of_disk, render_error
 from scripts.console import Console
-from scripts.failures import ExitCode, explain_disk, is_of_disk, render_error
-from scripts.json_output import Document, describe_error
-from scripts.patient import NotTested, Patient
+from scripts.home_checks import NotTested, Patient
 
 CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "configuration": home_checks.check_configuration,

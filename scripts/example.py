@@ -7,8 +7,8 @@ from pathlib import Path
 
 from protocol.adapters.files import replace_file
 from protocol.spec.errors import InvalidInput
+from scripts.command_results import Document
 from scripts.console import Console
-from scripts.json_output import Document
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000

@@ -1,29 +1,82 @@
-"""Checks of a home: its files, its disk, and the endpoint where peers find its node."""
+"""Checks of a home: its files, its disk, and the endpoint where peers find its node.
+
+`Patient` is the home that `touchstone doctor` looks at. It keeps what checks have found out for later ones.
+"""
 
 import asyncio
 import shutil
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.joining import compute_dataset_bytes
 from protocol.actions.runtime.task_inputs import compute_start_bytes
+from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.files import require_private_file
 from protocol.adapters.wire.conventions import ANY_PORT, choose_endpoint
 from protocol.adapters.wire.listener import CERTIFICATE_FILE, load_or_create_identity, make_server_context
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from scripts.failures import explain_disk
-from scripts.home import KEYSTORE_FILE, has_key, read_config, unlock_key
-from scripts.patient import NotTested, Patient
+from protocol.spec.game.logs import LoggedGame
+from scripts.command_results import explain_disk
+from scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import show_task
 from scripts.wallet import is_node_running
+
+
+class NotTested(Exception):
+    """Why a check could not look."""
+
+
+@dataclass
+class Patient:
+    """A home under examination. now: the machine's clock, Unix time in seconds; opened: what is closed in the
+    end; state, task: what the chain tells, and the task that was named."""
+
+    home: Path
+    task_name: str | None = None
+    password_file: Path | None = None
+    now: Callable[[], float] = time.time
+    opened: AsyncExitStack = field(default_factory=AsyncExitStack)
+    config: HomeConfig | None = None
+    chain: GameChain | None = None
+    state: ChainState | None = None
+    task: bytes | None = None
+
+    def get_config(self) -> HomeConfig:
+        """The configuration. Raises NotTested where it could not be read."""
+        if self.config is None:
+            raise NotTested("there is no usable configuration")
+        return self.config
+
+    def get_chain(self) -> GameChain:
+        """The chain. Raises NotTested where it does not answer."""
+        if self.chain is None:
+            raise NotTested("there is no usable chain")
+        return self.chain
+
+    def get_state(self) -> ChainState:
+        """What the chain tells. Raises NotTested where it does not answer."""
+        if self.state is None:
+            raise NotTested("there is no usable chain")
+        return self.state
+
+    def get_game(self) -> tuple[bytes, LoggedGame]:
+        """The task that was named. Raises NotTested where none was, or it was not found."""
+        state = self.get_state()
+        if self.task is None:
+            raise NotTested("no task was named" if self.task_name is None else "the task was not found")
+        return self.task, state.games[self.task]
+
 
 CONNECT_S = 10.0
 SPARE_DISK_BYTES = 1_000_000_000

@@ -7,7 +7,7 @@ from protocol.adapters.messages import read_profile
 from protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
 from protocol.spec.containers import Limits
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
-from scripts.json_output import Document
+from scripts.command_results import Document
 
 
 def run_policy(options: argparse.Namespace) -> Document:

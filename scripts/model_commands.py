@@ -24,8 +24,8 @@ from protocol.compute.model.batches import read_known_rows
 from protocol.compute.model.reference_model import Measure, Taste, generate, measure_rows
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from scripts.command_results import Document
 from scripts.console import Console
-from scripts.json_output import Document
 from scripts.packed_dataset import PackedDataset, open_dataset
 from scripts.role_commands import open_config
 from scripts.tasks import find_game, read_state

@@ -32,11 +32,10 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS, GameTerms, make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts.checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
+from scripts.command_results import Document, spell_id
 from scripts.console import Console, parse_tokens, show_progress
-from scripts.figures import read_figures
+from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
-from scripts.json_output import Document, spell_id
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
 from scripts.wallet import require_agreement, require_coin, require_tokens

@@ -22,10 +22,10 @@ from protocol.adapters.files import map_file
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
-from scripts.checks import refuse_bad_money, refuse_bad_terms
+from scripts.command_results import Put, ignore, spell_id
 from scripts.console import Console, show_progress
+from scripts.figures import refuse_bad_money, refuse_bad_terms
 from scripts.home import read_config
-from scripts.json_output import Put, ignore, spell_id
 from scripts.packed_dataset import NOTE_NAME
 from scripts.role_commands import open_config, with_company
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms

@@ -20,14 +20,14 @@ from protocol.spec.containers import ModelConfig, count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS
-from scripts.checks import describe_money
+from scripts.command_results import Document
 from scripts.console import Console, parse_tokens
-from scripts.json_output import Document
+from scripts.figures import describe_money
 from scripts.model_table import PRESETS, read_folder_config
 from scripts.packed_dataset import PackedDataset, open_dataset
-from scripts.paths import read_path
 from scripts.task_creation import justify
 from scripts.task_file import TaskFile, read_task_file
+from scripts.typed_input import read_path
 
 INNER_STEPS, SEGMENT_STEPS = 40, 10
 MOST_ROW_TOKENS = 512

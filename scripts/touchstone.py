@@ -17,11 +17,20 @@ from typing import Any
 
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from scripts.command_form import Command, Option
+from scripts.command_results import (
+    Document,
+    ExitCode,
+    JsonOutput,
+    describe_error,
+    explain_bug,
+    explain_disk,
+    is_of_disk,
+    open_output,
+    render_error,
+)
 from scripts.command_table import COMMANDS, GROUPS
-from scripts.failures import ExitCode, explain_bug, explain_disk, is_of_disk, render_error
-from scripts.json_output import Document, JsonOutput, describe_error, open_output
 from scripts.log_lines import open_logs
-from scripts.paths import read_path
+from scripts.typed_input import read_path
 
 DEFAULT_HOME = "~/.touchstone"
 STOPPED = EnvironmentFault(

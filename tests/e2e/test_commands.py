@@ -32,10 +32,10 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from scripts import devnet
 from scripts.chain_commands import make_home
+from scripts.command_results import Document
 from scripts.console import Console
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
-from scripts.json_output import Document
 from scripts.model_commands import measure_task
 from scripts.money_commands import withdraw
 from scripts.role_commands import Offer, export_model, open_config, play_role

@@ -32,7 +32,7 @@ from protocol.compute.model.model_config import SAFETENSORS_NAME
 from protocol.compute.model.reference_model import init_parameters, parameter_layout
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
-from scripts.failures import render_error
+from scripts.command_results import render_error
 from scripts.tokenizing import read_tokenizer
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.compute.model.family_models import FAMILIES, LLAMA, MODELS

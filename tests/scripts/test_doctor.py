@@ -19,10 +19,10 @@ from protocol.adapters.files import TaskBits, write_bits
 from protocol.compute.program.step import advance
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
-from scripts import chain_checks, home_checks, repeat_check
+from scripts import chain_checks, home_checks
 from scripts.devnet import claim_port
 from scripts.home import read_config
-from scripts.patient import NotTested, Patient
+from scripts.home_checks import NotTested, Patient
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
@@ -259,7 +259,7 @@ def test_a_changed_torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One number of the second run is off by its last bit."""
-    training, runs = repeat_check.sketch_training(), list[float]()
+    training, runs = chain_checks.sketch_training(), list[float]()
 
     def err(*arguments: Any) -> Any:
         end, loss = advance(*arguments)
@@ -270,7 +270,7 @@ def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) ->
             end = replace(end, weights=weights)
         return end, loss
 
-    repeat_check.require_repeated_bits(training, 1, "cpu")
-    monkeypatch.setattr(repeat_check, "advance", err)
+    chain_checks.require_repeated_bits(training, 1, "cpu")
+    monkeypatch.setattr(chain_checks, "advance", err)
     fault = find(make_patient(home), chain_checks.check_bits)
     assert "other bits each time" in fault.what and str(fault.actual) not in str(fault.expected)

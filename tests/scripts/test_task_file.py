@@ -17,10 +17,10 @@ from protocol.spec.float32 import nearest
 from protocol.spec.game.money import check_money
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from protocol.spec.params import TOKEN_WEI
+from scripts.command_results import render_error
 from scripts.console import parse_tokens
 from scripts.data_pack import PackPlan, pack
 from scripts.example import TASK_FILE
-from scripts.failures import render_error
 from scripts.packed_dataset import DatasetNote
 from scripts.task_creation import refuse_other_root
 from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms

@@ -1,8 +1,10 @@
-"""Keys that a configuration knows: the nearest to a slip, and environment variables that stand for one."""
+"""What operators type: paths, keys of a configuration, and environment variables."""
 
+import os.path
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 
 from protocol.spec.errors import InvalidInput
 
@@ -53,3 +55,9 @@ def read_overrides(environment: Mapping[str, str], known: Iterable[str]) -> dict
                 remedy="Correct its name, or unset it.",
             )
     return found
+
+
+def read_path(text: str) -> Path:
+    """A path as it was typed; `~` is the home folder of the operator also where no shell has replaced it. A
+    user that the system does not know is left as it stands."""
+    return Path(os.path.expanduser(text))

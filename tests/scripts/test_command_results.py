@@ -1,10 +1,12 @@
 """`--json`: one object on standard output, as its schema says, and nothing else there."""
 
 import argparse
+import errno
 import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.state import SeatRole
 from scripts import touchstone
 from scripts.command_form import Command
+from scripts.command_results import explain_bug, explain_disk, is_of_disk, render_error
 from scripts.command_table import COMMANDS
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
@@ -172,3 +175,31 @@ def test_a_test_network_tells_where_it_is_and_goes_on(tmp_path: Path) -> None:
             assert process.stdout.read() == "" and "Ctrl-C ends the network" in process.stderr.read()
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EFBIG, errno.EIO])
+def test_a_disk_that_takes_nothing_is_no_bug(number: int) -> None:
+    assert is_of_disk(OSError(number, os.strerror(number)))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EEXIST, errno.ENOTDIR, errno.ENOENT])
+def test_a_path_that_cannot_be_used_is_no_bug(number: int) -> None:
+    assert is_of_disk(OSError(number, os.strerror(number), "/somewhere"))
+    assert not is_of_disk(OSError(number, os.strerror(number))), "a port, for instance"
+
+
+def test_other_errors_of_the_system_are_not_taken_for_the_disks() -> None:
+    assert not is_of_disk(ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
+    assert not is_of_disk(ssl.SSLError(1, "no handshake")), "1 is EPERM too"
+
+
+def test_a_disk_is_told_in_four_lines_with_its_path() -> None:
+    lines = render_error(explain_disk(OSError(errno.ENOSPC, "No space left", "/full/file"))).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["error", "expected", "actual", "do"]
+    assert "/full/file" in lines[0] and lines[2].endswith("No space left") and "--out" in lines[3]
+
+
+def test_a_bug_is_told_in_four_lines_too() -> None:
+    lines = render_error(explain_bug(KeyError("name"))).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["error", "expected", "actual", "do"]
+    assert "KeyError" in lines[2] and "--debug" in lines[3]
