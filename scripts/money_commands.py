@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.task_documents import tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.refusal_words import format_tokens
@@ -34,7 +35,7 @@ from protocol.spec.game.state import GameState, Seat, SeatStatus
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 from scripts.command_results import Document, spell_id
 from scripts.console import Console, parse_tokens
-from scripts.tasks import NUMBER_BITS, find_game, read_state, show_seat, show_task, tell_phase
+from scripts.tasks import NUMBER_BITS, find_game, read_state, show_seat, show_task
 from scripts.wallet import (
     deposit_missing,
     require_agreement,

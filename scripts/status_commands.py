@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
+from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
@@ -27,7 +28,6 @@ from scripts.home import HomeConfig, read_config
 from scripts.money_commands import Holding, Pace, describe_stake, find_holding, read_pace, tell_release
 from scripts.tasks import (
     DIGITS,
-    count_sitting,
     find_game,
     is_task_closable,
     list_open,
@@ -35,7 +35,6 @@ from scripts.tasks import (
     show_seat,
     show_task,
     tell_missing,
-    tell_phase,
 )
 
 ROLE_NAMES = ("solvers", "verifiers", "whistleblowers")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import LogBatch
@@ -9,8 +10,8 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
-from protocol.spec.game.state import GameState, RoundPhase, Seat, SeatRole, SeatStatus
-from protocol.spec.game.timing import get_live_round, is_over, is_start_alive
+from protocol.spec.game.state import GameState, Seat, SeatRole
+from protocol.spec.game.timing import get_live_round, is_over
 
 DIGITS = 12
 """Hexadecimal digits of a task's id that are shown: enough to tell tasks apart."""
@@ -74,28 +75,6 @@ def pick_task(known: Sequence[bytes], name: str) -> bytes:
 
 
 # --- Rounds -------------------------------------------------------------------------------------------------
-def tell_phase(game: GameState, block: int) -> str:
-    """What a task does, in a word or a few. block: the next one."""
-    now = get_state_at(game, block)
-    if now.is_closed:
-        return "closed"
-    live = get_live_round(now)
-    if live is not None:
-        if live.phase == RoundPhase.FALLEN:
-            return "its root fell"
-        return "training" if live.closed is None else "audits"
-    if is_over(now, block):
-        return "halted" if now.is_halted else "over"
-    if is_start_alive(now, block):
-        return "starting"
-    return "stands still"
-
-
-def count_sitting(game: GameState, role: SeatRole) -> int:
-    """Open seats of a role."""
-    return sum(seat.role == role and seat.status == SeatStatus.OPEN for seat in game.seats.values())
-
-
 def list_open(game: GameState, block: int) -> Iterator[str]:
     """What of a task is not over yet, in words. block: the next one."""
     now, terms = get_state_at(game, block), game.terms

@@ -12,10 +12,11 @@ judges.
 Its canonical bytes and its root are in `program_codec.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from math import prod
+from typing import Any
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import LEAF_BYTES
@@ -241,6 +242,23 @@ def iterate_terms(node: Node, number: int) -> Iterator[tuple[tuple[int, ...], tu
     for term in range(node.terms):
         indices = (*outer, *unravel(term, node.reduced_sizes))
         yield indices, tuple(locate(operand, indices) for operand in node.operands)
+
+
+def iterate_runs(node: Node, element: int, get: Callable[[int], Any]) -> Iterator[tuple[int, int, int]]:
+    """Buffer, first element and length of the run that each opened operand of an element is."""
+    indices = (*unravel(element, node.output_sizes), *(0 for _ in node.reduced_sizes))
+    operands = list(node.operands)
+    moved = 0
+    if node.operation in (Operation.GATHER, Operation.EQUAL_SELECT):
+        index = int(get(operands[0].buffer)[locate(operands[0], indices)])
+        if node.operation is Operation.GATHER:
+            moved = index * node.selected
+        else:
+            operands.pop(2 if index == indices[node.selected] else 1)
+    for place, operand in enumerate(operands):
+        is_moving = any(operand.strides[len(node.output_sizes) :])
+        start = locate(operand, indices) + (moved if place else 0)
+        yield operand.buffer, start, node.terms if is_moving else 1
 
 
 def is_run(strides: tuple[int, ...], sizes: tuple[int, ...]) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from explorer.number import ConvictedNumber, count_siblings, decode_node, read_number
 from node.submit import build_task
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.bounds.fault import prove_operation
@@ -19,10 +20,10 @@ from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import bits_to_float, float_to_bits
 from protocol.spec.merkle import compute_levels, compute_range_path
 from protocol.spec.program import Operation
+from protocol.spec.program_codec import encode_node
 from protocol.spec.referee import Judgement
 from protocol.spec.schedule import compute_learning_rate_sum
 from tests.e2e.demo.__main__ import FAULTS
-from tests.e2e.demo.number import ConvictedNumber, count_siblings, read_number
 from tests.e2e.demo.plan import QUICK, build_plan
 from tests.e2e.demo.watch import show_number
 from tests.e2e.planted import find_node, make_planting_compute
@@ -47,7 +48,9 @@ def read_planted(operation: Operation, training: TrainingSpec, before: int = 0) 
     program = build_program(describe_program(training)).program
     number = find_node(build_program(describe_program(training)), operation)
     element = program.nodes[number].elements - 1 - before
-    return read_number(program, number, element, prove_operation(tree, number, element).openings)
+    proof = prove_operation(tree, number, element)
+    shown = decode_node(number, encode_node(program, program.nodes[number]))
+    return read_number(shown, element, proof.openings)
 
 
 @pytest.mark.parametrize("operation", [Operation.PRODUCT_SUM, Operation.SUBTRACT, Operation.SQUARE_ROOT])

@@ -12,7 +12,7 @@ from tests.e2e.demo.verdict import Finding
 
 NUMBER = {
     "operation": "SUBTRACT", "node": 375, "element": 9, "operands": [["0.5", "0.25"]], "claimed": "0.75",
-    "exact": "1/4", "bound": "0", "is_fault": True,
+    "exact_shown": "0.25", "bound_shown": "0", "is_fault": True,
 }  # fmt: skip
 LINES = [TimelineEntry(1.5, "cheat", "<script>alert(1)</script> & more")]
 

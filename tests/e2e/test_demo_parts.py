@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
+from explorer.books import fold_books, name_pots
 from node.submit import build_task
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch
@@ -23,7 +24,6 @@ from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.statements import SigningDomain
 from tests.e2e.demo import isolation
 from tests.e2e.demo.__main__ import make_setting, parse
-from tests.e2e.demo.books import fold_books, name_pots
 from tests.e2e.demo.company import open_company
 from tests.e2e.demo.plan import QUICK, build_plan
 from tests.e2e.demo.player import Order

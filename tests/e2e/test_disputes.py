@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.books import BOND, fold_books
 from protocol.actions.dispute import known_statements
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
@@ -19,7 +20,6 @@ from tests.e2e.cheating import (
     make_lying_verifier,
     make_primary_verifier,
 )
-from tests.e2e.demo.books import BOND, fold_books
 from tests.e2e.harassing import HARASSER, list_harassment, make_forgetful
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import read_happened

@@ -41,7 +41,7 @@ class RoundChain:
     `gather` is used."""
 
     def __init__(self, rpc: JsonRpc, limits: DeploymentLimits) -> None:
-        self.ask, self.limits = rpc.ask, limits
+        self.ask, self.limits, self.url = rpc.ask, limits, rpc.url
         self.ask(
             ("anvil_autoImpersonateAccount", [True]),
             ("evm_setAutomine", [False]),

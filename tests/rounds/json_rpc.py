@@ -12,6 +12,7 @@ class JsonRpc:
     """JSON-RPC over one kept connection. A batch is answered in its order."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=600)
 
     def ask(self, *requests: Request) -> list[Any]:

@@ -2,10 +2,11 @@
 
 import pytest
 
+from explorer.task_documents import count_sitting, tell_phase
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
 from protocol.spec.game.state import SeatRole
-from scripts.tasks import count_sitting, is_task_closable, list_open, pick_task, tell_missing, tell_phase
+from scripts.tasks import is_task_closable, list_open, pick_task, tell_missing
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, make_quiet_world, make_world, post
 

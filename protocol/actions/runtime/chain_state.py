@@ -151,6 +151,11 @@ class ChainState:
 
     def _take(self, event: Event) -> None:
         self._events.append(event)
+        self.fold(event)
+
+    def fold(self, event: Event) -> None:
+        """Fold one event without keeping it: for a reader that keeps the events itself, and folds all that
+        stand into a new state after a reorg."""
         task = event.arguments.get("task")
         if task is None:
             self._take_common(event)

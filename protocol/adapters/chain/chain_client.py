@@ -172,10 +172,11 @@ class ChainClient:
         """Events of the contracts in the blocks [from_block, to_block], in order."""
         return await self._reader.read(from_block, to_block)
 
-    def follow(self) -> AsyncIterator[LogBatch]:
+    def follow(self, processed: Sequence[Head] = ()) -> AsyncIterator[LogBatch]:
         """All events from the deployment on, then those of each new head, for ever. A batch with
-        `forget_from` tells of a reorg."""
-        return Follower(self.connection, self._reader, self._deploy_block).batches()
+        `forget_from` tells of a reorg. processed: heads up to which the caller has kept the events; what
+        comes after the last of them that is still on the chain is read."""
+        return Follower(self.connection, self._reader, self._deploy_block, processed).batches()
 
     async def recover(self, *, is_alone: bool = True) -> int:
         """After a crash, before anything is sent: wait for what was sent earlier; return how many that were.

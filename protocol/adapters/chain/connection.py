@@ -190,10 +190,15 @@ class Connection:
 
     async def sent_data(self, transaction_hash: bytes) -> bytes:
         """The data of a transaction. Raises EnvironmentFault where the node does not know it."""
+        return (await self.sent_call(transaction_hash))[1]
+
+    async def sent_call(self, transaction_hash: bytes) -> tuple[str, bytes]:
+        """Whom a transaction calls, lower-case `0x`, empty where it creates a contract; and its data. Raises
+        EnvironmentFault where the node does not know it."""
         found = await self.request("eth_getTransactionByHash", "0x" + transaction_hash.hex())
         if found is None:
             raise _fault(self.rpc_url, f"transaction 0x{transaction_hash.hex()}", "none")
-        return bytes.fromhex(str(found["input"])[2:])
+        return str(found["to"] or "").lower(), bytes.fromhex(str(found["input"])[2:])
 
     async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[dict[str, Any]]:
         """Logs of the contracts in [from_block, to_block], in the chain's order."""

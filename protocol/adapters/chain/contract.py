@@ -181,11 +181,14 @@ class EventReader:
 class Follower:
     """Hands out every event once, in order, from `from_block` on; tells when a reorg has voided some."""
 
-    def __init__(self, connection: Connection, reader: EventReader, from_block: int) -> None:
+    def __init__(
+        self, connection: Connection, reader: EventReader, from_block: int, processed: Sequence[Head] = ()
+    ) -> None:
+        """processed: heads whose events were handed out before this process began, ascending."""
         self._connection = connection
         self._reader = reader
         self._from_block = from_block
-        self._processed: deque[Head] = deque(maxlen=REMEMBERED_HEADS)
+        self._processed: deque[Head] = deque(processed, maxlen=REMEMBERED_HEADS)
 
     async def batches(self) -> AsyncIterator[LogBatch]:
         """A batch for every new head, the first at once. Never ends; raises EnvironmentFault as `heads`

@@ -23,7 +23,7 @@ element was computed from is the same on both sides: only the leaves with the el
         --> the chunk that differs, fetched --> the element that differs --> proof
 """
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -44,9 +44,9 @@ from protocol.spec.program import (
     INPUTS,
     SMALL_LEAVES,
     Node,
-    Operation,
     Program,
     Role,
+    iterate_runs,
     leaf_elements,
     locate,
     unravel,
@@ -179,23 +179,6 @@ def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFau
     output = node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1
     runs = [output, *iterate_runs(node, element, trace.get)]
     return OperationFault(prove_node(trace.program, number), element, open_element(trace, runs))
-
-
-def iterate_runs(node: Node, element: int, get: Provider) -> Iterator[tuple[int, int, int]]:
-    """Buffer, first element and length of the run that each opened operand of an element is."""
-    indices = (*unravel(element, node.output_sizes), *(0 for _ in node.reduced_sizes))
-    operands = list(node.operands)
-    moved = 0
-    if node.operation in (Operation.GATHER, Operation.EQUAL_SELECT):
-        index = int(get(operands[0].buffer)[locate(operands[0], indices)])
-        if node.operation is Operation.GATHER:
-            moved = index * node.selected
-        else:
-            operands.pop(2 if index == indices[node.selected] else 1)
-    for place, operand in enumerate(operands):
-        is_moving = any(operand.strides[len(node.output_sizes) :])
-        start = locate(operand, indices) + (moved if place else 0)
-        yield operand.buffer, start, node.terms if is_moving else 1
 
 
 def refuse_trace(what: str, expected: object, actual: object, where: object) -> InvalidInput:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.bounds.check import Fault, Provider, TraceChecker
-from protocol.compute.bounds.fault import OperationFault, find_writer, iterate_runs, prove_operation
+from protocol.compute.bounds.fault import OperationFault, find_writer, prove_operation
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.determinism import get_device
 from protocol.compute.digest import state_header
@@ -42,6 +42,7 @@ from protocol.spec.program import (
     INTEGER_ROLES,
     Operation,
     Program,
+    iterate_runs,
     leaf_bytes,
     leaf_elements,
     locate,

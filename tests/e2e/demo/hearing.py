@@ -2,9 +2,9 @@
 
 import re
 
+from explorer.names import Names
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.game.state import GameState
-from tests.e2e.demo.names import Names
 
 SLOT = re.compile(r"round (\d+) slot (\d+)")
 DRAW = re.compile(r" draw \d+ segment (\d+): (\w+)")

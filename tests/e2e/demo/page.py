@@ -1,12 +1,11 @@
 """`build/demo/report.html`: one self-contained page of a run, without scripts and without the network."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 from html import escape
 from typing import Any
 
-from tests.e2e.demo.books import REASONS
-from tests.e2e.demo.names import show_wei
+from explorer.books import REASONS
+from explorer.names import show_wei
 from tests.e2e.demo.screen import TimelineEntry, tell_gas, tell_utilisation
 from tests.e2e.demo.verdict import Finding
 
@@ -93,8 +92,8 @@ def _show_number(name: str, number: Mapping[str, Any]) -> str:
         ("operation", f"{number['operation']}, element {number['element']} of node {number['node']}"),
         ("operands", "; ".join(terms[:SHOWN_TERMS]) + rest),
         ("claimed", number["claimed"]),
-        ("exact", f"{float(Fraction(number['exact'])):.12g}"),
-        ("allowed distance", f"{float(Fraction(number['bound'])):.3g}"),
+        ("exact", number["exact_shown"]),
+        ("allowed distance", number["bound_shown"]),
         ("verdict", "farther off than allowed: a fault" if number["is_fault"] else "within the bound"),
     )
     table = _tabulate((), ([_cell(key), _cell(value)] for key, value in rows))

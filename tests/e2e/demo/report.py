@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.books import Books
+from explorer.number import ConvictedNumber
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.state import GameState, RoundPhase, SeatRole, SeatStatus
-from tests.e2e.demo.books import Books
 from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
-from tests.e2e.demo.number import ConvictedNumber
 from tests.e2e.demo.observer import Measured
 from tests.e2e.demo.roster import SUBMITTER, Member
 

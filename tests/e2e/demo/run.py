@@ -15,6 +15,8 @@ from typing import Any
 from eth_account import Account
 from rich.console import Console
 
+from explorer.books import fold_books
+from explorer.names import Names
 from node import export
 from node.submit import RoundPlan, post_task
 from protocol.actions.runtime import upkeep_duties
@@ -27,14 +29,12 @@ from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.game.state import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
-from tests.e2e.demo.books import fold_books
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.costs import read_gas
 from tests.e2e.demo.exported import compute_exported_root
 from tests.e2e.demo.hearing import tell_said
 from tests.e2e.demo.isolation import is_supported
-from tests.e2e.demo.names import Names
 from tests.e2e.demo.observer import Measured, Observer
 from tests.e2e.demo.page import build_page
 from tests.e2e.demo.player import Order, Said, Trained, withdraw

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e.demo.names import show_wei
+from explorer.names import show_wei
 
 Report = dict[str, Any]
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from explorer.names import Names
+from explorer.number import ConvictedNumber, find_number
+from explorer.story import Teller
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import Event, LogBatch
 from protocol.spec.codec import decode_training
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import GameRound, Pool
-from tests.e2e.demo.names import Names
-from tests.e2e.demo.number import ConvictedNumber, find_number
-from tests.e2e.demo.story import Teller
 
 Say = Callable[[str, str], None]
 """(who or where, line)."""
@@ -73,8 +73,9 @@ class Watch:
                 await self._tell_number(event)
 
     async def _tell_number(self, event: Event) -> None:
-        training = decode_training(self.state.texts[self.task])
-        found = await find_number(self.chain.connection, event, training)
+        numeric_format = decode_training(self.state.texts[self.task]).numeric_format
+        disputes = self.chain.deployment.disputes
+        found = await find_number(self.chain.connection, disputes, event, numeric_format)
         if found is None:
             return
         seat = int(event.arguments["seat"])
@@ -86,14 +87,13 @@ class Watch:
 
 def show_number(found: ConvictedNumber) -> list[str]:
     """The number of a conviction, in a few lines."""
-    judgement = found.judgement
-    exact, distance = judgement.exact, judgement.distance
-    away = "" if distance is None else f", it is {float(distance):.3g} away"
+    judgement, distance = found.judgement, found.distance_shown
+    away = f", it is {distance} away" if distance else ""
     verdict = "outside: a fault" if judgement.is_fault else "inside"
     return [
         f"    the number: element {found.element} of node {found.node} ({found.operation.name})",
         f"    operands:   {found.formula}",
         f"    claimed:    {found.to_json()['claimed']}",
-        f"    exact:      {'none' if exact is None else f'{float(exact):.12g}'}",
+        f"    exact:      {found.exact_shown}",
         f"    bound:      {float(judgement.bound):.3g}{away}: {verdict}",
     ]

@@ -2,6 +2,7 @@
 
 Calldata has the node, the element and the leaves with its operands and its claimed value; the contract has
 checked all of it against the cheat's own roots. What stands there is computed here a second time, exactly.
+Nothing but the call is needed: neither the program nor any tensor.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,19 +12,19 @@ from typing import Any
 from protocol.adapters.chain.abi import decode_values, find_function, load_abi
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import Event
-from protocol.compute.bounds.fault import iterate_runs
-from protocol.compute.program.task_program import build_program, describe_program
-from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import TouchstoneError
 from protocol.spec.float32 import bits_to_float, is_finite
 from protocol.spec.merkle import compute_depth
 from protocol.spec.program import (
     ELEMENT_BYTES,
     INTEGER_ROLES,
+    MAX_LOOPS,
     QUANTIZED_FACTORS,
+    Access,
     Node,
     Operation,
-    Program,
-    leaf_elements,
+    Role,
+    iterate_runs,
     locate,
     unravel,
 )
@@ -31,6 +32,7 @@ from protocol.spec.referee import Judgement, judge_operation, read_terms
 
 SELECTOR_BYTES = 4
 HASH_BYTES = 32
+INTEGER_BYTES = 8
 UNREADABLE = frozenset({Operation.GATHER, Operation.EQUAL_SELECT})
 """Where operands lie hangs on the value of another one: not read here."""
 SHOWN_TERMS = 3
@@ -68,6 +70,18 @@ class ConvictedNumber:
         words = [show_bits(bits) for bits in self.terms[0]]
         return SIGNS.get(self.operation, self.operation.name + " {}" * len(words)).format(*words)
 
+    @property
+    def exact_shown(self) -> str:
+        """The exact value as people write it."""
+        exact = self.judgement.exact
+        return "none" if exact is None else f"{float(exact):.12g}"
+
+    @property
+    def distance_shown(self) -> str:
+        """How far the claimed value is from it; empty where that is no number."""
+        distance = self.judgement.distance
+        return "" if distance is None else f"{float(distance):.3g}"
+
     def _show(self, place: int, value: int) -> str:
         """An operand: of quantized products the first two are integers."""
         is_integer = self.operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
@@ -94,8 +108,12 @@ class ConvictedNumber:
             "element": self.element,
             "operands": [[self._show(place, value) for place, value in enumerate(one)] for one in self.terms],
             "claimed": str(self.claimed) if self.operation is Operation.QUANTIZE else show_bits(self.claimed),
+            "formula": self.formula,
             "exact": str(self.judgement.exact),
+            "exact_shown": self.exact_shown,
             "bound": str(self.judgement.bound),
+            "bound_shown": f"{float(self.judgement.bound):.3g}",
+            "distance_shown": self.distance_shown,
             "is_fault": self.judgement.is_fault,
         }
 
@@ -105,48 +123,105 @@ def show_bits(bits: int) -> str:
     return f"{bits_to_float(bits):.9g}" if is_finite(bits) else f"0x{bits:08x} (not finite)"
 
 
-async def find_number(connection: Connection, event: Event, training: TrainingSpec) -> ConvictedNumber | None:
-    """What the transaction of a conviction proved; None where it proved something else than an operation."""
-    data = await connection.sent_data(event.transaction_hash)
+@dataclass(frozen=True)
+class ShownBuffer:
+    """What a node's bytes tell of a buffer. size: in elements; leaf_bytes: of its tree."""
+
+    role: Role
+    size: int
+    leaf_bytes: int
+
+    @property
+    def leaf_elements(self) -> int:
+        """Elements in a leaf."""
+        return self.leaf_bytes // ELEMENT_BYTES[self.role]
+
+
+@dataclass(frozen=True)
+class ShownNode:
+    """A node of a program as a proof shows it. buffers: those that it touches, by their numbers."""
+
+    number: int
+    node: Node
+    buffers: Mapping[int, ShownBuffer]
+
+
+async def find_number(
+    connection: Connection, disputes: str, event: Event, numeric_format: str
+) -> ConvictedNumber | None:
+    """What the transaction of a conviction proved. disputes: address of the contract; numeric_format: of the
+    task. None where it proved something else than an operation, or where another contract passed the proof
+    on: then the contract's word stands, but its call is not what the transaction says. Raises
+    EnvironmentFault where the chain's node has lost the transaction."""
+    target, data = await connection.sent_call(event.transaction_hash)
     entry = find_function(load_abi("Disputes"), "proveOperation")
-    if data[:SELECTOR_BYTES] != entry.selector:
+    if target != disputes or data[:SELECTOR_BYTES] != entry.selector:
         return None
-    values = decode_values(entry.inputs, data[SELECTOR_BYTES:])
-    named = dict(zip((one.name for one in entry.inputs), values, strict=True))
-    program = build_program(describe_program(training)).program
-    place = (named["node"].number, named["element"])
-    return read_number(program, *place, named["openings"], training.numeric_format)
+    try:
+        values = decode_values(entry.inputs, data[SELECTOR_BYTES:])
+        named = dict(zip((one.name for one in entry.inputs), values, strict=True))
+        shown = decode_node(named["node"].number, named["node"].data)
+        return read_number(shown, named["element"], named["openings"], numeric_format)
+    except (TouchstoneError, LookupError, ValueError, ArithmeticError):
+        return None
+
+
+def decode_node(number: int, data: bytes) -> ShownNode:
+    """Inverse of `program_codec.encode_node`. Raises ValueError where `data` is not such bytes."""
+    operation, loops, reduced, operands = data[:4]
+    if loops > MAX_LOOPS or reduced > loops:
+        raise ValueError(f"expected at most {MAX_LOOPS} loops, got {loops} with {reduced} of them reduced")
+    selected, *sizes = _read_integers(data, 4, 1 + loops)
+    at, accesses, buffers = 4 + INTEGER_BYTES * (1 + loops), list[Access](), dict[int, ShownBuffer]()
+    for strides in (loops - reduced, *[loops] * operands):
+        role, leaf_exponent = Role(data[at]), data[at + 1]
+        buffer, size, offset, *steps = _read_integers(data, at + 2, 3 + strides)
+        at += 2 + INTEGER_BYTES * (3 + strides) + (HASH_BYTES if role is Role.CONSTANT else 0)
+        accesses.append(Access(buffer, offset, tuple(steps)))
+        buffers[buffer] = ShownBuffer(role, size, 1 << leaf_exponent)
+    if at != len(data):
+        raise ValueError(f"expected {at} bytes of a node, got {len(data)}")
+    node = Node(Operation(operation), tuple(sizes), reduced, accesses[0], tuple(accesses[1:]), selected)
+    return ShownNode(number, node, buffers)
+
+
+def _read_integers(data: bytes, at: int, count: int) -> list[int]:
+    places = range(at, at + INTEGER_BYTES * count, INTEGER_BYTES)
+    if at + INTEGER_BYTES * count > len(data):
+        raise ValueError(f"expected {count} integers from byte {at} on, got {len(data)} bytes")
+    return [int.from_bytes(data[place : place + INTEGER_BYTES], "big", signed=True) for place in places]
 
 
 def read_number(
-    program: Program, number: int, element: int, openings: bytes, numeric_format: str = "float32"
+    shown: ShownNode, element: int, openings: bytes, numeric_format: str = "float32"
 ) -> ConvictedNumber | None:
-    """The element that `openings` show; None for operations whose operands cannot be found without others."""
-    node = program.nodes[number]
+    """The element that `openings` show; None for operations whose operands cannot be found without others.
+    Raises ValueError where there are fewer bytes than the node's operands take."""
+    node = shown.node
     if node.operation in UNREADABLE:
         return None
-    values = _read_openings(program, node, element, openings)
+    values = _read_openings(shown, element, openings)
     terms = tuple(read_terms(node, element, lambda buffer, index: values[buffer, index]))
     claimed = values[node.output.buffer, locate(node.output, unravel(element, node.output_sizes))]
     judgement = judge_operation(node.operation, list(terms), claimed, numeric_format)
-    return ConvictedNumber(number, node.operation, element, terms, claimed, judgement)
+    return ConvictedNumber(shown.number, node.operation, element, terms, claimed, judgement)
 
 
-def _read_openings(
-    program: Program, node: Node, element: int, openings: bytes
-) -> Mapping[tuple[int, int], int]:
+def _read_openings(shown: ShownNode, element: int, openings: bytes) -> Mapping[tuple[int, int], int]:
     """Patterns by buffer and element; the layout is that of `openings.open_element`."""
     values, at = dict[tuple[int, int], int](), 0
-    for buffer, first, count in _list_runs(node, element):
-        role = program.buffers[buffer].role
-        width, per_leaf = ELEMENT_BYTES[role], leaf_elements(program, buffer)
-        leaves = -(-program.buffers[buffer].size // per_leaf)
+    for number, first, count in _list_runs(shown.node, element):
+        buffer = shown.buffers[number]
+        width, per_leaf = ELEMENT_BYTES[buffer.role], buffer.leaf_elements
+        leaves = -(-buffer.size // per_leaf)
         low, high = first // per_leaf, (first + count - 1) // per_leaf
         elements = (high + 1 - low) * per_leaf  # the last leaf is padded
+        if at + width * elements > len(openings):
+            raise ValueError(f"expected {at + width * elements} bytes or more, got {len(openings)}")
         for offset in range(elements):
-            here = openings[at + width * offset :][:width]
-            value = int.from_bytes(here, "little", signed=role in INTEGER_ROLES)
-            values[buffer, low * per_leaf + offset] = value
+            here = openings[at + width * offset : at + width * (offset + 1)]
+            value = int.from_bytes(here, "little", signed=buffer.role in INTEGER_ROLES)
+            values[number, low * per_leaf + offset] = value
         at += width * elements + HASH_BYTES * count_siblings(leaves, low, high)
     return values
 

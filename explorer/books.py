@@ -9,9 +9,13 @@ from eth_utils.crypto import keccak
 
 from protocol.adapters.chain.contract import Event
 from protocol.spec.game.inner_dispute import AskEnding
+from protocol.spec.game.terms import FALLS_MAX
 
 POTS = ("escrow", "stakes", "bonds")
-"""As the library `Pots` names them."""
+RESTITUTION = "restitution"
+"""As the library `Pots` names them; of the last there is one for each fall of a root."""
+MOVEMENTS = ("Given", "Taken", "Discarded")
+"""Events of the purse that name a pot, and move money out of it or into it."""
 PAY, REWARD, STAKE, BOND, ESCROW = "pay", "slash share", "stake", "bonds", "escrow"
 REASONS = (PAY, REWARD, STAKE, BOND, ESCROW)
 """Columns of a table of money; each is what came in less what went out."""
@@ -27,6 +31,16 @@ class Books:
     burned: Counter[str] = field(default_factory=Counter)
     asked: Counter[str] = field(default_factory=Counter)
 
+    def take(self, event: Event, kind: str, beside: set[str]) -> None:
+        """Note a movement of the purse. kind: of the pot that it names; beside: names of all events of its
+        transaction."""
+        values, reason = event.arguments, _find_reason(kind, event.name, beside)
+        if event.name == "Discarded":
+            self.burned[_find_reason(kind, event.name, set())] += values["wei_"]
+        else:
+            sign = 1 if event.name == "Given" else -1
+            self.accounts.setdefault(values["account"], Counter())[reason] += sign * values["wei_"]
+
     def get_change(self, account: str) -> int:
         """What an account has more than before, in wei."""
         return sum(self.accounts.get(account, Counter()).values())
@@ -34,23 +48,21 @@ class Books:
 
 def name_pots(task: bytes) -> dict[bytes, str]:
     """Kind of money by the name of its pot."""
-    return {keccak(encode(["string", "bytes32"], [kind, task])): kind for kind in POTS}
+    pots = {keccak(encode(["string", "bytes32"], [kind, task])): kind for kind in POTS}
+    for fall in range(FALLS_MAX + 1):
+        pots[keccak(encode(["string", "bytes32", "uint256"], [RESTITUTION, task, fall]))] = RESTITUTION
+    return pots
 
 
 def fold_books(task: bytes, events: Sequence[Event]) -> Books:
     """Every movement between an account and a pot of the task."""
-    pots, books, burned = name_pots(task), dict[str, Counter[str]](), Counter[str]()
-    together = _group(events)
+    pots, books = name_pots(task), Books(asked=_fold_asks(events))
+    together = group_names(events)
     for event in events:
-        values = event.arguments
-        if event.name == "Discarded":
-            burned[_find_reason(pots.get(values["pot"], ""), event.name, set())] += values["wei_"]
-        elif event.name in ("Given", "Taken"):
-            names = together[event.transaction_hash]
-            reason = _find_reason(pots.get(values["pot"], ""), event.name, names)
-            sign = 1 if event.name == "Given" else -1
-            books.setdefault(values["account"], Counter())[reason] += sign * values["wei_"]
-    return Books(books, burned, _fold_asks(events))
+        if event.name in MOVEMENTS and event.arguments["pot"] in pots:
+            kind = pots[event.arguments["pot"]]
+            books.take(event, kind, together[event.transaction_hash])
+    return books
 
 
 def _fold_asks(events: Iterable[Event]) -> Counter[str]:
@@ -66,7 +78,7 @@ def _fold_asks(events: Iterable[Event]) -> Counter[str]:
     return found
 
 
-def _group(events: Iterable[Event]) -> dict[bytes, set[str]]:
+def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
     """Names of the events of each transaction."""
     found: dict[bytes, set[str]] = {}
     for event in events:
@@ -80,4 +92,6 @@ def _find_reason(kind: str, name: str, beside: set[str]) -> str:
         return PAY if name == "Given" and "GameClosed" not in beside else ESCROW
     if kind == "stakes":
         return REWARD if name == "Given" and "SeatConvicted" in beside else STAKE
-    return BOND if kind == "bonds" else kind or "other"
+    if kind == RESTITUTION:
+        return PAY if name == "Given" else STAKE
+    return BOND

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from explorer.books import name_pots
+from explorer.names import Names, show_wei
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.contract import Event
 from protocol.spec.game.auditing import get_drawn
@@ -13,8 +15,6 @@ from protocol.spec.game.logs import VOTE_BYTES
 from protocol.spec.game.state import ProofKind
 from protocol.spec.game.timing import is_late_draw
 from protocol.spec.statements import VoteWord
-from tests.e2e.demo.books import name_pots
-from tests.e2e.demo.names import Names, show_wei
 
 WORDS = {
     VoteWord.ACCEPT: "its own replay agrees: ACCEPT",
@@ -55,35 +55,35 @@ class Teller:
         return dispute, self._names.of(dispute.opener), self._names.of_seat(self._game, dispute.seat)
 
     # --- Task and seats -------------------------------------------------------------------------------------
-    def posted(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _posted(self, v: Mapping[str, Any]) -> Iterator[str]:
         terms = v["terms"]
         yield (
             f"{self._names.of(v['submitter'])} posts the task: {terms.parameter_count:,} parameters, "
             f"{terms.rounds} rounds of {terms.inner_steps} steps; {show_wei(v['escrow_wei'])} in escrow"
         )
 
-    def joined(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _joined(self, v: Mapping[str, Any]) -> Iterator[str]:
         yield f"{self._names.of(v['account'])} takes a seat and stakes {show_wei(v['stake_wei'])}"
 
-    def convicted(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _convicted(self, v: Mapping[str, Any]) -> Iterator[str]:
         who, finder = self._names.of_seat(self._game, v["seat"]), self._names.of(v["finder"])
         kind = ProofKind(int(v["proof"])).name
         stake = show_wei(v["stake_wei"])
         yield f"{who} IS CONVICTED by {finder} ({kind}): its stake of {stake} is gone"
 
-    def settled(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _settled(self, v: Mapping[str, Any]) -> Iterator[str]:
         who = self._names.of_seat(self._game, v["seat"])
         if v["paid_wei"]:
             yield f"{who} is paid {show_wei(v['paid_wei'])}, settled up to round {v['until_round']}"
         if v["fee_wei"]:
             yield f"{who} loses a fee of {show_wei(v['fee_wei'])}"
 
-    def freed(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _freed(self, v: Mapping[str, Any]) -> Iterator[str]:
         if v["stake_wei"]:
             who = self._names.of_seat(self._game, v["seat"])
             yield f"{who} has its stake of {show_wei(v['stake_wei'])} back"
 
-    def closed(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _closed(self, v: Mapping[str, Any]) -> Iterator[str]:
         yield f"the task is closed; {show_wei(v['refund_wei'])} of the escrow go back to the submitter"
 
     def _tell_given(self, v: Mapping[str, Any], beside: set[str]) -> Iterator[str]:
@@ -94,20 +94,20 @@ class Teller:
             yield f"{who} gets {show_wei(v['wei_'])} of a bond"
 
     # --- Rounds ---------------------------------------------------------------------------------------------
-    def opened(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _opened(self, v: Mapping[str, Any]) -> Iterator[str]:
         solvers = [self._names.of_seat(self._game, n) for n in self._game.rounds[v["round"]].pool.solvers]
         yield f"round {v['round']} opens for {', '.join(solvers)}"
 
-    def claimed(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _claimed(self, v: Mapping[str, Any]) -> Iterator[str]:
         who = self._names.of_slot(self._game, v["round"], v["slot"])
         yield f"{who} commits to its training of round {v['round']}: {v['segments']} segments, one root"
 
-    def drawn(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _drawn(self, v: Mapping[str, Any]) -> Iterator[str]:
         """The primaries; reserves are looked up only where one of these does not say ACCEPT."""
         yield from self._list_primaries(int(v["round"]), is_late=False)
         yield from self._list_primaries(int(v["round"]) - 1, is_late=True)
 
-    def closing(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _closing(self, v: Mapping[str, Any]) -> Iterator[str]:
         yield from self._list_primaries(self._game.next_round - 1, is_late=True)
 
     def _list_primaries(self, index: int, *, is_late: bool) -> Iterator[str]:
@@ -122,7 +122,7 @@ class Teller:
         if found:
             yield f"randomness draws the {kind} of round {index}: {', '.join(found)}"
 
-    def voted(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _voted(self, v: Mapping[str, Any]) -> Iterator[str]:
         said, game, index = bytes(v["votes"]), self._game, int(v["round"])
         for at in range(0, len(said), VOTE_BYTES):
             slot, draw, rank, word = said[at : at + VOTE_BYTES]
@@ -132,7 +132,7 @@ class Teller:
             vote = f"{who}'s vote counts: segment {where} of {solver} in round {index}"
             yield f"{vote}, {WORDS[VoteWord(word)]}"
 
-    def rooted(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _rooted(self, v: Mapping[str, Any]) -> Iterator[str]:
         index = int(v["round"])
         merged = [self._names.of_slot(self._game, index, slot) for slot in list_bits(v["merged"])]
         root = bytes(v["root"]).hex()[:16]
@@ -142,55 +142,55 @@ class Teller:
         )
 
     # --- Disputes -------------------------------------------------------------------------------------------
-    def disputed(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _disputed(self, v: Mapping[str, Any]) -> Iterator[str]:
         about = self._names.of_statement(self._game, read_statement(v["statement"]))
         opener, bond = self._names.of(v["opener"]), show_wei(v["bond_wei"])
         yield f"{opener} disputes {about}, segment {v['segment']}, with a bond of {bond}"
 
-    def answered(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _answered(self, v: Mapping[str, Any]) -> Iterator[str]:
         _, _, accused = self._dispute(v)
         yield f"{accused} answers: the states after each of {len(v['roots']) - 1} steps of the segment"
 
-    def named(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _named(self, v: Mapping[str, Any]) -> Iterator[str]:
         _, opener, accused = self._dispute(v)
         yield f"{opener} names step {v['step']} of the segment as the first one where {accused} errs"
 
-    def traced(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _traced(self, v: Mapping[str, Any]) -> Iterator[str]:
         _, _, accused = self._dispute(v)
         yield f"{accused} answers: the root over every number of that step, {v['trace_root'].hex()[:16]}"
 
-    def demanded(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _demanded(self, v: Mapping[str, Any]) -> Iterator[str]:
         _, opener, _ = self._dispute(v)
         yield f"{opener} demands leaf {v['leaf_index']} at node {v['node']} on chain"
 
-    def shown(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _shown(self, v: Mapping[str, Any]) -> Iterator[str]:
         _, _, accused = self._dispute(v)
         yield f"{accused} shows leaf {v['number']}"
 
-    def ended(self, v: Mapping[str, Any]) -> Iterator[str]:
+    def _ended(self, v: Mapping[str, Any]) -> Iterator[str]:
         _, opener, accused = self._dispute(v)
         stage = DisputeStage(int(v["outcome"]))
         yield f"the dispute of {opener} against {accused} ends {stage.name}: {ENDS.get(stage, '')}"
 
 
 _TELLERS: Mapping[str, Callable[[Teller, Mapping[str, Any]], Iterator[str]]] = {
-    "TaskPosted": Teller.posted,
-    "SeatJoined": Teller.joined,
-    "SeatConvicted": Teller.convicted,
-    "SeatSettled": Teller.settled,
-    "SeatFreed": Teller.freed,
-    "GameClosed": Teller.closed,
-    "RoundOpened": Teller.opened,
-    "ClaimTaken": Teller.claimed,
-    "AuditsDrawn": Teller.drawn,
-    "ClosingDrawn": Teller.closing,
-    "VotesCounted": Teller.voted,
-    "RootPosted": Teller.rooted,
-    "DisputeOpened": Teller.disputed,
-    "StepRootsPosted": Teller.answered,
-    "StepNamed": Teller.named,
-    "TracePosted": Teller.traced,
-    "LeafDemanded": Teller.demanded,
-    "LeafShown": Teller.shown,
-    "DisputeEnded": Teller.ended,
+    "TaskPosted": Teller._posted,
+    "SeatJoined": Teller._joined,
+    "SeatConvicted": Teller._convicted,
+    "SeatSettled": Teller._settled,
+    "SeatFreed": Teller._freed,
+    "GameClosed": Teller._closed,
+    "RoundOpened": Teller._opened,
+    "ClaimTaken": Teller._claimed,
+    "AuditsDrawn": Teller._drawn,
+    "ClosingDrawn": Teller._closing,
+    "VotesCounted": Teller._voted,
+    "RootPosted": Teller._rooted,
+    "DisputeOpened": Teller._disputed,
+    "StepRootsPosted": Teller._answered,
+    "StepNamed": Teller._named,
+    "TracePosted": Teller._traced,
+    "LeafDemanded": Teller._demanded,
+    "LeafShown": Teller._shown,
+    "DisputeEnded": Teller._ended,
 }

@@ -1,0 +1,242 @@
+"""What the explorer knows: the stored events folded, and followed while the chain goes on.
+
+    chain --> EventIndex (stored) --> ChainState (folded, as nodes do it) --> documents of the pages
+                                  --> lines that tell events, money by reason, convictions, old rounds
+
+It reads. It has no account, so it can neither sign nor send.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.books import MOVEMENTS, Books, group_names, name_pots
+from explorer.event_index import EventIndex
+from explorer.names import Names
+from explorer.number import find_number
+from explorer.story import Teller
+from explorer.task_documents import make_round
+from protocol.actions.runtime.chain_state import ChainState
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.spec.codec import decode_training
+from protocol.spec.errors import EnvironmentFault, TouchstoneError
+from protocol.spec.game.fates import get_epoch
+from protocol.spec.game.state import ProofKind
+
+RETRY_S = 2.0
+"""Until a silent chain is asked again."""
+_BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Conviction:
+    """A seat that was closed. dispute: the one that ended with it, None where another proof did it."""
+
+    block: int
+    transaction_hash: bytes
+    seat: int
+    account: str
+    finder: str
+    proof: ProofKind
+    stake_wei: int
+    dispute: bytes | None
+
+
+@dataclass
+class ChainView:
+    """One deployment. names: what accounts are called here; the chain knows no names.
+
+    By task: books, convictions, posted (block), and touched: in which turn it last changed. turn: how often
+    anything has changed; head: up to which all is folded; trouble: why the chain is not read, else empty."""
+
+    chain: GameChain
+    index: EventIndex
+    names: Names = field(default_factory=lambda: Names({}))
+    state: ChainState = field(init=False)
+    books: dict[bytes, Books] = field(default_factory=dict)
+    convictions: dict[bytes, list[Conviction]] = field(default_factory=dict)
+    posted: dict[bytes, int] = field(default_factory=dict)
+    touched: dict[bytes, int] = field(default_factory=dict)
+    turn: int = 0
+    head: Head | None = None
+    trouble: str = ""
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _pots: dict[bytes, tuple[bytes, str]] = field(default_factory=dict)
+    _tellers: dict[bytes, Teller] = field(default_factory=dict)
+    _sought: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state = ChainState.of(self.chain)
+
+    @property
+    def next_block(self) -> int:
+        """The block that a call sent now would stand in."""
+        return self.state.head_block + 1
+
+    async def run(self) -> None:
+        """Fold what is stored, then follow the chain for ever; a chain that is silent is asked again. Raises
+        EnvironmentFault where waiting cannot help."""
+        await self.refold()
+        while True:
+            try:
+                async for batch in self.chain.follow(self.index.list_heads()):
+                    await self.take(batch)
+            except EnvironmentFault as fault:
+                if not fault.retryable:
+                    raise
+                log.warning("The chain is not read for now: %s", fault)
+                await self._announce(trouble=str(fault))
+                await asyncio.sleep(RETRY_S)
+
+    async def refold(self) -> None:
+        """Fold all stored events anew: at the start, and after a reorg."""
+        self.state = ChainState.of(self.chain)
+        for fold in (self.books, self.convictions, self.posted, self._pots, self._tellers, self._sought):
+            fold.clear()
+        self.index.forget_told()
+        self.touched = dict.fromkeys(self.touched, self.turn + 1)
+        heads = self.index.list_heads()
+        for events in self.index.list_blocks():
+            self._fold(events)
+            await asyncio.sleep(0)
+        if heads:
+            self.head, self.state.head_block = heads[-1], heads[-1].number
+
+    async def take(self, batch: LogBatch) -> None:
+        """Store a batch, fold it, and tell whoever waits."""
+        self.index.take(batch)
+        if batch.forget_from is not None:
+            await self.refold()
+        else:
+            self._fold(batch.events)
+        self.head, self.state.head_block = batch.head, batch.head.number
+        await self._read_numbers()
+        await self._announce()
+
+    async def wait_for_change(self, turn: int) -> int:
+        """The first turn after `turn`."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.turn > turn)
+            return self.turn
+
+    async def _announce(self, trouble: str = "") -> None:
+        async with self.changed:
+            self.turn, self.trouble = self.turn + 1, trouble
+            self.changed.notify_all()
+
+    # --- Folding --------------------------------------------------------------------------------------------
+    def _fold(self, events: Sequence[Event]) -> None:
+        """events: of whole blocks, so that all events of a transaction are together."""
+        beside, lines = group_names(events), list[tuple[bytes, int, int, str]]()
+        ended = {
+            one.transaction_hash: one.arguments["dispute"] for one in events if one.name == "DisputeEnded"
+        }
+        for event in events:
+            if event.name == "TaskPosted":
+                self._begin(event.arguments["task"], event)
+        for event in events:
+            self._fold_one(event, beside[event.transaction_hash], ended, lines)
+        self.index.put_lines(lines)
+
+    def _begin(self, task: bytes, event: Event) -> None:
+        """Money goes into the escrow before the log that names the task."""
+        self.posted[task], self.books[task], self.convictions[task] = event.block_number, Books(), []
+        self._pots |= {pot: (task, kind) for pot, kind in name_pots(task).items()}
+
+    def _fold_one(
+        self,
+        event: Event,
+        beside: set[str],
+        ended: Mapping[bytes, bytes],
+        lines: list[tuple[bytes, int, int, str]],
+    ) -> None:
+        values = event.arguments
+        task, kind = values.get("task"), ""
+        if event.name in MOVEMENTS:
+            task, kind = self._pots.get(values["pot"], (None, ""))
+        if event.name == "EpochFreed":
+            self._keep_rounds(values["task"], values["epoch"], event.block_number)
+        self.state.fold(event)
+        if task not in self.books:
+            return
+        self.touched[task] = self.turn + 1
+        if event.name in MOVEMENTS:
+            self.books[task].take(event, kind, beside)
+        if event.name == "SeatConvicted":
+            self._convict(task, event, ended.get(event.transaction_hash))
+        place = (task, event.block_number, event.log_index)
+        lines += [(*place, line) for line in self._tell(task, event, beside)]
+
+    def _tell(self, task: bytes, event: Event, beside: set[str]) -> list[str]:
+        if task not in self.state.games:
+            return []
+        teller = self._tellers.get(task) or Teller(self.names, self.state, task)
+        self._tellers[task] = teller
+        try:
+            return list(teller.tell(event, beside))
+        except _BROKEN as error:
+            # Terms of strangers: what cannot be told must not stop what can.
+            log.error("%s of block %d is not told: %s", event.name, event.block_number, error)
+            return []
+
+    def _keep_rounds(self, task: bytes, epoch: int, block: int) -> None:
+        """The contracts, and so the fold, forget the rounds of an epoch that is freed."""
+        game = self.state.games.get(task)
+        if game is None:
+            return
+        for game_round in game.rounds.values():
+            if get_epoch(game_round.index) <= epoch:
+                document = make_round(game, game_round, block, self.names)
+                self.index.put_round(task, game_round.index, document)
+
+    def make_round(self, task: bytes, number: int) -> dict[str, Any] | None:
+        """A round in full, also of an epoch that was freed; None where it was not opened."""
+        game = self.state.games.get(task)
+        if game is not None and number in game.rounds:
+            return make_round(game, game.rounds[number], self.next_block, self.names)
+        return self.index.find_round(task, number)
+
+    # --- Convictions ----------------------------------------------------------------------------------------
+    def _convict(self, task: bytes, event: Event, dispute: bytes | None) -> None:
+        values, game = event.arguments, self.state.games.get(task)
+        seat = None if game is None else game.seats.get(int(values["seat"]))
+        self.convictions[task].append(
+            Conviction(
+                event.block_number,
+                event.transaction_hash,
+                int(values["seat"]),
+                "" if seat is None else seat.account,
+                str(values["finder"]),
+                ProofKind(int(values["proof"])),
+                int(values["stake_wei"]),
+                dispute,
+            )
+        )
+        if not self.index.find_number(event.transaction_hash)[0]:
+            self._sought.append(event)
+
+    async def _read_numbers(self) -> None:
+        """Read the transactions of convictions, each once; what the chain's node does not show is asked for
+        again with the next block."""
+        sought, self._sought = self._sought, []
+        for event in sought:
+            task = event.arguments["task"]
+            try:
+                numeric_format = decode_training(self.state.texts.get(task, b"")).numeric_format
+            except _BROKEN:
+                continue
+            try:
+                disputes = self.chain.deployment.disputes
+                found = await find_number(self.chain.connection, disputes, event, numeric_format)
+            except EnvironmentFault as fault:
+                log.info("A conviction's transaction is not there yet: %s", fault)
+                self._sought.append(event)
+                continue
+            self.index.put_number(event.transaction_hash, None if found is None else found.to_json())
+            self.touched[task] = self.turn + 1

@@ -1,0 +1,218 @@
+"""The events of a deployment in an SQLite file, in the chain's order: kept over restarts, cut back by reorgs.
+
+An event is stored as the contracts' ABI encodes its values, and decoded when it is read: nothing that a
+stranger wrote is evaluated. What is computed from events (lines that tell them, rounds that the contracts
+have forgotten) stands in tables that end with the process. Convicted numbers stay: each takes a transaction
+of the chain.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from protocol.adapters.chain.abi import Entry, decode_values, encode_values, load_own_abi
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.contract import REMEMBERED_HEADS, Event, LogBatch
+from protocol.adapters.chain.deployment import GameDeployment
+from protocol.spec.errors import InvalidInput
+
+VERSION = "1"
+"""Of the tables below; another one is refused."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS heads (
+    number INTEGER PRIMARY KEY, hash BLOB NOT NULL, parent BLOB NOT NULL, seconds INTEGER NOT NULL,
+    fee TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS events (
+    block INTEGER NOT NULL, log INTEGER NOT NULL, hash BLOB NOT NULL, transaction_hash BLOB NOT NULL,
+    contract TEXT NOT NULL, name TEXT NOT NULL, task BLOB, subject BLOB, data BLOB NOT NULL,
+    PRIMARY KEY (block, log)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS events_of_subject ON events (subject, block, log) WHERE subject IS NOT NULL;
+CREATE TABLE IF NOT EXISTS numbers (transaction_hash BLOB PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""fee: in wei, which may be more than 64 bits; subject: the dispute, ask or contest that an event is about;
+found: JSON, null where the transaction shows no number."""
+TOLD_TABLES = """
+CREATE TEMP TABLE lines (
+    task BLOB NOT NULL, block INTEGER NOT NULL, log INTEGER NOT NULL, line TEXT NOT NULL
+);
+CREATE INDEX temp.lines_of_task ON lines (task, block, log);
+CREATE TEMP TABLE rounds (
+    task BLOB NOT NULL, number INTEGER NOT NULL, document TEXT NOT NULL, PRIMARY KEY (task, number)
+) WITHOUT ROWID;
+"""
+EVENT_COLUMNS = "block, log, hash, transaction_hash, contract, name, data"
+BLOCKS_AT_ONCE = 64
+"""Blocks with events whose events are in memory together while all are read."""
+
+
+class EventIndex:
+    """One file. Not for more than one process: the events would be folded in neither."""
+
+    def __init__(self, path: Path, deployment: GameDeployment) -> None:
+        """Opens or makes the file. Raises InvalidInput where it is another deployment's, or of another
+        version."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._rows = sqlite3.connect(path)
+        try:
+            self._rows.execute("PRAGMA journal_mode = WAL")
+            self._rows.execute("PRAGMA synchronous = NORMAL")
+            self._rows.executescript(TABLES + TOLD_TABLES)
+        except sqlite3.DatabaseError as error:
+            self._rows.close()
+            raise self._refuse("an index of the explorer", str(error)) from error
+        identity = f"version {VERSION}, chain {deployment.chain_id}, contracts at {deployment.tasks}"
+        with self._rows:
+            self._rows.execute("INSERT OR IGNORE INTO about VALUES ('identity', ?)", (identity,))
+        ((found,),) = self._rows.execute("SELECT value FROM about WHERE key = 'identity'")
+        if found != identity:
+            self.close()
+            raise self._refuse(identity, found)
+
+    def _refuse(self, expected: str, actual: str) -> InvalidInput:
+        return InvalidInput(
+            what="the file is no index of this deployment's events",
+            expected=expected,
+            actual=actual,
+            where=str(self._path),
+            remedy="Name another file with --index, or remove this one: it is made again from the chain.",
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows.close()
+
+    # --- Writing --------------------------------------------------------------------------------------------
+    def take(self, batch: LogBatch) -> None:
+        """Store a batch whole or not at all, after what it voids is gone."""
+        head = batch.head
+        with self._rows:
+            if batch.forget_from is not None:
+                for table, column in (("events", "block"), ("heads", "number")):
+                    self._rows.execute(f"DELETE FROM {table} WHERE {column} >= ?", (batch.forget_from,))
+            self._rows.executemany(
+                "INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_to_row, batch.events)
+            )
+            place = (head.number, head.block_hash, head.parent_hash, head.timestamp_s, str(head.base_fee_wei))
+            self._rows.execute("INSERT OR REPLACE INTO heads VALUES (?, ?, ?, ?, ?)", place)
+            oldest = "SELECT number FROM heads ORDER BY number DESC LIMIT 1 OFFSET ?"
+            self._rows.execute(f"DELETE FROM heads WHERE number < ({oldest})", (REMEMBERED_HEADS - 1,))
+
+    def put_number(self, transaction_hash: bytes, found: dict[str, Any] | None) -> None:
+        """Store what a transaction of a conviction shows; None where it shows no number."""
+        with self._rows:
+            row = (transaction_hash, json.dumps(found))
+            self._rows.execute("INSERT OR REPLACE INTO numbers VALUES (?, ?)", row)
+
+    # --- What is computed from events -----------------------------------------------------------------------
+    def forget_told(self) -> None:
+        """Before all events are folded again."""
+        with self._rows:
+            self._rows.execute("DELETE FROM lines")
+            self._rows.execute("DELETE FROM rounds")
+
+    def put_lines(self, lines: Sequence[tuple[bytes, int, int, str]]) -> None:
+        """Lines that tell events: task, block, log index, text."""
+        with self._rows:
+            self._rows.executemany("INSERT INTO lines VALUES (?, ?, ?, ?)", lines)
+
+    def put_round(self, task: bytes, number: int, document: dict[str, Any]) -> None:
+        """A round as it was when the contracts forgot it."""
+        with self._rows:
+            row = (task, number, json.dumps(document))
+            self._rows.execute("INSERT OR REPLACE INTO rounds VALUES (?, ?, ?)", row)
+
+    def find_round(self, task: bytes, number: int) -> dict[str, Any] | None:
+        """Such a round, None where there is none."""
+        found = self._rows.execute(
+            "SELECT document FROM rounds WHERE task = ? AND number = ?", (task, number)
+        ).fetchone()
+        return None if found is None else dict(json.loads(found[0]))
+
+    def list_lines(self, task: bytes, before: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
+        """The newest lines of a task before a place (block, log index), newest first, all lines of an event
+        together."""
+        rows = self._rows.execute(
+            "SELECT block, log, group_concat(line, char(10)) FROM lines"
+            " WHERE task = ? AND (block, log) < (?, ?) GROUP BY block, log"
+            " ORDER BY block DESC, log DESC LIMIT ?",
+            (task, *before, limit),
+        )
+        return rows.fetchall()
+
+    def get_line(self, task: bytes, event: Event) -> str:
+        """What tells an event, empty where nothing does."""
+        place = (event.block_number, event.log_index)
+        rows = self._rows.execute(
+            "SELECT line FROM lines WHERE task = ? AND block = ? AND log = ?", (task, *place)
+        )
+        return "\n".join(line for (line,) in rows)
+
+    # --- Reading --------------------------------------------------------------------------------------------
+    def list_heads(self) -> list[Head]:
+        """The newest heads whose events are stored, ascending."""
+        rows = self._rows.execute("SELECT number, hash, parent, seconds, fee FROM heads ORDER BY number")
+        return [Head(number, name, parent, seconds, int(fee)) for number, name, parent, seconds, fee in rows]
+
+    def list_blocks(self) -> Iterator[list[Event]]:
+        """All events, those of some blocks together, in the chain's order. The index may grow meanwhile."""
+        after = -1
+        while True:
+            blocks = self._rows.execute(
+                "SELECT DISTINCT block FROM events WHERE block > ? ORDER BY block LIMIT ?",
+                (after, BLOCKS_AT_ONCE),
+            ).fetchall()
+            if not blocks:
+                return
+            last = blocks[-1][0]
+            yield self._select("WHERE block > ? AND block <= ?", (after, last))
+            after = last
+
+    def list_of_subject(self, subject: bytes) -> list[Event]:
+        """What was logged about a dispute, an ask or a contest."""
+        return self._select("WHERE subject = ?", (subject,))
+
+    def find_number(self, transaction_hash: bytes) -> tuple[bool, dict[str, Any] | None]:
+        """Whether a transaction was looked at, and what it shows."""
+        row = self._rows.execute("SELECT found FROM numbers WHERE transaction_hash = ?", (transaction_hash,))
+        found = row.fetchone()
+        return (False, None) if found is None else (True, json.loads(found[0]))
+
+    def count_events(self) -> int:
+        """How many are stored."""
+        ((count,),) = self._rows.execute("SELECT count(*) FROM events")
+        return int(count)
+
+    def _select(self, condition: str, values: Sequence[Any]) -> list[Event]:
+        rows = self._rows.execute(
+            f"SELECT {EVENT_COLUMNS} FROM events {condition} ORDER BY block, log", values
+        )
+        return [_from_row(*row) for row in rows]
+
+
+@cache
+def _index_entries(contract: str) -> dict[str, Entry]:
+    return {entry.name: entry for entry in load_own_abi(contract) if entry.kind == "event"}
+
+
+def _to_row(event: Event) -> tuple[Any, ...]:
+    values, entry = event.arguments, _index_entries(event.contract)[event.name]
+    data = encode_values(entry.inputs, list(values.values()))
+    subject = values.get("dispute", values.get("id"))
+    place = (event.block_number, event.log_index, event.block_hash, event.transaction_hash)
+    return (*place, event.contract, event.name, values.get("task"), subject, data)
+
+
+def _from_row(
+    block: int, log: int, block_hash: bytes, transaction_hash: bytes, contract: str, name: str, data: bytes
+) -> Event:
+    entry = _index_entries(contract)[name]
+    values = decode_values(entry.inputs, data)
+    arguments = {one.name: value for one, value in zip(entry.inputs, values, strict=True)}
+    return Event(contract, name, arguments, block, log, block_hash, transaction_hash)

@@ -1,0 +1,381 @@
+"""Serves the explorer's pages and what they show, as JSON, CSV and a stream of changes. Reading only.
+
+    /                               the page; all views are in its address after the #
+    /api/status, /api/tasks         the deployment and its tasks
+    /api/tasks/TASK[/...]           one task: rounds, lines, disputes, work.csv
+    /api/live                       server-sent events: which tasks have changed
+
+Every answer is bounded, and says to the browser that nothing but this server's own files may run.
+"""
+
+import asyncio
+import csv
+import io
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from explorer.chain_view import ChainView, Conviction
+from explorer.event_index import EventIndex
+from explorer.names import Names, show_wei
+from explorer.task_documents import (
+    WORK_COLUMNS,
+    list_seats,
+    list_work,
+    make_dispute_row,
+    make_money,
+    make_person,
+    make_round_row,
+    make_row,
+    make_training,
+    to_hex,
+)
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.ledger import LoggedGame
+
+PAGE = 50
+"""Rows of an answer, unless the address asks for fewer or more."""
+PAGE_MAX = 500
+LIVE_MAX = 64
+"""Streams at the same time."""
+PAUSE_S = 0.5
+"""Between two messages of a stream."""
+KEEP_ALIVE_S = 15.0
+LAST = 1 << 62
+"""Later than every block, log and round."""
+STATIC = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".txt": "text/plain",
+    ".svg": "image/svg+xml",
+}  # fmt: skip
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PageServer:
+    """Answers for one view."""
+
+    def __init__(self, view: ChainView) -> None:
+        self._view = view
+        self._live = 0
+        self._files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in TYPES}
+
+    def make_app(self) -> web.Application:
+        """The routes; nothing is taken but GET (and HEAD)."""
+        app = web.Application(middlewares=[add_headers], client_max_size=1024)
+        task = "/api/tasks/{task:0x[0-9a-f]{64}}"
+        routes: tuple[tuple[str, Handler], ...] = (
+            ("/", self.get_file),
+            ("/static/{name}", self.get_file),
+            ("/api/status", self.get_status),
+            ("/api/tasks", self.list_tasks),
+            (task, self.get_task),
+            (f"{task}/rounds", self.list_rounds),
+            (f"{task}/rounds/{{round:[0-9]{{1,6}}}}", self.get_round),
+            (f"{task}/lines", self.list_lines),
+            (f"{task}/disputes", self.list_disputes),
+            (f"{task}/disputes/{{dispute:0x[0-9a-f]{{64}}}}", self.get_dispute),
+            (f"{task}/work.csv", self.write_work),
+        )
+        for path, handler in routes:
+            app.router.add_get(path, handler)
+        app.router.add_get("/api/live", self.stream_changes, allow_head=False)
+        return app
+
+    async def get_file(self, request: web.Request) -> web.Response:
+        """A file of the page."""
+        name = request.match_info.get("name", "index.html")
+        if name not in self._files:
+            raise web.HTTPNotFound
+        kind = TYPES[Path(name).suffix]
+        return web.Response(body=self._files[name], content_type=kind, charset="utf-8")
+
+    # --- The deployment -------------------------------------------------------------------------------------
+    async def get_status(self, request: web.Request) -> web.Response:
+        """Which chain, and up to which block it is read."""
+        view, deployment = self._view, self._view.chain.deployment
+        return answer({
+            "chain_id": deployment.chain_id,
+            "contracts": deployment.tasks,
+            "head": None if view.head is None else view.head.number,
+            "head_seconds": None if view.head is None else view.head.timestamp_s,
+            "turn": view.turn,
+            "trouble": view.trouble,
+            "tasks": len(view.posted),
+            "events": view.index.count_events(),
+        })  # fmt: skip
+
+    async def list_tasks(self, request: web.Request) -> web.Response:
+        """The newest tasks first; ?offset=N&limit=N."""
+        view, offset = self._view, read_number(request, "offset", 0)
+        tasks = sorted(view.posted, key=lambda task: view.posted[task], reverse=True)
+        rows = [self._make_row(task) for task in tasks[offset : offset + read_limit(request)]]
+        return answer({"total": len(tasks), "tasks": rows})
+
+    def _make_row(self, task: bytes) -> dict[str, Any]:
+        view, game = self._view, self._view.state.games.get(task)
+        if game is None:
+            why = view.state.refused.get(task, "")
+            return {"task": to_hex(task), "posted": view.posted[task], "refused": why}
+        row = make_row(task, game, view.next_block, view.names) | {"posted": view.posted[task]}
+        return row | {"convictions": len(view.convictions[task])}
+
+    def _find(self, request: web.Request) -> tuple[bytes, LoggedGame]:
+        task = bytes.fromhex(request.match_info["task"][2:])
+        game = self._view.state.games.get(task)
+        if game is None:
+            raise web.HTTPNotFound
+        return task, game
+
+    # --- One task -------------------------------------------------------------------------------------------
+    async def get_task(self, request: web.Request) -> web.Response:
+        """A task in full, but for rounds, lines and disputes."""
+        (task, game), view = self._find(request), self._view
+        amounts = {name: show_wei(wei) for name, wei in asdict(game.terms.amounts).items()}
+        return answer({
+            **self._make_row(task),
+            "training": make_training(view.state.task_terms[task], view.state.texts[task]),
+            "is_exact": game.terms.is_exact,
+            "root": to_hex(game.root),
+            "amounts": amounts,
+            "windows": asdict(game.terms.windows),
+            "seated": list_seats(game, view.books[task], view.names),
+            "money": make_money(view.books[task], view.names),
+            "convicted": [self._make_conviction(one) for one in view.convictions[task]],
+        })  # fmt: skip
+
+    def _make_conviction(self, one: Conviction) -> dict[str, Any]:
+        view = self._view
+        return {
+            "block": one.block,
+            "transaction": to_hex(one.transaction_hash),
+            "seat": one.seat,
+            **make_person(one.account, view.names),
+            "finder": view.names.of(one.finder),
+            "proof": one.proof.name,
+            "stake": show_wei(one.stake_wei),
+            "dispute": to_hex(one.dispute),
+            "number": view.index.find_number(one.transaction_hash)[1],
+        }
+
+    async def list_rounds(self, request: web.Request) -> web.Response:
+        """The newest rounds first; ?before=ROUND&limit=N."""
+        task, game = self._find(request)
+        end = min(game.next_round, read_number(request, "before", LAST))
+        rows = []
+        for number in range(end - 1, max(-1, end - 1 - read_limit(request)), -1):
+            found = game.rounds.get(number)
+            old = self._view.index.find_round(task, number) if found is None else None
+            row = old if found is None else make_round_row(found)
+            rows += [] if row is None else [{key: value for key, value in row.items() if key != "slots"}]
+        return answer({"total": game.next_round, "rounds": rows})
+
+    async def get_round(self, request: web.Request) -> web.Response:
+        """A round in full."""
+        task, _ = self._find(request)
+        found = self._view.make_round(task, int(request.match_info["round"]))
+        if found is None:
+            raise web.HTTPNotFound
+        return answer(found)
+
+    async def list_lines(self, request: web.Request) -> web.Response:
+        """What happened, newest first; ?block=N&log=N for what was before that, &limit=N."""
+        task, _ = self._find(request)
+        before = (read_number(request, "block", LAST), read_number(request, "log", LAST))
+        found = self._view.index.list_lines(task, before, read_limit(request))
+        return answer({"lines": [{"block": one[0], "log": one[1], "line": one[2]} for one in found]})
+
+    async def write_work(self, request: web.Request) -> web.StreamResponse:
+        """The public ledger: who trained what, a row for each claim, as CSV."""
+        (task, game), view = self._find(request), self._view
+        training = make_training(view.state.task_terms[task], view.state.texts[task])
+        disposition = {"Content-Disposition": f'attachment; filename="work-{task.hex()[:12]}.csv"'}
+        response = web.StreamResponse(headers=HEADERS | disposition)
+        response.content_type, response.charset = "text/csv", "utf-8"
+        await response.prepare(request)
+        await response.write(format_csv([WORK_COLUMNS]))
+        for number in range(game.next_round):
+            document = view.make_round(task, number)
+            if document is not None:
+                await response.write(format_csv(list_work(task, number, document, training)))
+        await response.write_eof()
+        return response
+
+    # --- Disputes -------------------------------------------------------------------------------------------
+    async def list_disputes(self, request: web.Request) -> web.Response:
+        """The newest disputes first, and asks and contests that run; ?offset=N&limit=N."""
+        (task, game), names = self._find(request), self._view.names
+        disputes = list(self._view.state.inner[task].disputes.values())[::-1]
+        offset = read_number(request, "offset", 0)
+        shown = disputes[offset : offset + read_limit(request)]
+        return answer({
+            "total": len(disputes),
+            "disputes": [make_dispute_row(game, one, names) for one in shown],
+            "asks": [
+                {"asker": names.of(one.asker), "about": names.of_statement(game, one.statement)}
+                | {"until_block": one.clock}
+                for one in list(game.asks.values())[:PAGE]
+            ],
+            "contests": [
+                {"contester": names.of(one.contester), "round": one.round, "turn": one.turn.name}
+                | {"until_block": one.clock}
+                for one in list(game.contests.values())[:PAGE]
+            ],
+        })  # fmt: skip
+
+    async def get_dispute(self, request: web.Request) -> web.Response:
+        """A dispute move by move, down to the number that decided it."""
+        (task, game), view = self._find(request), self._view
+        name = bytes.fromhex(request.match_info["dispute"][2:])
+        dispute = view.state.inner[task].disputes.get(name)
+        if dispute is None:
+            raise web.HTTPNotFound
+        moves, number = [], None
+        for event in view.index.list_of_subject(name):
+            moves.append({
+                "block": event.block_number,
+                "transaction": to_hex(event.transaction_hash),
+                "name": event.name,
+                "line": view.index.get_line(task, event),
+            })  # fmt: skip
+            if event.name == "DisputeEnded":
+                number = view.index.find_number(event.transaction_hash)[1]
+        convicted = [self._make_conviction(one) for one in view.convictions[task] if one.dispute == name]
+        board = make_dispute_row(game, dispute, view.names)
+        return answer({**board, "moves": moves, "number": number, "convicted": convicted})
+
+    # --- Changes --------------------------------------------------------------------------------------------
+    async def stream_changes(self, request: web.Request) -> web.StreamResponse:
+        """A message whenever something has changed: the head, and the tasks that changed."""
+        if self._live >= LIVE_MAX:
+            raise web.HTTPServiceUnavailable(text=f"{LIVE_MAX} pages are open; close one")
+        response = web.StreamResponse(headers=HEADERS)
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        self._live += 1
+        try:
+            await self._stream(response)
+        except ConnectionResetError:
+            pass  # the page was closed
+        finally:
+            self._live -= 1
+        return response
+
+    async def _stream(self, response: web.StreamResponse) -> None:
+        view, seen = self._view, self._view.turn
+        await response.write(b": open\n\n")
+        while True:
+            try:
+                turn = await asyncio.wait_for(view.wait_for_change(seen), KEEP_ALIVE_S)
+            except TimeoutError:
+                await response.write(b": still here\n\n")
+                continue
+            changed = [to_hex(task) for task, at in view.touched.items() if at > seen]
+            head = None if view.head is None else view.head.number
+            message = json.dumps({"head": head, "tasks": changed, "trouble": view.trouble})
+            await response.write(f"data: {message}\n\n".encode())
+            seen = turn
+            await asyncio.sleep(PAUSE_S)
+
+
+@web.middleware
+async def add_headers(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The headers of every answer, refusals included."""
+    try:
+        response = await handler(request)
+    except web.HTTPException as refusal:
+        refusal.headers.update(HEADERS)
+        raise
+    if not response.prepared:
+        response.headers.update(HEADERS)
+    return response
+
+
+def answer(document: dict[str, Any]) -> web.Response:
+    """JSON."""
+    return web.json_response(document, dumps=lambda value: json.dumps(value, default=str))
+
+
+def read_number(request: web.Request, name: str, default: int) -> int:
+    """A number of the address; what is none counts as left out."""
+    text = request.query.get(name, "")
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) else default
+
+
+def read_limit(request: web.Request) -> int:
+    """How many rows are wanted."""
+    return min(read_number(request, "limit", PAGE), PAGE_MAX)
+
+
+def format_csv(rows: Any) -> bytes:
+    """Rows as RFC 4180 has them."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+# --- Opening ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Explorer:
+    """An explorer that runs. following: ends only with an error."""
+
+    url: str
+    view: ChainView
+    following: "asyncio.Task[None]"
+
+
+@asynccontextmanager
+async def open_explorer(
+    chain: GameChain, index: Path, names: Names, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Explorer]:
+    """Follow the chain and serve the pages until the block ends. index: file to keep the events in; port: 0
+    takes a free one. Raises InvalidInput for another deployment's index and EnvironmentFault where the port
+    is taken."""
+    kept = EventIndex(index, chain.deployment)
+    try:
+        view = ChainView(chain, kept, names)
+        runner = web.AppRunner(PageServer(view).make_app(), shutdown_timeout=0.2, access_log=None)
+        await runner.setup()
+        try:
+            url = await _listen(runner, host, port)
+            following = asyncio.create_task(view.run())
+            try:
+                yield Explorer(url, view, following)
+            finally:
+                following.cancel()
+                with suppress(asyncio.CancelledError, EnvironmentFault):
+                    await following
+        finally:
+            await runner.cleanup()
+    finally:
+        kept.close()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise EnvironmentFault(
+            what="the explorer cannot listen",
+            expected=f"{host}:{port} to be free",
+            actual=str(error),
+            remedy="Name another port with --port; 0 takes a free one.",
+            retryable=False,
+        ) from error
+    taken = runner.addresses[0]
+    return f"http://{taken[0]}:{taken[1]}/"

@@ -1,0 +1,273 @@
+"""What the pages show of one task, as JSON: its state, its rounds, its seats, its disputes.
+
+Pure: the fold of a task's logs goes in, a document comes out. Hashes and accounts are `0x` strings, amounts
+are texts with their unit; whatever a stranger wrote stays text.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from explorer.books import PAY, REASONS, Books
+from explorer.names import Names, show_wei
+from protocol.spec.codec import decode_training
+from protocol.spec.drawing import RANKS, deal_shards
+from protocol.spec.errors import TouchstoneError
+from protocol.spec.game.fates import (
+    get_claim_fate,
+    get_drawn_seat,
+    get_drawn_segment,
+    get_stake,
+    get_votes,
+    list_draws,
+)
+from protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeStage, InnerDispute
+from protocol.spec.game.ledger import LoggedGame, get_state_at
+from protocol.spec.game.purse import ESCROW
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatRole, SeatStatus
+from protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
+
+FLOPS_PER_WEIGHT_AND_TOKEN = 6
+"""Kaplan et al., arXiv 2001.08361, section 2.1: forward and backward, without attention."""
+
+
+def to_hex(value: bytes | None) -> str | None:
+    """A hash as the pages name it."""
+    return None if value is None else "0x" + value.hex()
+
+
+def tell_phase(game: GameState, block: int) -> str:
+    """What a task does, in a word or a few. block: the next one."""
+    now = get_state_at(game, block)
+    if now.is_closed:
+        return "closed"
+    live = get_live_round(now)
+    if live is not None:
+        if live.phase == RoundPhase.FALLEN:
+            return "its root fell"
+        return "training" if live.closed is None else "audits"
+    if is_over(now, block):
+        return "halted" if now.is_halted else "over"
+    if is_start_alive(now, block):
+        return "starting"
+    return "stands still"
+
+
+def count_sitting(game: GameState, role: SeatRole) -> int:
+    """Open seats of a role."""
+    return sum(seat.role == role and seat.status == SeatStatus.OPEN for seat in game.seats.values())
+
+
+def make_person(account: str, names: Names) -> dict[str, str]:
+    """An account with the name that it is known by here, which is its first digits where there is none."""
+    return {"account": account, "name": names.of(account)}
+
+
+def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[str, Any]:
+    """A task in a table."""
+    return {
+        "task": to_hex(task),
+        "phase": tell_phase(game, block),
+        "submitter": make_person(game.terms.submitter, names),
+        "rounds_opened": game.next_round,
+        "rounds": game.terms.rounds,
+        "seats": {role.name.lower(): count_sitting(game, role) for role in SeatRole},
+        "open_disputes": len(game.disputes),
+        "open_contests": len(game.contests),
+        "escrow": show_wei(game.purse.get_wei(ESCROW)),
+    }
+
+
+def make_training(terms: Any, text: bytes) -> dict[str, Any]:
+    """What is trained; `error` alone where the text that the submitter posted is no description of it. terms:
+    as TaskPosted has them."""
+    try:
+        training = decode_training(text)
+    except TouchstoneError as error:
+        return {"error": str(error)}
+    tokens = training.sequences_per_step * training.sequence_tokens
+    return {
+        "family": training.architecture,
+        "model": asdict(training.model),
+        "numeric_format": training.numeric_format,
+        "parameters": terms.parameter_count,
+        "inner_steps": terms.inner_steps,
+        "segment_steps": terms.segment_steps,
+        "tokens_per_step": tokens,
+        "dataset_root": to_hex(training.dataset_root),
+        "dataset_tokens": training.token_count,
+    }
+
+
+def make_seat(game: LoggedGame, seat: Seat, books: Books, names: Names) -> dict[str, Any]:
+    """A seat, and what its account was paid in this task."""
+    is_paid_out = seat.number not in game.seats
+    return {
+        "seat": seat.number,
+        "role": seat.role.name.lower(),
+        **make_person(seat.account, names),
+        "status": "paid out" if is_paid_out else seat.status.name.lower(),
+        "stake": show_wei(0 if is_paid_out else get_stake(game, seat.number)),
+        "paid": show_wei(books.accounts.get(seat.account, Counter[str]())[PAY]),
+        "joined_before_round": seat.joined,
+    }
+
+
+def make_money(books: Books, names: Names) -> dict[str, Any]:
+    """Who earned and lost what in a task, and why; what nobody has any more."""
+    rows = [
+        make_person(account, names)
+        | {reason: show_wei(found[reason]) for reason in REASONS}
+        | {"change": show_wei(books.get_change(account))}
+        for account, found in books.accounts.items()
+    ]
+    burned = {reason: show_wei(books.burned[reason]) for reason in REASONS}
+    return {"reasons": list(REASONS), "accounts": rows, "burned": burned}
+
+
+def list_seats(game: LoggedGame, books: Books, names: Names) -> list[dict[str, Any]]:
+    """All seats that are held, and those paid out whose number is free."""
+    held = {**game.former, **game.seats}
+    return [make_seat(game, held[number], books, names) for number in sorted(held)]
+
+
+# --- Rounds -------------------------------------------------------------------------------------------------
+def tell_stage(game_round: GameRound) -> str:
+    """What a round waits for, or how it ended."""
+    if game_round.phase != RoundPhase.RUNNING:
+        return game_round.phase.name.lower()
+    if game_round.beacon is None:
+        return "waits for its beacon"
+    if game_round.closed is None:
+        return "training"
+    return "waits for the draw" if game_round.seed is None else "audits"
+
+
+def make_round_row(game_round: GameRound) -> dict[str, Any]:
+    """A round in a table."""
+    return {
+        "round": game_round.index,
+        "stage": tell_stage(game_round),
+        "opened": game_round.opened,
+        "closed": game_round.closed,
+        "solvers": game_round.counted,
+        "claims": len(game_round.claims),
+        "votes": sum(map(len, game_round.votes.values())),
+        "merged": len(game_round.merged),
+        "root": to_hex(game_round.root),
+    }
+
+
+def make_round(game: LoggedGame, game_round: GameRound, block: int, names: Names) -> dict[str, Any]:
+    """A round in full, as it is at `block`: who trained, what became of it, who audited what."""
+    shards = deal_shards(game_round.beacon, len(game_round.pool.solvers)) if game_round.beacon else ()
+    return {
+        **make_round_row(game_round),
+        "base_root": to_hex(game_round.base_root),
+        "contests_until": game_round.root_until or None,
+        "signers": [names.of_seat(game, seat) for seat in game_round.signers],
+        "slots": [
+            _make_slot(game, game_round, slot, block, names) | {"shard": shards[slot] if shards else None}
+            for slot in range(len(game_round.pool.solvers))
+        ],
+    }
+
+
+def _make_slot(
+    game: LoggedGame, game_round: GameRound, slot: int, block: int, names: Names
+) -> dict[str, Any]:
+    claim, seat = game_round.claims.get(slot), game_round.pool.solvers[slot]
+    if claim is None:
+        return {
+            "slot": slot,
+            "seat": seat,
+            "name": names.of_slot(game, game_round.index, slot),
+            "claim": None,
+        }
+    return {
+        "slot": slot,
+        "seat": seat,
+        **make_person(claim.account, names),
+        "claim": to_hex(claim.claim_root),
+        "segments": claim.segments,
+        "fate": "convicted" if claim.is_convicted else _tell_fate(game, game_round, slot, block),
+        "is_merged": slot in game_round.merged,
+        "draws": [
+            _make_draw(game, game_round, *place, names) for place in _list_draws(game, game_round, slot)
+        ],
+    }
+
+
+def _tell_fate(game: LoggedGame, game_round: GameRound, slot: int, block: int) -> str:
+    return get_claim_fate(game, game_round, slot, block).name.lower().replace("_", " ")
+
+
+def _list_draws(game: LoggedGame, game_round: GameRound, slot: int) -> Iterator[tuple[int, int]]:
+    return (place for place in list_draws(game, game_round) if place[0] == slot)
+
+
+def _make_draw(game: LoggedGame, game_round: GameRound, slot: int, draw: int, names: Names) -> dict[str, Any]:
+    votes, ranks = get_votes(game_round, slot, draw), []
+    for rank in range(RANKS):
+        seat, vote = get_drawn_seat(game, game_round, slot, draw, rank), votes.get(rank)
+        ranks.append({
+            "name": "" if seat is None else names.of_seat(game, seat),
+            "word": None if vote is None else vote.word.name,
+            "block": None if vote is None else vote.block,
+            "is_opened": vote is not None and vote.is_opened,
+        })  # fmt: skip
+    return {
+        "draw": draw,
+        "is_late": is_late_draw(game, draw),
+        "segment": get_drawn_segment(game, game_round, slot, draw),
+        "ranks": ranks,
+    }
+
+
+# --- Disputes -----------------------------------------------------------------------------------------------
+def make_dispute_row(game: LoggedGame, dispute: InnerDispute, names: Names) -> dict[str, Any]:
+    """A dispute in a table, and at the head of its board. turn: who has to move."""
+    claimant = names.of_seat(game, dispute.seat)
+    is_claimants = dispute.stage in CLAIMANT_MOVES
+    return {
+        "dispute": to_hex(dispute.name),
+        "about": names.of_statement(game, dispute.statement),
+        "round": dispute.statement.round,
+        "segment": dispute.segment,
+        "opener": names.of(dispute.opener),
+        "claimant": claimant,
+        "stage": dispute.stage.name,
+        "turn": (claimant if is_claimants else names.of(dispute.opener)) if dispute.is_open else None,
+        "until_block": dispute.clock if dispute.is_open else None,
+        "step": dispute.step,
+        "states": [to_hex(root) for root in dispute.roots],
+        "trace": None if dispute.trace is None else to_hex(dispute.trace.root),
+        "leaves_demanded": len(dispute.demands),
+        "leaves_shown": len(dispute.shown),
+        "is_convicted": dispute.stage is DisputeStage.CONVICTED,
+    }
+
+
+# --- Work ---------------------------------------------------------------------------------------------------
+WORK_COLUMNS = (
+    "task", "round", "account", "slot", "shard", "segments", "steps", "tokens", "flops", "fate",
+    "is_merged", "claim",
+)  # fmt: skip
+
+
+def list_work(
+    task: bytes, number: int, document: dict[str, Any], training: dict[str, Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Who trained what in a round: a row for each claim, by WORK_COLUMNS. document: of `make_round`;
+    training: of `make_training`. flops: an estimate, 6 for each weight and token."""
+    for one in document["slots"]:
+        if one["claim"] is None:
+            continue
+        steps = one["segments"] * training.get("segment_steps", 0)
+        tokens = steps * training.get("tokens_per_step", 0)
+        flops = FLOPS_PER_WEIGHT_AND_TOKEN * training.get("parameters", 0) * tokens
+        yield (
+            to_hex(task), number, one["account"], one["slot"], one["shard"], one["segments"], steps, tokens,
+            flops, one["fate"], int(one["is_merged"]), one["claim"],
+        )  # fmt: skip

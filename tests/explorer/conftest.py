@@ -1,0 +1,31 @@
+"""One chain with two tasks for all tests of the explorer that only read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.spec.game.terms import LIMITS_LOCAL
+from tests.explorer.plays import play_task
+from tests.rounds.chain import RoundChain, open_round_chain
+from tests.rounds.player import Player
+
+
+@pytest.fixture(scope="session")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
+    """The contracts on an Anvil of their own."""
+    with open_round_chain(tmp_path_factory.mktemp("explorer"), LIMITS_LOCAL) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def players(chain: RoundChain) -> list[Player]:
+    """Two tasks, played one after the other."""
+    return [play_task(chain, 11), play_task(chain, 12)]
+
+
+@pytest.fixture
+def own_chain(tmp_path: Path) -> Iterator[RoundChain]:
+    """A chain that a test may take back."""
+    with open_round_chain(tmp_path / "chain", LIMITS_LOCAL) as opened:
+        yield opened

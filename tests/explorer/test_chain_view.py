@@ -1,0 +1,139 @@
+"""The explorer has the games that were played, over restarts and reorgs, and the money to the wei."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from explorer.books import fold_books
+from explorer.chain_view import ChainView
+from protocol.adapters.chain.contract import Event
+from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.purse import BURNED
+from tests.explorer.plays import find_first, make_batch, open_reader, open_view, play_task, read_all
+from tests.rounds.chain import RoundChain
+from tests.rounds.player import Player
+
+
+async def follow_to(view: ChainView, block: int) -> None:
+    """Until the view has folded this block."""
+    following = asyncio.create_task(view.run())
+    try:
+        while view.head is None or view.head.number < block:
+            done, _ = await asyncio.wait(
+                {following, asyncio.create_task(view.wait_for_change(view.turn))},
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if following in done:
+                following.result()
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+def assert_games(view: ChainView, chain: RoundChain, players: list[Player]) -> None:
+    block = chain.get_block()
+    for player in players:
+        told = get_state_at(view.state.games[player.twin.task], block)
+        played = get_state_at(player.twin.state, block)
+        assert (told.rounds, told.seats, told.root) == (played.rounds, played.seats, played.root)
+
+
+async def test_all_games_are_told_with_their_money(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> None:
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        await follow_to(view, chain.get_block())
+        assert_games(view, chain, players)
+        events = await read_all(reader)
+        for player in players:
+            task = player.twin.task
+            books = fold_books(task, events)
+            assert view.books[task].accounts == books.accounts and books.accounts
+            assert view.books[task].burned == books.burned
+            assert player.twin.state.purse.get_wei(BURNED) == sum(books.burned.values())
+            (oldest,) = view.index.list_lines(task, (view.posted[task], 1 << 30), 1)
+            assert "posts the task" in oldest[2]
+
+
+async def test_a_restart_reads_only_what_is_new(
+    own_chain: RoundChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has the events; the chain is asked for those after its last head."""
+    chain = own_chain
+    player = play_task(chain, 11, steps=30)
+    async with open_reader(chain) as reader:
+        async with open_view(reader, tmp_path / "index.sqlite") as view:
+            await follow_to(view, chain.get_block())
+        before = chain.get_block()
+        player.play(30)
+        asked, read = list[int](), reader._reader.read
+
+        async def note(first: int, last: int) -> list[Event]:
+            asked.append(first)
+            return await read(first, last)
+
+        monkeypatch.setattr(reader._reader, "read", note)
+        async with open_view(reader, tmp_path / "index.sqlite") as view:
+            await follow_to(view, chain.get_block())
+            assert_games(view, chain, [player])
+        assert asked and min(asked) == before + 1
+
+
+async def test_what_a_reorg_took_back_while_the_explorer_was_away_is_gone(
+    own_chain: RoundChain, tmp_path: Path
+) -> None:
+    chain = own_chain
+    player = play_task(chain, 11, steps=30)
+    before = chain.ask(("evm_snapshot", []))[0]
+    other = play_task(chain, 12, steps=5)
+    async with open_reader(chain) as reader:
+        async with open_view(reader, tmp_path / "index.sqlite") as view:
+            await follow_to(view, chain.get_block())
+            assert other.twin.task in view.state.games
+        chain.ask(("evm_revert", [before]))
+        chain.ask(("anvil_mine", [hex(3)]))
+        async with open_view(reader, tmp_path / "index.sqlite") as view:
+            await follow_to(view, chain.get_block())
+            assert_games(view, chain, [player])
+            assert set(view.state.games) == set(view.posted) == {player.twin.task}
+            lines = view.index.list_lines(other.twin.task, (1 << 60, 0), 10)
+            assert not lines
+
+
+async def test_a_reorg_while_it_looks_folds_what_stands(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> None:
+    """A stray seat comes and goes; convictions and money are not counted twice."""
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        events = await read_all(reader)
+        middle = events[len(events) // 2].block_number
+        joined = find_first(events, lambda one: one.name == "SeatJoined")
+        account = "0x" + "77" * 20
+        stray = {**joined.arguments, "seat": 0x1003F, "account": account}
+        before = [one for one in events if one.block_number < middle]
+        await view.take(make_batch([*before, replace(joined, arguments=stray, block_number=middle)], middle))
+        assert view.state.is_staked(account)
+        rest = [one for one in events if one.block_number >= middle]
+        await view.take(make_batch(rest, events[-1].block_number, forget_from=middle))
+        assert not view.state.is_staked(account)
+        assert_games(view, chain, players)
+        convicted = sum(len(found) for found in view.convictions.values())
+        assert convicted == sum(one.name == "SeatConvicted" for one in events)
+
+
+async def test_a_task_that_cannot_be_understood_stops_no_other(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> None:
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        events = await read_all(reader)
+        posted = find_first(events, lambda one: one.name == "TaskPosted")
+        bad = posted.arguments["terms"]._replace(segment_steps=0, rounds=0)
+        values = {**posted.arguments, "task": b"\1" * 32, "terms": bad}
+        stranger = replace(posted, arguments=values, block_number=0, log_index=0)
+        await view.take(make_batch([stranger, *events], events[-1].block_number))
+        assert_games(view, chain, players)
+        assert b"\1" * 32 in view.state.refused

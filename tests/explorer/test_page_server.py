@@ -1,0 +1,249 @@
+"""The pages over real HTTP: they say what was played, are bounded, and take nothing."""
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from explorer import page_server
+from explorer.names import Names
+from explorer.page_server import Explorer, open_explorer
+from explorer.task_documents import WORK_COLUMNS
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import DisputeStage
+from tests.explorer.plays import open_reader, play_task
+from tests.rounds.chain import RoundChain
+from tests.rounds.player import Player
+
+MANY = 1 << 70
+
+
+@asynccontextmanager
+async def open_pages(chain: RoundChain, path: Path, names: Names | None = None) -> AsyncIterator[Explorer]:
+    """An explorer that has read the whole chain."""
+    async with (
+        open_reader(chain) as reader,
+        open_explorer(reader, path / "index.sqlite", names or Names({})) as explorer,
+    ):
+        while explorer.view.head is None or explorer.view.head.number < chain.get_block():
+            await asyncio.sleep(0.02)
+            if explorer.following.done():
+                explorer.following.result()
+        yield explorer
+
+
+@pytest.fixture
+async def pages(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> AsyncIterator[tuple[Explorer, aiohttp.ClientSession]]:
+    """The explorer and a browser."""
+    async with open_pages(chain, tmp_path) as explorer, aiohttp.ClientSession(explorer.url) as browser:
+        yield explorer, browser
+
+
+Pages = tuple[Explorer, aiohttp.ClientSession]
+
+
+async def get(browser: aiohttp.ClientSession, path: str) -> Any:
+    async with browser.get(path) as response:
+        assert response.status == 200, (path, await response.text())
+        return await response.json()
+
+
+async def test_tasks_seats_and_rounds_are_those_that_were_played(pages: Pages, players: list[Player]) -> None:
+    _, browser = pages
+    found = await get(browser, "/api/tasks")
+    assert {one["task"] for one in found["tasks"]} >= {f"0x{one.twin.task.hex()}" for one in players}
+    for player in players:
+        state, path = player.twin.state, f"/api/tasks/0x{player.twin.task.hex()}"
+        task = await get(browser, path)
+        seats = {one["seat"]: one for one in task["seated"]}
+        assert set(seats) >= set(state.seats)
+        assert all(seats[number]["account"] == seat.account for number, seat in state.seats.items())
+        assert task["rounds_opened"] == state.next_round and not task["training"].get("family")
+        rows = (await get(browser, f"{path}/rounds"))["rounds"]
+        assert [one["round"] for one in rows] == list(range(state.next_round - 1, -1, -1))
+        for number, game_round in state.rounds.items():
+            shown = await get(browser, f"{path}/rounds/{number}")
+            claims = {one["slot"]: one["claim"] for one in shown["slots"] if one["claim"]}
+            assert claims == {slot: f"0x{one.claim_root.hex()}" for slot, one in game_round.claims.items()}
+            votes = [
+                (one["slot"], draw["draw"], rank)
+                for one in shown["slots"]
+                for draw in one.get("draws", ())
+                for rank, said in enumerate(draw["ranks"])
+                if said["word"]
+            ]
+            counted = [(*place, rank) for place, ranks in game_round.votes.items() for rank in ranks]
+            assert sorted(votes) == sorted(counted)
+
+
+async def test_a_dispute_is_shown_move_by_move(pages: Pages, players: list[Player]) -> None:
+    explorer, browser = pages
+    shown = 0
+    for player in players:
+        path = f"/api/tasks/0x{player.twin.task.hex()}/disputes"
+        for row in (await get(browser, path))["disputes"]:
+            board = await get(browser, f"{path}/{row['dispute']}")
+            assert board["moves"][0]["name"] == "DisputeOpened" and "disputes" in board["moves"][0]["line"]
+            is_over = board["stage"] in ("CLEARED", "CONVICTED", "MOOT")
+            assert is_over == (board["turn"] is None) == (board["moves"][-1]["name"] == "DisputeEnded")
+            assert board["is_convicted"] == (DisputeStage[board["stage"]] == DisputeStage.CONVICTED)
+            shown += 1
+    assert shown, "these plays dispute nothing"
+
+
+async def test_the_number_that_decided_a_dispute_stands_on_its_board(
+    pages: Pages, players: list[Player], chain: RoundChain
+) -> None:
+    """The index has it by the transaction that ended the dispute."""
+    explorer, browser = pages
+    task, dispute = next(
+        (player.twin.task, one)
+        for player in players
+        for one in explorer.view.state.inner[player.twin.task].disputes.values()
+        if not one.is_open
+    )
+    ended = explorer.view.index.list_of_subject(dispute.name)[-1]
+    path = f"/api/tasks/0x{task.hex()}/disputes/0x{dispute.name.hex()}"
+    assert (await get(browser, path))["number"] is None
+    explorer.view.index.put_number(ended.transaction_hash, {"node": 375})
+    assert (await get(browser, path))["number"] == {"node": 375}
+
+
+async def test_the_ledger_has_a_row_for_each_claim(pages: Pages, players: list[Player]) -> None:
+    _, browser = pages
+    for player in players:
+        path = f"/api/tasks/0x{player.twin.task.hex()}/work.csv"
+        async with browser.get(path) as response:
+            assert (
+                response.content_type == "text/csv"
+                and "attachment" in response.headers["Content-Disposition"]
+            )
+            rows = list(csv.DictReader(io.StringIO(await response.text())))
+        assert rows and tuple(rows[0]) == WORK_COLUMNS
+        told = {(int(one["round"]), int(one["slot"])): one["account"] for one in rows}
+        rounds = player.twin.state.rounds.values()
+        played = {(one.index, slot): claim.account for one in rounds for slot, claim in one.claims.items()}
+        assert {place: told[place] for place in played} == played
+
+
+async def test_lines_come_in_pages_newest_first(pages: Pages, players: list[Player]) -> None:
+    _, browser = pages
+    path, seen = f"/api/tasks/0x{players[0].twin.task.hex()}/lines", list[tuple[int, int]]()
+    before = ""
+    while found := (await get(browser, f"{path}?limit=7{before}"))["lines"]:
+        assert len(found) <= 7
+        seen += [(one["block"], one["log"]) for one in found]
+        before = f"&block={found[-1]['block']}&log={found[-1]['log']}"
+    assert len(seen) > 20 and seen == sorted(set(seen), reverse=True)
+
+
+@pytest.mark.parametrize("path", ["/api/tasks", "/api/tasks/TASK/rounds", "/api/tasks/TASK/lines"])
+async def test_no_address_asks_for_more_than_a_bounded_page(
+    pages: Pages, players: list[Player], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(page_server, "PAGE_MAX", 2)
+    path = path.replace("TASK", f"0x{players[0].twin.task.hex()}")
+    found = await get(pages[1], f"{path}?limit={MANY}&limit=999999999")
+    assert len(found[path.rpartition("/")[2]]) <= 2
+    assert len((await get(pages[1], f"{path}?limit=999999999"))[path.rpartition("/")[2]]) == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/tasks/0x12", "/api/tasks/0x" + "0" * 64, "/api/tasks/%2e%2e/x", "/static/../page_server.py",
+        "/static/..%2fpage_server.py", "/static/%2e%2e%2f%2e%2e%2fpyproject.toml", "/nothing",
+    ],
+)  # fmt: skip
+async def test_what_is_not_there_is_not_found(pages: Pages, path: str) -> None:
+    async with pages[1].get(page_server_url(pages, path)) as response:
+        assert response.status == 404
+        assert "script-src 'self'" in response.headers["Content-Security-Policy"]
+
+
+def page_server_url(pages: Pages, path: str) -> URL:
+    """As it is written: the client would tidy it."""
+    return URL(pages[0].url.rstrip("/") + path, encoded=True)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+async def test_nothing_is_taken(pages: Pages, method: str) -> None:
+    for path in ("/", "/api/tasks", "/api/live"):
+        async with pages[1].request(method, path) as response:
+            assert response.status == 405
+
+
+async def test_every_answer_lets_the_browser_run_own_files_only(pages: Pages, players: list[Player]) -> None:
+    task = f"/api/tasks/0x{players[0].twin.task.hex()}"
+    for path in ("/", "/static/app.js", "/api/status", task, f"{task}/work.csv", "/api/live"):
+        async with pages[1].get(path) as response:
+            policy = response.headers["Content-Security-Policy"]
+            assert policy.startswith("default-src 'none'; script-src 'self';") and "unsafe" not in policy
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_the_page_has_no_script_or_style_of_its_own(pages: Pages) -> None:
+    """The policy would refuse them, and the page would be blank."""
+    async with pages[1].get("/") as response:
+        text = await response.text()
+    assert (
+        "<script>" not in text
+        and "<style" not in text
+        and "style=" not in text
+        and " on" + "click" not in text
+    )
+
+
+async def test_changes_are_told_as_they_come(own_chain: RoundChain, tmp_path: Path) -> None:
+    player = play_task(own_chain, 11, steps=5)
+    async with (
+        open_pages(own_chain, tmp_path) as explorer,
+        aiohttp.ClientSession(explorer.url) as browser,
+        browser.get("/api/live") as stream,
+    ):
+        assert (await stream.content.readuntil(b"\n\n")).startswith(b":")
+        player.play(10)
+        told = set[str]()
+        while f"0x{player.twin.task.hex()}" not in told:
+            message = await stream.content.readuntil(b"\n\n")
+            if message.startswith(b"data: "):
+                told |= set(json.loads(message[len(b"data: ") :])["tasks"])
+
+
+async def test_too_many_streams_are_refused(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "LIVE_MAX", 1)
+    async with pages[1].get("/api/live") as first:
+        assert first.status == 200
+        async with pages[1].get("/api/live") as second:
+            assert second.status == 503
+
+
+async def test_a_taken_port_is_named(pages: Pages, chain: RoundChain, tmp_path: Path) -> None:
+    port = int(pages[0].url.rstrip("/").rpartition(":")[2])
+    async with open_reader(chain) as reader:
+        with pytest.raises(EnvironmentFault, match=str(port)):
+            async with open_explorer(reader, tmp_path / "other.sqlite", Names({}), port=port):
+                pass
+
+
+async def test_names_that_this_machine_knows_are_shown_as_text(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> None:
+    """Whatever a name holds, it comes as JSON text: no page is built from it here."""
+    account, name = players[0].twin.parties["submitter"].address.lower(), "<script>alert(1)</script>"
+    async with (
+        open_pages(chain, tmp_path, Names({account: name})) as explorer,
+        aiohttp.ClientSession(explorer.url) as browser,
+    ):
+        task = await get(browser, f"/api/tasks/0x{players[0].twin.task.hex()}")
+        assert task["submitter"] == {"account": account, "name": name}
