@@ -121,6 +121,12 @@ EXECUTOR = Option(
     "what runs replays: process, or ray (an extra); left out: as config.toml says",
     {"choices": ("process", "ray")},
 )
+RPC_URL = Option("--rpc-url", "JSON-RPC endpoint of the chain", {"default": "http://127.0.0.1:8545"})
+DEPLOYMENT = Option(
+    "--deployment",
+    "file with the contracts' addresses",
+    {"type": read_path, "default": Path("deployments/31337.json")},
+)
 SEAT = (TASK, STAKE, WEIGHTS, YES, *LOGS, *PARTY)
 
 COMMANDS = (
@@ -161,12 +167,8 @@ COMMANDS = (
                 "file of mode 0600 with the key to use: a keystore, or 64 hexadecimal digits; else a new one",
                 {"type": read_path, "metavar": "FILE"},
             ),
-            Option("--rpc-url", "JSON-RPC endpoint of the chain", {"default": "http://127.0.0.1:8545"}),
-            Option(
-                "--deployment",
-                "file with the contracts' addresses",
-                {"type": read_path, "default": Path("deployments/31337.json")},
-            ),
+            RPC_URL,
+            DEPLOYMENT,
             Option(
                 "--listen-host",
                 "address of this machine to serve blobs on; 0.0.0.0 (all of them) needs --public-url",
@@ -327,6 +329,21 @@ COMMANDS = (
         (
             Option("task", f"{TASK.help}; left out: all tasks", {"metavar": "TASK", "nargs": "?"}),
             HOME,
+        ),
+    ),
+    Command(
+        "explorer",
+        "serve a web page of what the chain tells: tasks, rounds, disputes down to the one number",
+        "touchstone explorer --deployment deployments/31337.json --open",
+        "scripts.explorer_command:run_explorer",
+        (
+            RPC_URL,
+            DEPLOYMENT,
+            Option("--index", "file to keep the events in; left out: in ~/.cache", {"type": read_path}),
+            Option("--host", "address of this machine to serve on", {"default": "127.0.0.1"}),
+            Option("--port", "port to serve on; 0 takes a free one", {"type": int, "default": 8600}),
+            Option("--open", "open it in the browser", {"action": "store_true"}),
+            *LOGS,
         ),
     ),
     Command(

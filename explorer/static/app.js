@@ -1,1 +1,95 @@
+// Which view the address asks for, when it is shown again, and the keyboard.
+import { el, link } from "/static/dom.js";
+import { fetchJson, showAllLines, showDispute, showRound, showTask, showTasks } from "/static/pages.js";
 
+const main = document.getElementById("main");
+const HEX = /^0x[0-9a-f]{64}$/;
+let shown = 0;
+let told = "";
+
+/** The parts of the address after #/. */
+const parts = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+
+function find([kind, task, view, ...rest]) {
+  if (kind !== "task") return () => showTasks(kind === "tasks" ? task : 0);
+  if (!HEX.test(task || "")) return async () => [el("h1", {}, "No such task"), el("p", {}, "The address names no task.")];
+  if (view === "round") return () => showRound(task, rest[0]);
+  if (view === "dispute" && HEX.test(rest[0] || "")) return () => showDispute(task, rest[0]);
+  if (view === "lines") return () => showAllLines(task, ...rest);
+  return () => showTask(task);
+}
+
+function showPlace([kind, task, view, name]) {
+  const steps = [link([], "tasks")];
+  if (kind === "task") steps.push(link(["task", task], `task ${task.slice(0, 14)}`));
+  if (view) steps.push(el("span", { "aria-current": "page" }, [view, (name || "").slice(0, 14)].join(" ")));
+  document.getElementById("place").replaceChildren(...steps.map((one) => el("li", {}, one)));
+}
+
+// isLive: shown again because something changed, so neither the focus nor the place on the page moves.
+async function show(isLive = false) {
+  const turn = ++shown;
+  const now = parts();
+  let content;
+  try {
+    content = await find(now)();
+  } catch (error) {
+    content = [el("h1", {}, "This cannot be shown"), el("p", {}, error.message)];
+  }
+  if (turn !== shown) return;
+  const at = isLive ? [...main.querySelectorAll("a, button, [tabindex]")].indexOf(document.activeElement) : -1;
+  const open = [...main.querySelectorAll("details")].map((one) => one.open);
+  main.replaceChildren(...content.filter(Boolean));
+  showPlace(now);
+  document.title = `${main.querySelector("h1")?.textContent || "Explorer"} – Touchstone`;
+  const title = main.querySelector("h1")?.textContent || "";
+  if (isLive && title !== told) document.getElementById("news").textContent = title;
+  told = title;
+  if (isLive) {
+    if (at >= 0) main.querySelectorAll("a, button, [tabindex]")[at]?.focus({ preventScroll: true });
+    main.querySelectorAll("details").forEach((one, index) => { one.open = open[index] || false; });
+  } else {
+    main.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+  }
+}
+
+function tellChain(head, trouble) {
+  const place = document.getElementById("chain");
+  const text = trouble ? `the chain is silent: last block ${head}` : head === null ? "reading the chain" : `block ${head}`;
+  if (place.textContent !== text) place.textContent = text;
+  if (place.classList.toggle("bad", Boolean(trouble))) document.getElementById("news").textContent = text;
+}
+
+function listen() {
+  const stream = new EventSource("/api/live");
+  stream.onmessage = (message) => {
+    const told = JSON.parse(message.data);
+    const [kind, task] = parts();
+    tellChain(told.head, told.trouble);
+    if (kind === "task" ? told.tasks.includes(task) : told.tasks.length) show(true);
+  };
+  stream.onopen = () => fetchJson("/api/status").then((now) => { tellChain(now.head, now.trouble); show(true); }).catch(() => {});
+  stream.onerror = () => tellChain("unknown", "the explorer does not answer");
+}
+
+function moveRow(step) {
+  const links = [...main.querySelectorAll("tbody a, .board a")];
+  if (!links.length) return;
+  const at = links.indexOf(document.activeElement);
+  links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + step))].focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+  const keys = {
+    t: () => { location.hash = "#/"; },
+    u: () => { const now = parts(); location.hash = "#/" + (now.length > 2 ? now.slice(0, 2).join("/") : ""); },
+    j: () => moveRow(1),
+    k: () => moveRow(-1),
+  };
+  keys[event.key]?.();
+});
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+window.addEventListener("hashchange", () => show());
+show().then(listen);

@@ -3,14 +3,19 @@
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
 
-from explorer.number import ConvictedNumber, count_siblings, decode_node, read_number
+from explorer.number import ConvictedNumber, count_siblings, decode_node, find_number, read_number
 from node.submit import build_task
+from protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.contract import Event
 from protocol.compute.audit.compare import judge_state
-from protocol.compute.bounds.fault import prove_operation
+from protocol.compute.bounds.fault import OperationFault, prove_operation
 from protocol.compute.bounds.trace import ignore
 from protocol.compute.model.batches import get_batch, open_corpus
 from protocol.compute.model.reference_model import init_parameters
@@ -20,7 +25,6 @@ from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import bits_to_float, float_to_bits
 from protocol.spec.merkle import compute_levels, compute_range_path
 from protocol.spec.program import Operation
-from protocol.spec.program_codec import encode_node
 from protocol.spec.referee import Judgement
 from protocol.spec.schedule import compute_learning_rate_sum
 from tests.e2e.demo.__main__ import FAULTS
@@ -37,8 +41,8 @@ def make_training() -> TrainingSpec:
     return training
 
 
-def read_planted(operation: Operation, training: TrainingSpec, before: int = 0) -> ConvictedNumber | None:
-    """What the proof of a planted error shows; before: of an element so many places before it."""
+def prove_planted(operation: Operation, training: TrainingSpec, before: int = 0) -> OperationFault:
+    """The proof of a planted error; before: of an element so many places before it."""
     state = begin_round(init_parameters(training.model, training.initial_seed), 0)
     rows, length = training.sequences_per_step, training.sequence_tokens
     tokens = torch.arange(rows * (length + 1)).reshape(rows, length + 1) % 200
@@ -48,9 +52,14 @@ def read_planted(operation: Operation, training: TrainingSpec, before: int = 0) 
     program = build_program(describe_program(training)).program
     number = find_node(build_program(describe_program(training)), operation)
     element = program.nodes[number].elements - 1 - before
-    proof = prove_operation(tree, number, element)
-    shown = decode_node(number, encode_node(program, program.nodes[number]))
-    return read_number(shown, element, proof.openings)
+    return prove_operation(tree, number, element)
+
+
+def read_planted(operation: Operation, training: TrainingSpec, before: int = 0) -> ConvictedNumber | None:
+    """What such a proof shows."""
+    proof = prove_planted(operation, training, before)
+    shown = decode_node(proof.node.number, proof.node.data)
+    return read_number(shown, proof.element, proof.openings)
 
 
 @pytest.mark.parametrize("operation", [Operation.PRODUCT_SUM, Operation.SUBTRACT, Operation.SQUARE_ROOT])
@@ -71,6 +80,43 @@ def test_the_number_beside_a_planted_one_is_right() -> None:
     found = read_planted(Operation.SUBTRACT, make_training(), before=1)
     assert found is not None and not found.judgement.is_fault
     assert "inside" in show_number(found)[-1]
+
+
+DISPUTES = "0x" + "22" * 20
+
+
+async def find(target: str, data: bytes) -> ConvictedNumber | None:
+    """What a transaction shows that calls `target` with `data`."""
+
+    async def sent_call(name: bytes) -> tuple[str, bytes]:
+        return target, data
+
+    event = Event("Tasks", "SeatConvicted", {}, 1, 0, bytes(32), bytes(32))
+    connection = cast(Connection, SimpleNamespace(sent_call=sent_call))
+    return await find_number(connection, DISPUTES, event, "float32")
+
+
+async def test_a_convictions_call_alone_shows_the_number() -> None:
+    """Neither the program nor a tensor is needed. Where another contract passed the call on, its data prove
+    nothing; where they are cut short, or are no node's, nothing is shown."""
+    proof = prove_planted(Operation.SUBTRACT, make_training())
+    entry = find_function(load_abi("Disputes"), "proveOperation")
+    empty = [
+        tuple(bytes(32) if part.kind == "bytes32" else 0 for part in one.items) for one in entry.inputs[2:4]
+    ]
+    values = [bytes(32), bytes(32), *empty, proof.node, proof.element, proof.openings]
+    data = encode_call(entry, values)
+    found = await find(DISPUTES, data)
+    assert found == read_planted(Operation.SUBTRACT, make_training()) and found is not None
+    assert found.judgement.is_fault
+    assert await find("0x" + "33" * 20, data) is None
+    assert await find(DISPUTES, b"\0" * 4 + data[4:]) is None
+    assert await find(DISPUTES, data[:-64]) is None
+    for node in (proof.node.data[:-1], proof.node.data + b"\0", b"\xff" * len(proof.node.data), b""):
+        values[4] = replace(proof.node, data=node)
+        assert await find(DISPUTES, encode_call(entry, values)) is None
+    values[4:] = [proof.node, proof.element, proof.openings[:40]]
+    assert await find(DISPUTES, encode_call(entry, values)) is None
 
 
 @pytest.mark.parametrize("fault", FAULTS)

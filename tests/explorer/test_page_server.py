@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -202,6 +203,28 @@ async def test_the_page_has_no_script_or_style_of_its_own(pages: Pages) -> None:
         and "style=" not in text
         and " on" + "click" not in text
     )
+
+
+async def test_every_file_that_a_file_of_the_page_names_is_served(pages: Pages) -> None:
+    """A module that is missing leaves the page at its first word."""
+    missing, left, seen = list[str](), ["/"], set[str]()
+    while left:
+        path = left.pop()
+        seen.add(path)
+        async with pages[1].get(path) as response:
+            text = await response.text() if response.status == 200 else ""
+            missing += [] if response.status == 200 else [path]
+        left += set(re.findall(r"/static/[\w.]+", text)) - seen - set(left)
+    assert not missing and {"/static/app.js", "/static/uPlot.iife.min.js", "/static/style.css"} <= seen
+
+
+async def test_no_module_builds_a_page_from_text(pages: Pages) -> None:
+    """What comes from the chain goes in as text: none of these would do that."""
+    own = [path for path in page_server.STATIC.glob("*.js") if not path.name.startswith("uPlot")]
+    assert own
+    for path in own:
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
+            assert word not in path.read_text(), (path.name, word)
 
 
 async def test_changes_are_told_as_they_come(own_chain: RoundChain, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ WANTED = {
     "verify",
     "watch",
     "status",
+    "explorer",
     "export",
     "doctor",
     "completion",

@@ -51,6 +51,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--format", choices=FORMATS, default=FORMATS[0], help="exact: the same bits on every processor"
     )
+    about = "open a web page of the run in the browser; it stays until Ctrl-C"
+    parser.add_argument("--explorer", action="store_true", help=about)
     parser.add_argument("--seed", type=int, default=1, help="of the untrained model: 1")
     options = parser.parse_args(arguments)
     for name, (usual, quick, least) in COUNTS.items():
@@ -74,6 +76,7 @@ def make_setting(options: argparse.Namespace) -> Setting:
         dataset=read_dataset(),
         fault=options.fault.upper(),
         folders=Folders(ROOT / "build" / "demo"),
+        with_explorer=options.explorer,
     )
 
 

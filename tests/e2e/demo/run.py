@@ -17,6 +17,7 @@ from rich.console import Console
 
 from explorer.books import fold_books
 from explorer.names import Names
+from explorer.page_server import Explorer, open_explorer
 from node import export
 from node.submit import RoundPlan, post_task
 from protocol.actions.runtime import upkeep_duties
@@ -29,6 +30,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.game.state import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
+from scripts.explorer_command import open_browser
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.costs import read_gas
@@ -42,7 +44,7 @@ from tests.e2e.demo.report import Pace, Run, make_report
 from tests.e2e.demo.roster import SUBMITTER, Member
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
-from tests.e2e.demo.verdict import judge_run
+from tests.e2e.demo.verdict import Finding, judge_run
 from tests.e2e.demo.watch import Watch
 
 LOOK_S = 0.2
@@ -50,13 +52,15 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Setting:
-    """What is played. dataset: the task's bytes; fault: the operation in which the cheat errs."""
+    """What is played. dataset: the task's bytes; fault: the operation in which the cheat errs; with_explorer:
+    whether a web page shows it, and stays in the end."""
 
     plan: RoundPlan
     members: tuple[Member, ...]
     dataset: bytes
     fault: str
     folders: Folders
+    with_explorer: bool = False
 
 
 @dataclass
@@ -131,18 +135,41 @@ async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
     """One whole run; whether nothing is wrong."""
     screen = Screen(console)
     with setting.folders.hold():
-        async with open_show(setting, screen) as show:
+        async with open_show(setting, screen) as show, open_pages(show) as explorer:
             tell_beginning(show)
             report = await play(show)
-        report["wall_s"] = round(screen.seconds, 1)
-        report["path"] = os.path.relpath(setting.folders.report)
-        report["page"] = os.path.relpath(setting.folders.page)
-        findings = judge_run(report)
-        report["findings"] = [vars(finding) for finding in findings]
-        setting.folders.report.write_text(json.dumps(report, indent=1) + "\n")
-        setting.folders.page.write_text(build_page(report, findings, screen.timeline))
-        screen.show_result(report, findings)
+            findings = conclude_report(setting, screen, report)
+            if explorer is not None:
+                screen.say("demo", f"the explorer stays at {explorer.url}; Ctrl-C ends it")
+                await explorer.following
     return all(finding.holds for finding in findings)
+
+
+def conclude_report(setting: Setting, screen: Screen, report: dict[str, Any]) -> list[Finding]:
+    """Judge the run, write its report and its page, and show the result."""
+    report["wall_s"] = round(screen.seconds, 1)
+    report["path"] = os.path.relpath(setting.folders.report)
+    report["page"] = os.path.relpath(setting.folders.page)
+    findings = judge_run(report)
+    report["findings"] = [vars(finding) for finding in findings]
+    setting.folders.report.write_text(json.dumps(report, indent=1) + "\n")
+    setting.folders.page.write_text(build_page(report, findings, screen.timeline))
+    screen.show_result(report, findings)
+    return findings
+
+
+@asynccontextmanager
+async def open_pages(show: Show) -> AsyncIterator[Explorer | None]:
+    """The explorer beside the run, with the demo's names, opened in the browser; None where none is asked
+    for."""
+    if not show.setting.with_explorer:
+        yield None
+        return
+    watch = show.watch
+    async with open_explorer(watch.chain, show.setting.folders.index, watch.names) as explorer:
+        show.screen.say("demo", f"explorer at {explorer.url}")
+        open_browser(explorer.url)
+        yield explorer
 
 
 @asynccontextmanager

@@ -42,6 +42,11 @@ class Folders:
         return self.root / "deployment.json"
 
     @property
+    def index(self) -> Path:
+        """The events that the explorer keeps."""
+        return self.root / "explorer.sqlite"
+
+    @property
     def report(self) -> Path:
         """The result, for programs."""
         return self.root / "report.json"

@@ -1,0 +1,160 @@
+// The views: what each address shows. A view fetches, then returns elements; it changes nothing else.
+import { showBoard, showNumber } from "/static/board.js";
+import { showRounds } from "/static/chart.js";
+import { el, hash, link, list, person, table } from "/static/dom.js";
+
+/** JSON of this server. */
+export async function fetchJson(path) {
+  const response = await fetch(path);
+  if (response.status === 404) throw new Error("There is no such task, round or dispute on this chain.");
+  if (!response.ok) throw new Error(`The explorer answers ${response.status} for ${path}.`);
+  return response.json();
+}
+
+const short = (task) => task.slice(0, 14);
+const api = (task, ...rest) => ["/api/tasks", task, ...rest].map((part) => part).join("/");
+
+/** All tasks of the deployment. */
+export async function showTasks(offset) {
+  const start = Number(offset || 0);
+  const found = await fetchJson(`/api/tasks?offset=${start}`);
+  const columns = [
+    ["task", (row) => row.refused === undefined ? link(["task", row.task], short(row.task)) : hash(row.task)],
+    ["does", (row) => row.refused === undefined ? row.phase : `cannot be understood: ${row.refused}`],
+    ["submitter", (row) => row.submitter ? person(row.submitter) : null],
+    ["rounds", (row) => row.rounds ? `${row.rounds_opened} of ${row.rounds}` : null, true],
+    ["solvers", (row) => row.seats && row.seats.solver, true],
+    ["verifiers", (row) => row.seats && row.seats.verifier, true],
+    ["whistleblowers", (row) => row.seats && row.seats.whistleblower, true],
+    ["open disputes", (row) => row.open_disputes, true],
+    ["convicted", (row) => row.convictions ? el("span", { class: "bad" }, String(row.convictions)) : row.convictions, true],
+    ["escrow left", (row) => row.escrow, true],
+  ];
+  const end = start + found.tasks.length;
+  return [el("h1", {}, "Tasks"), table("Tasks of this deployment, newest first", columns, found.tasks),
+    end < found.total ? el("p", {}, link(["tasks", String(end)], "older tasks")) : null];
+}
+
+/** One task: what it trains, its rounds, seats, money, disputes, and what happened. */
+export async function showTask(task) {
+  const [found, rounds, disputes, lines] = await Promise.all([
+    fetchJson(api(task)), fetchJson(api(task, "rounds?limit=50")), fetchJson(api(task, "disputes")),
+    fetchJson(api(task, "lines?limit=30"))]);
+  return [
+    el("h1", {}, `Task ${short(task)}: ${found.phase}`),
+    ...found.convicted.map((one) => showConviction(task, one)),
+    showTraining(found),
+    el("h2", {}, "Rounds"), showRounds(rounds.rounds), roundTable(task, rounds),
+    el("p", {}, el("a", { href: api(task, "work.csv") }, "Who trained what, as CSV")),
+    el("h2", {}, "Disputes"), ...disputeTables(task, disputes),
+    el("h2", {}, "Seats"), seatTable(found.seated),
+    el("h2", {}, "Money"), ...moneyTables(found.money),
+    el("h2", {}, "What happened"), showLines(lines.lines),
+    lines.lines.length === 30 ? el("p", {}, link(["task", task, "lines"], "all that happened")) : null,
+  ];
+}
+
+function showConviction(task, one) {
+  const where = one.dispute ? link(["task", task, "dispute", one.dispute], "the dispute, move by move") : null;
+  return el("section", { "aria-label": `conviction of ${one.name}` },
+    el("p", { class: "bad" }, `${one.name} was convicted in block ${one.block} (${one.proof}): its stake of ${one.stake} is gone. `,
+      `${one.finder} found it. `, where),
+    one.number ? showNumber(one.number, one.name) : null);
+}
+
+function showTraining(found) {
+  const said = found.training;
+  const what = said.error ? [["training", `no description: ${said.error}`]] : [
+    ["model", `${said.family}, ${said.parameters.toLocaleString("en")} parameters, in ${said.numeric_format}`],
+    ["a round", `${said.inner_steps} steps of ${said.tokens_per_step.toLocaleString("en")} tokens, audited in segments of ${said.segment_steps}`],
+    ["dataset", `${said.dataset_tokens.toLocaleString("en")} tokens`],
+  ];
+  const audits = found.is_exact ? "equal, bit for bit" : "inside the task's limits";
+  return el("div", {}, list([
+    ["id", el("code", {}, found.task)], ["submitter", person(found.submitter)], ...what,
+    ["an audit accepts ends that are", audits], ["rounds", `${found.rounds_opened} of ${found.rounds} opened`],
+    ["escrow left", found.escrow], ["root of the model", hash(found.root)],
+    ["stakes", `${found.amounts.solver_stake} a solver, ${found.amounts.auditor_stake} an auditor`],
+    ["pay", `${found.amounts.solver_pay} a round and solver, ${found.amounts.audit_pay} a vote`],
+  ]));
+}
+
+const roundTable = (task, rounds) => table(`Rounds, newest first (${rounds.total} opened)`, [
+  ["round", (row) => link(["task", task, "round", String(row.round)], `round ${row.round}`)],
+  ["stage", (row) => row.stage], ["opened in block", (row) => row.opened, true],
+  ["closed", (row) => row.closed, true], ["solvers", (row) => row.solvers, true],
+  ["claims", (row) => row.claims, true], ["votes", (row) => row.votes, true],
+  ["merged", (row) => row.merged, true], ["root", (row) => hash(row.root)],
+], rounds.rounds);
+
+function disputeTables(task, found) {
+  const rows = table("Disputes, newest first", [
+    ["dispute", (row) => link(["task", task, "dispute", row.dispute], short(row.dispute))],
+    ["about", (row) => `${row.about}, segment ${row.segment}`], ["opened by", (row) => row.opener],
+    ["stands at", (row) => el("span", { class: row.is_convicted ? "bad" : null }, row.stage)],
+    ["has to move", (row) => row.turn], ["up to block", (row) => row.until_block, true],
+  ], found.disputes);
+  const asks = !found.asks.length ? null : table("Open asks", [["asked by", (row) => row.asker], ["about", (row) => row.about],
+    ["up to block", (row) => row.until_block, true]], found.asks);
+  const contests = !found.contests.length ? null : table("Open contests of a root", [["contester", (row) => row.contester],
+    ["round", (row) => row.round, true], ["turn", (row) => row.turn], ["up to block", (row) => row.until_block, true]], found.contests);
+  return [rows, asks, contests];
+}
+
+const seatTable = (seats) => table("Seats of the task", [
+  ["account", person], ["role", (row) => row.role],
+  ["status", (row) => el("span", { class: row.status === "closed" ? "bad" : null }, row.status === "closed" ? "convicted" : row.status)],
+  ["stake", (row) => row.stake, true], ["paid so far", (row) => row.paid, true],
+], seats);
+
+function moneyTables(money) {
+  const columns = [["account", person], ...money.reasons.map((reason) => [reason, (row) => row[reason], true]),
+    ["in all", (row) => row.change, true]];
+  const burned = list(money.reasons.map((reason) => [`burned of ${reason}`, money.burned[reason]]));
+  return [table("What each account has more or less than before, and why", columns, money.accounts), burned];
+}
+
+const showLines = (lines) => el("ol", { class: "lines" }, lines.map((one) =>
+  el("li", {}, el("span", { class: "block" }, `block ${one.block}`), one.line)));
+
+/** All lines of a task, a page at a time. */
+export async function showAllLines(task, block, log) {
+  const before = block ? `&block=${block}&log=${log}` : "";
+  const { lines } = await fetchJson(api(task, `lines?limit=200${before}`));
+  const last = lines[lines.length - 1];
+  return [el("h1", {}, `What happened in task ${short(task)}`), showLines(lines),
+    lines.length === 200 ? el("p", {}, link(["task", task, "lines", String(last.block), String(last.log)], "earlier")) : null];
+}
+
+/** One round: who trained, what became of it, who audited what. */
+export async function showRound(task, number) {
+  const found = await fetchJson(api(task, `rounds/${Number(number)}`));
+  const draws = found.slots.flatMap((one) => (one.draws || []).map((draw) => ({ solver: one.name, ...draw })));
+  const said = (rank) => (row) => {
+    const one = row.ranks[rank];
+    const bad = one.word && one.word.startsWith("REJECT");
+    return el("span", {}, one.name, ": ", el("span", { class: bad ? "bad" : one.word === "ACCEPT" ? "good" : "soft" },
+      one.word || "no vote"), one.is_opened ? ", opened" : "");
+  };
+  return [
+    el("h1", {}, `Round ${found.round}: ${found.stage}`),
+    list([["opened in block", found.opened], ["closed in block", found.closed], ["starts from", hash(found.base_root)],
+      ["root", hash(found.root)], ["root signed by", found.signers.join(", ")],
+      ["contests open up to block", found.contests_until]]),
+    el("h2", {}, "Training"),
+    table("Solvers of the round", [
+      ["solver", person], ["shard", (row) => row.shard, true], ["segments", (row) => row.segments, true],
+      ["claim", (row) => row.claim ? hash(row.claim) : "none"],
+      ["fate", (row) => el("span", { class: row.fate === "accepted" ? "good" : row.fate === "convicted" || row.fate === "void" ? "bad" : null }, row.fate || "")],
+      ["merged", (row) => row.claim ? (row.is_merged ? "yes" : "no") : ""],
+    ], found.slots),
+    el("h2", {}, "Audits"),
+    table("Drawn segments", [
+      ["solver", (row) => row.solver], ["segment", (row) => row.segment, true], ["when", (row) => row.is_late ? "late" : "in the round"],
+      ["primary", said(0)], ["first reserve", said(1)], ["second reserve", said(2)],
+    ], draws, "nothing is drawn yet."),
+  ];
+}
+
+/** One dispute. */
+export const showDispute = async (task, dispute) => showBoard(task, await fetchJson(api(task, "disputes", dispute)));
