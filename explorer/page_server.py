@@ -43,6 +43,8 @@ from protocol.spec.game.ledger import LoggedGame
 PAGE = 50
 """Rows of an answer, unless the address asks for fewer or more."""
 PAGE_MAX = 500
+SHOWN_TERMS = 16
+"""Of a convicted number, where it is not shown by itself."""
 LIVE_MAX = 64
 """Streams at the same time."""
 PAUSE_S = 0.5
@@ -156,11 +158,15 @@ class PageServer:
             "windows": asdict(game.terms.windows),
             "seated": list_seats(game, view.books[task], view.names),
             "money": make_money(view.books[task], view.names),
-            "convicted": [self._make_conviction(one) for one in view.convictions[task]],
+            "convicted": [self._make_conviction(one) for one in view.convictions[task][: -PAGE - 1 : -1]],
         })  # fmt: skip
 
     def _make_conviction(self, one: Conviction) -> dict[str, Any]:
+        """The number without the operands of a long sum: a dispute's board has all."""
         view = self._view
+        number = view.index.find_number(one.transaction_hash)[1]
+        if number is not None:
+            number = number | {"operands": number.get("operands", [])[:SHOWN_TERMS]}
         return {
             "block": one.block,
             "transaction": to_hex(one.transaction_hash),
@@ -170,7 +176,7 @@ class PageServer:
             "proof": one.proof.name,
             "stake": show_wei(one.stake_wei),
             "dispute": to_hex(one.dispute),
-            "number": view.index.find_number(one.transaction_hash)[1],
+            "number": number,
         }
 
     async def list_rounds(self, request: web.Request) -> web.Response:
@@ -377,5 +383,5 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
             remedy="Name another port with --port; 0 takes a free one.",
             retryable=False,
         ) from error
-    taken = runner.addresses[0]
-    return f"http://{taken[0]}:{taken[1]}/"
+    name, taken = runner.addresses[0][:2]
+    return f"http://[{name}]:{taken}/" if ":" in name else f"http://{name}:{taken}/"

@@ -1,35 +1,66 @@
 """A whole run of the demo, as small as it gets: a process for each party, two honest solvers and a cheat."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 from rich.console import Console
 
 from tests.e2e.demo.__main__ import make_setting, parse
 from tests.e2e.demo.run import demonstrate
 from tests.e2e.demo.stage import Folders
 
-ARGUMENTS = ["--quick", "--rounds", "1", "--whistleblowers", "0"]
+ARGUMENTS = ["--quick", "--rounds", "1", "--whistleblowers", "0", "--explorer"]
+DEADLINE_S = 600.0
+STAYS = re.compile(r"the explorer stays at (http://\S+/);")
 
 
 async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path: Path) -> None:
     setting = replace(make_setting(parse(ARGUMENTS)), folders=Folders(tmp_path / "demo"))
     shown = StringIO()
-    is_good = await demonstrate(setting, Console(file=shown, width=200))
+    running = asyncio.create_task(demonstrate(setting, Console(file=shown, width=200)))
+    async with asyncio.timeout(DEADLINE_S):
+        while not running.done() and not STAYS.search(shown.getvalue()):
+            await asyncio.sleep(0.1)
     print(shown.getvalue())
-    assert is_good
+    url = STAYS.search(shown.getvalue())
+    pages = await walk_to_number(url[1]) if url else {}
+    running.cancel()
+    assert await running, "it is told to end, and ends with its verdict"
     _check_shown(shown.getvalue())
     report = json.loads(setting.folders.report.read_text())
     number = report["convicted_numbers"]["cheat"]
     assert number["operation"] == "SUBTRACT" and number["is_fault"] and len(number["operands"][0]) == 2
+    assert pages["number"] == number, "the explorer shows what the report has"
+    assert pages["claimant"] == "cheat" and pages["is_convicted"]
+    moves = [move["name"] for move in pages["moves"]]
+    assert moves == ["DisputeOpened", "StepRootsPosted", "StepNamed", "TracePosted", "DisputeEnded"]
     page = setting.folders.page.read_text()
     assert " and ".join(number["operands"][0]) in page and "cheat IS CONVICTED by verifier-" in page
     utilisation = report["utilisation"]
     assert 0 < utilisation["all"] < 1 and utilisation["solvers"].keys() == {"solver-1", "solver-2"}
     assert report["gas"]["per_solver_round"] > 0 and report["gas"]["claims"] == 3
+
+
+async def walk_to_number(url: str) -> dict[str, Any]:
+    """From the list of tasks over the conviction to its dispute, as a person clicks."""
+
+    async def get(path: str) -> Any:
+        async with browser.get(f"/api/tasks{path}") as response:
+            return await response.json()
+
+    async with aiohttp.ClientSession(url) as browser:
+        (row,) = (await get(""))["tasks"]
+        assert row["phase"] == "closed" and row["convictions"] == 1
+        (conviction,) = (await get(f"/{row['task']}"))["convicted"]
+        assert conviction["name"] == "cheat" and conviction["number"]["is_fault"]
+        board: dict[str, Any] = await get(f"/{row['task']}/disputes/{conviction['dispute']}")
+        return board
 
 
 def _check_shown(text: str) -> None:

@@ -1,15 +1,20 @@
 """The explorer has the games that were played, over restarts and reorgs, and the money to the wei."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from explorer import chain_view
 from explorer.books import fold_books
 from explorer.chain_view import ChainView
-from protocol.adapters.chain.contract import Event
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.purse import BURNED
 from tests.explorer.plays import find_first, make_batch, open_reader, open_view, play_task, read_all
@@ -123,6 +128,36 @@ async def test_a_reorg_while_it_looks_folds_what_stands(
         assert_games(view, chain, players)
         convicted = sum(len(found) for found in view.convictions.values())
         assert convicted == sum(one.name == "SeatConvicted" for one in events)
+
+
+async def test_a_chain_that_is_silent_is_told_and_asked_again(
+    chain: RoundChain, players: list[Player], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages say so meanwhile; what waiting cannot mend ends the explorer."""
+    monkeypatch.setattr(chain_view, "RETRY_S", 0.0)
+    troubles, follow = [True, True], GameChain.follow
+
+    def follow_or_fail(reader: GameChain, processed: Sequence[Head] = ()) -> AsyncIterator[LogBatch]:
+        return fail(troubles.pop()) if troubles else follow(reader, processed)
+
+    async def fail(retryable: bool) -> AsyncIterator[LogBatch]:
+        for fault in (
+            EnvironmentFault(what="no chain", expected="", actual="", remedy="", retryable=retryable),
+        ):
+            raise fault
+        yield make_batch([], 0)
+
+    monkeypatch.setattr(GameChain, "follow", follow_or_fail)
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        running = asyncio.create_task(view.run())
+        assert await view.wait_for_change(0) == 1 and "no chain" in view.trouble
+        running.cancel()
+        await follow_to(view, chain.get_block())
+        assert not view.trouble and not troubles
+        assert_games(view, chain, players)
+        troubles.append(False)
+        with pytest.raises(EnvironmentFault, match="no chain"):
+            await view.run()
 
 
 async def test_a_task_that_cannot_be_understood_stops_no_other(
