@@ -18,9 +18,10 @@ from explorer import page_server
 from explorer.names import Names
 from explorer.page_server import Explorer, open_explorer
 from explorer.task_documents import WORK_COLUMNS
+from protocol.adapters.chain.contract import Event
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
-from tests.explorer.plays import open_reader, play_task
+from tests.explorer.plays import make_batch, open_reader, play_task
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
 
@@ -135,6 +136,28 @@ async def test_the_ledger_has_a_row_for_each_claim(pages: Pages, players: list[P
         rounds = player.twin.state.rounds.values()
         played = {(one.index, slot): claim.account for one in rounds for slot, claim in one.claims.items()}
         assert {place: told[place] for place in played} == played
+
+
+async def test_rounds_that_the_contracts_forget_are_shown_as_they_were(
+    pages: Pages, players: list[Player]
+) -> None:
+    """A freed epoch leaves the fold; its rounds stay in the list, by themselves and in the ledger."""
+    (explorer, browser), task = pages, players[0].twin.task
+    path, view = f"/api/tasks/0x{task.hex()}", explorer.view
+    numbers = sorted(view.state.games[task].rounds)
+    before = [await get(browser, f"{path}/rounds/{number}") for number in numbers]
+    listed = await get(browser, f"{path}/rounds")
+    freed = Event(
+        "Rounds", "EpochFreed", {"task": task, "epoch": 0}, view.next_block, 0, bytes(32), bytes(32)
+    )  # fmt: skip
+    await view.take(make_batch([freed], view.next_block))
+    assert numbers and not view.state.games[task].rounds
+    assert [await get(browser, f"{path}/rounds/{number}") for number in numbers] == before
+    shown = await get(browser, f"{path}/rounds")
+    assert [one["claims"] for one in shown["rounds"]] == [one["claims"] for one in listed["rounds"]]
+    async with browser.get(f"{path}/work.csv") as response:
+        rows = list(csv.DictReader(io.StringIO(await response.text())))
+    assert len(rows) == sum(one["claims"] for one in listed["rounds"])
 
 
 async def test_lines_come_in_pages_newest_first(pages: Pages, players: list[Player]) -> None:
