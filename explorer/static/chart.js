@@ -1,6 +1,9 @@
 // A chart of rounds by uPlot; a screen reader has the table below it.
 import { el } from "/static/dom.js";
 
+// The chart that is shown: it listens to the window, so it has to be let go before the next one is made.
+let shown = null;
+
 /** How many blocks each round trained, and how many claims it had and merged. rows: newest first. */
 export function showRounds(rows) {
   const done = rows.filter((row) => row.closed !== null).reverse();
@@ -10,7 +13,8 @@ export function showRounds(rows) {
   const color = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
   const series = (label, name, scale) => ({ label, stroke: color(name), width: 2, scale, points: { size: 5 } });
-  new window.uPlot({
+  shown?.destroy();
+  shown = new window.uPlot({
     width: Math.max(280, Math.min(900, document.getElementById("main").clientWidth - 24)), height: 220,
     scales: { x: { time: false }, count: { range: (_, low, high) => [0, Math.max(1, high) * 1.1] },
       blocks: { range: (_, low, high) => [0, Math.max(1, high) * 1.1] } },
