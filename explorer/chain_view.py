@@ -12,11 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.books import MOVEMENTS, Books, group_names, name_pots
 from explorer.event_index import EventIndex
-from explorer.names import Names
 from explorer.number import find_number
-from explorer.story import Teller
+from explorer.story import MOVEMENTS, Books, Names, Teller, group_names, name_pots
 from explorer.task_documents import make_round
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain

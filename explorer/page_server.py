@@ -23,7 +23,7 @@ from aiohttp import web
 
 from explorer.chain_view import ChainView, Conviction
 from explorer.event_index import EventIndex
-from explorer.names import Names, show_wei
+from explorer.story import Names, show_wei
 from explorer.task_documents import (
     WORK_COLUMNS,
     list_seats,

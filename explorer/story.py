@@ -1,21 +1,154 @@
-"""What happens, in plain words: a line for an event of the chain, who did what in which round."""
+"""A task in plain words: names for accounts, money with its reason, a line for each event."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.books import name_pots
-from explorer.names import Names, show_wei
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from protocol.actions.merge.merge_records import find_holder
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.contract import Event
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.fates import list_draws
-from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
+from protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerDispute
 from protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
 from protocol.spec.game.logs import VOTE_BYTES
-from protocol.spec.game.state import ProofKind
+from protocol.spec.game.state import GameState, ProofKind, StatementRef
+from protocol.spec.game.terms import FALLS_MAX
 from protocol.spec.game.timing import is_late_draw
 from protocol.spec.statements import VoteWord
 
+SHORT = 10
+
+
+@dataclass(frozen=True)
+class Names:
+    """known: name by lower-case account."""
+
+    known: Mapping[str, str]
+
+    def of(self, account: str) -> str:
+        """Who an account is."""
+        return self.known.get(account.lower(), account[:SHORT])
+
+    def of_seat(self, game: GameState, seat: int) -> str:
+        """Whose seat it is, or was."""
+        held = game.seats.get(seat) or game.former.get(seat)
+        return "nobody" if held is None else self.of(held.account)
+
+    def of_slot(self, game: GameState, index: int, slot: int) -> str:
+        """Whose claim of a round it is."""
+        game_round = game.rounds.get(index)
+        if game_round is None or slot >= len(game_round.pool.solvers):
+            return f"slot {slot}"
+        holder = find_holder(game, game_round.pool.solvers[slot], index)
+        return f"slot {slot}" if holder is None else self.of(holder.account)
+
+    def of_statement(self, game: GameState, ref: StatementRef) -> str:
+        """What a dispute is about."""
+        claim = f"{self.of_slot(game, ref.round, ref.slot)}'s claim of round {ref.round}"
+        return claim if ref.draw is None else f"a vote on {claim}"
+
+
+def show_wei(wei: int) -> str:
+    """An amount, exact, with thousands set apart: `2,000 tokens`."""
+    number, _, unit = format_tokens(abs(wei)).partition(" ")
+    whole, dot, rest = number.partition(".")
+    return f"{'-' if wei < 0 else ''}{int(whole):,}{dot}{rest} {unit}"
+
+
+# --- Money --------------------------------------------------------------------------------------------------
+POTS = ("escrow", "stakes", "bonds")
+RESTITUTION = "restitution"
+"""As the library `Pots` names them; of the last there is one for each fall of a root."""
+MOVEMENTS = ("Given", "Taken", "Discarded")
+"""Events of the purse that name a pot, and move money out of it or into it."""
+PAY, REWARD, STAKE, BOND, ESCROW = "pay", "slash share", "stake", "bonds", "escrow"
+REASONS = (PAY, REWARD, STAKE, BOND, ESCROW)
+"""Columns of a table of money; each is what came in less what went out."""
+
+
+@dataclass(frozen=True)
+class Books:
+    """accounts: wei by reason of each account; burned: wei that no account has any more, by what they were
+    before; asked: bonds in wei, by account, of asks that were answered. One in 64 ACCEPTs is asked about by
+    chance, so an honest node pays such a bond now and then."""
+
+    accounts: dict[str, Counter[str]] = field(default_factory=dict)
+    burned: Counter[str] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def take(self, event: Event, kind: str, beside: set[str]) -> None:
+        """Note a movement of the purse. kind: of the pot that it names; beside: names of all events of its
+        transaction."""
+        values, reason = event.arguments, _find_reason(kind, event.name, beside)
+        if event.name == "Discarded":
+            self.burned[_find_reason(kind, event.name, set())] += values["wei_"]
+        else:
+            sign = 1 if event.name == "Given" else -1
+            self.accounts.setdefault(values["account"], Counter())[reason] += sign * values["wei_"]
+
+    def get_change(self, account: str) -> int:
+        """What an account has more than before, in wei."""
+        return sum(self.accounts.get(account, Counter()).values())
+
+
+def name_pots(task: bytes) -> dict[bytes, str]:
+    """Kind of money by the name of its pot."""
+    pots = {keccak(encode(["string", "bytes32"], [kind, task])): kind for kind in POTS}
+    for fall in range(FALLS_MAX + 1):
+        pots[keccak(encode(["string", "bytes32", "uint256"], [RESTITUTION, task, fall]))] = RESTITUTION
+    return pots
+
+
+def fold_books(task: bytes, events: Sequence[Event]) -> Books:
+    """Every movement between an account and a pot of the task."""
+    pots, books = name_pots(task), Books(asked=_fold_asks(events))
+    together = group_names(events)
+    for event in events:
+        if event.name in MOVEMENTS and event.arguments["pot"] in pots:
+            kind = pots[event.arguments["pot"]]
+            books.take(event, kind, together[event.transaction_hash])
+    return books
+
+
+def _fold_asks(events: Iterable[Event]) -> Counter[str]:
+    """What each account paid for asks that ended with an answer."""
+    opened, found = dict[bytes, tuple[str, int]](), Counter[str]()
+    for event in events:
+        values = event.arguments
+        if event.name == "AskOpened":
+            opened[values["id"]] = (values["asker"], values["bond_wei"])
+        elif event.name == "AskEnded" and values["ending"] == AskEnding.CLEARED:
+            asker, bond_wei = opened[values["id"]]
+            found[asker] += bond_wei
+    return found
+
+
+def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
+    """Names of the events of each transaction."""
+    found: dict[bytes, set[str]] = {}
+    for event in events:
+        found.setdefault(event.transaction_hash, set()).add(event.name)
+    return found
+
+
+def _find_reason(kind: str, name: str, beside: set[str]) -> str:
+    """Why money moved: by its pot, and by what else the transaction did."""
+    if kind == "escrow":
+        return PAY if name == "Given" and "GameClosed" not in beside else ESCROW
+    if kind == "stakes":
+        return REWARD if name == "Given" and "SeatConvicted" in beside else STAKE
+    if kind == RESTITUTION:
+        return PAY if name == "Given" else STAKE
+    return BOND
+
+
+# --- Events -------------------------------------------------------------------------------------------------
 WORDS = {
     VoteWord.ACCEPT: "its own replay agrees: ACCEPT",
     VoteWord.REJECT_STATE: "its own replay ends elsewhere: REJECT_STATE",

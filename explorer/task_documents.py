@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from explorer.books import PAY, REASONS, Books
-from explorer.names import Names, show_wei
+from explorer.story import PAY, REASONS, Books, Names, show_wei
 from protocol.spec.codec import decode_training
 from protocol.spec.drawing import RANKS, deal_shards
 from protocol.spec.errors import TouchstoneError

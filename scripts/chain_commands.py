@@ -2,10 +2,14 @@
 
 import argparse
 import asyncio
+import os
+import webbrowser
 from pathlib import Path
 
+from explorer.page_server import open_explorer
+from explorer.story import Names
 from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.keys import is_keystore, read_new_password, read_password
 from protocol.adapters.wire.conventions import choose_endpoint
@@ -168,3 +172,38 @@ async def _fund(config: HomeConfig, address: str, console: Console) -> None:
         await devnet.fund(chain.connection, chain.deployment, [address], token_wei=token_wei)
     tokens = f"{format_tokens(token_wei)} and " if token_wei else ""
     console.say(f"funded with {tokens}coin for gas")
+
+
+# --- explorer -----------------------------------------------------------------------------------------------
+def run_explorer(options: argparse.Namespace) -> None:
+    """Serve the pages until it is interrupted."""
+    asyncio.run(_serve(options, Console()))
+
+
+async def _serve(options: argparse.Namespace, console: Console) -> None:
+    deployment = read_game_deployment(options.deployment)
+    index = options.index or choose_index(deployment)
+    async with (
+        open_game_chain(options.rpc_url, deployment) as chain,
+        open_explorer(chain, index, Names({}), options.host, options.port) as explorer,
+    ):
+        console.say(f"explorer of chain {deployment.chain_id} at {explorer.url}")
+        console.say(f"events are kept in {index}; Ctrl-C ends the explorer")
+        options.put({"url": explorer.url, "index": str(index), "chain_id": deployment.chain_id})
+        if options.open:
+            open_browser(explorer.url)
+        await explorer.following
+
+
+def open_browser(url: str) -> None:
+    """Show an address in the browser of the desktop, where there is one: a browser of the terminal would take
+    the terminal away."""
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(url)
+
+
+def choose_index(deployment: GameDeployment) -> Path:
+    """Where the events of a deployment are kept unless the operator says it: $XDG_CACHE_HOME or ~/.cache.
+    They can be read again from the chain at any time."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "touchstone" / f"explorer-{deployment.chain_id}-{deployment.tasks}.sqlite"

@@ -335,7 +335,7 @@ COMMANDS = (
         "explorer",
         "serve a web page of what the chain tells: tasks, rounds, disputes down to the one number",
         "touchstone explorer --deployment deployments/31337.json --open",
-        "scripts.explorer_command:run_explorer",
+        "scripts.chain_commands:run_explorer",
         (
             RPC_URL,
             DEPLOYMENT,

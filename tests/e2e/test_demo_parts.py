@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from explorer.books import fold_books, name_pots
+from explorer.story import fold_books, name_pots
 from node.submit import build_task
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.books import BOND, fold_books
+from explorer.story import BOND, fold_books
 from protocol.actions.dispute import known_statements
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from explorer.chain_view import ChainView
 from explorer.event_index import EventIndex
-from explorer.names import Names
+from explorer.story import Names
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from explorer import chain_view
-from explorer.books import fold_books
 from explorer.chain_view import ChainView
+from explorer.story import fold_books
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch

@@ -15,8 +15,8 @@ import pytest
 from yarl import URL
 
 from explorer import page_server
-from explorer.names import Names
 from explorer.page_server import Explorer, open_explorer
+from explorer.story import Names
 from explorer.task_documents import WORK_COLUMNS
 from protocol.adapters.chain.contract import Event
 from protocol.spec.errors import EnvironmentFault

@@ -2,7 +2,7 @@
 
 import re
 
-from explorer.names import Names
+from explorer.story import Names
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.game.state import GameState
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from explorer.books import REASONS
-from explorer.names import show_wei
+from explorer.story import REASONS, show_wei
 from tests.e2e.demo.screen import TimelineEntry, tell_gas, tell_utilisation
 from tests.e2e.demo.verdict import Finding
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.books import Books
 from explorer.number import ConvictedNumber
+from explorer.story import Books
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.state import GameState, RoundPhase, SeatRole, SeatStatus
 from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas

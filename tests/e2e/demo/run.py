@@ -15,9 +15,8 @@ from typing import Any
 from eth_account import Account
 from rich.console import Console
 
-from explorer.books import fold_books
-from explorer.names import Names
 from explorer.page_server import Explorer, open_explorer
+from explorer.story import Names, fold_books
 from node import export
 from node.submit import RoundPlan, post_task
 from protocol.actions.runtime import upkeep_duties
@@ -29,8 +28,8 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.spec.game.state import SeatRole
+from scripts.chain_commands import open_browser
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
-from scripts.explorer_command import open_browser
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.costs import read_gas

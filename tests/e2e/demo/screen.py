@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from explorer.books import REASONS
-from explorer.names import show_wei
+from explorer.story import REASONS, show_wei
 from tests.e2e.demo.verdict import Finding
 
 WIDTH = 118

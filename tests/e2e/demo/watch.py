@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from explorer.names import Names
 from explorer.number import ConvictedNumber, find_number
-from explorer.story import Teller
+from explorer.story import Names, Teller
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import Event, LogBatch
