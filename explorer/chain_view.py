@@ -8,7 +8,7 @@ It reads. It has no account, so it can neither sign nor send.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,11 +23,13 @@ from protocol.adapters.chain.contract import Event, LogBatch
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import get_epoch
+from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.state import ProofKind
 
 RETRY_S = 2.0
 """Until a silent chain is asked again."""
-_BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
+BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
+"""What a task of strangers may end in that this program does not understand."""
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,8 @@ class ChainView:
                 if not fault.retryable:
                     raise
                 log.warning("The chain is not read for now: %s", fault)
-                await self._announce(trouble=str(fault))
+                # Not all that the fault says: the address of the chain's node may hold a key.
+                await self._announce(trouble=fault.what)
                 await asyncio.sleep(RETRY_S)
 
     async def refold(self) -> None:
@@ -132,14 +135,15 @@ class ChainView:
     def _fold(self, events: Sequence[Event]) -> None:
         """events: of whole blocks, so that all events of a transaction are together."""
         beside, lines = group_names(events), list[tuple[bytes, int, int, str]]()
-        ended = {
-            one.transaction_hash: one.arguments["dispute"] for one in events if one.name == "DisputeEnded"
-        }
         for event in events:
             if event.name == "TaskPosted":
                 self._begin(event.arguments["task"], event)
+        before: Event | None = None
         for event in events:
-            self._fold_one(event, beside[event.transaction_hash], ended, lines)
+            self._fold_one(event, beside[event.transaction_hash], lines)
+            if event.name == "SeatConvicted" and event.arguments["task"] in self.books:
+                self._convict(event.arguments["task"], event, _find_ended(before, event))
+            before = event if event.name in ("DisputeEnded", "SeatConvicted") else before
         self.index.put_lines(lines)
 
     def _begin(self, task: bytes, event: Event) -> None:
@@ -147,13 +151,7 @@ class ChainView:
         self.posted[task], self.books[task], self.convictions[task] = event.block_number, Books(), []
         self._pots |= {pot: (task, kind) for pot, kind in name_pots(task).items()}
 
-    def _fold_one(
-        self,
-        event: Event,
-        beside: set[str],
-        ended: Mapping[bytes, bytes],
-        lines: list[tuple[bytes, int, int, str]],
-    ) -> None:
+    def _fold_one(self, event: Event, beside: set[str], lines: list[tuple[bytes, int, int, str]]) -> None:
         values = event.arguments
         task, kind = values.get("task"), ""
         if event.name in MOVEMENTS:
@@ -166,8 +164,6 @@ class ChainView:
         self.touched[task] = self.turn + 1
         if event.name in MOVEMENTS:
             self.books[task].take(event, kind, beside)
-        if event.name == "SeatConvicted":
-            self._convict(task, event, ended.get(event.transaction_hash))
         place = (task, event.block_number, event.log_index)
         lines += [(*place, line) for line in self._tell(task, event, beside)]
 
@@ -178,7 +174,7 @@ class ChainView:
         self._tellers[task] = teller
         try:
             return list(teller.tell(event, beside))
-        except _BROKEN as error:
+        except BROKEN as error:
             # Terms of strangers: what cannot be told must not stop what can.
             log.error("%s of block %d is not told: %s", event.name, event.block_number, error)
             return []
@@ -190,7 +186,11 @@ class ChainView:
             return
         for game_round in game.rounds.values():
             if get_epoch(game_round.index) <= epoch:
-                document = make_round(game, game_round, block, self.names)
+                try:
+                    document = make_round(game, game_round, block, self.names)
+                except BROKEN as error:
+                    log.error("Round %d of %s is not kept: %s", game_round.index, task.hex(), error)
+                    continue
                 self.index.put_round(task, game_round.index, document)
 
     def make_round(self, task: bytes, number: int) -> dict[str, Any] | None:
@@ -227,7 +227,7 @@ class ChainView:
             task = event.arguments["task"]
             try:
                 numeric_format = decode_training(self.state.texts.get(task, b"")).numeric_format
-            except _BROKEN:
+            except BROKEN:
                 continue
             try:
                 disputes = self.chain.deployment.disputes
@@ -238,3 +238,13 @@ class ChainView:
                 continue
             self.index.put_number(event.transaction_hash, None if found is None else found.to_json())
             self.touched[task] = self.turn + 1
+
+
+def _find_ended(before: Event | None, convicted: Event) -> bytes | None:
+    """The dispute that a conviction ended: the contract says so right before, in the same transaction. One
+    transaction may end several. before: the last end or conviction that was logged."""
+    if before is None or before.name != "DisputeEnded":
+        return None
+    is_it = before.transaction_hash == convicted.transaction_hash
+    is_convicted = before.arguments["outcome"] == DisputeStage.CONVICTED
+    return bytes(before.arguments["dispute"]) if is_it and is_convicted else None

@@ -17,7 +17,7 @@ from protocol.adapters.chain.abi import Entry, decode_values, encode_values, loa
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import REMEMBERED_HEADS, Event, LogBatch
 from protocol.adapters.chain.deployment import GameDeployment
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 VERSION = "1"
 """Of the tables below; another one is refused."""
@@ -52,28 +52,46 @@ BLOCKS_AT_ONCE = 64
 
 
 class EventIndex:
-    """One file. Not for more than one process: the events would be folded in neither."""
+    """One file, locked as long as it is open: events that another process stored would not be folded here."""
 
     def __init__(self, path: Path, deployment: GameDeployment) -> None:
         """Opens or makes the file. Raises InvalidInput where it is another deployment's, or of another
-        version."""
+        version, and EnvironmentFault where another explorer has it open."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._rows = sqlite3.connect(path)
+        self._rows = sqlite3.connect(path, timeout=0)
+        identity = f"version {VERSION}, chain {deployment.chain_id}, contracts at {deployment.tasks}"
         try:
-            self._rows.execute("PRAGMA journal_mode = WAL")
-            self._rows.execute("PRAGMA synchronous = NORMAL")
-            self._rows.executescript(TABLES + TOLD_TABLES)
+            found = self._open(identity)
         except sqlite3.DatabaseError as error:
             self._rows.close()
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise self._tell_taken() from error
             raise self._refuse("an index of the explorer", str(error)) from error
-        identity = f"version {VERSION}, chain {deployment.chain_id}, contracts at {deployment.tasks}"
-        with self._rows:
-            self._rows.execute("INSERT OR IGNORE INTO about VALUES ('identity', ?)", (identity,))
-        ((found,),) = self._rows.execute("SELECT value FROM about WHERE key = 'identity'")
         if found != identity:
             self.close()
             raise self._refuse(identity, found)
+
+    def _open(self, identity: str) -> str:
+        """Lock the file and make what is missing; whose it is."""
+        self._rows.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._rows.execute("PRAGMA journal_mode = WAL")
+        self._rows.execute("PRAGMA synchronous = NORMAL")
+        self._rows.executescript(TABLES + TOLD_TABLES)
+        with self._rows:
+            self._rows.execute("INSERT OR IGNORE INTO about VALUES ('identity', ?)", (identity,))
+        ((found,),) = self._rows.execute("SELECT value FROM about WHERE key = 'identity'")
+        return str(found)
+
+    def _tell_taken(self) -> EnvironmentFault:
+        return EnvironmentFault(
+            what="another explorer has the index open",
+            expected="a file that no other process uses",
+            actual="locked",
+            where=str(self._path),
+            remedy="Look at the other explorer's pages, end it, or name another file with --index.",
+            retryable=False,
+        )
 
     def _refuse(self, expected: str, actual: str) -> InvalidInput:
         return InvalidInput(

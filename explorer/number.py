@@ -203,7 +203,7 @@ def read_number(
     values = _read_openings(shown, element, openings)
     terms = tuple(read_terms(node, element, lambda buffer, index: values[buffer, index]))
     claimed = values[node.output.buffer, locate(node.output, unravel(element, node.output_sizes))]
-    judgement = judge_operation(node.operation, list(terms), claimed, numeric_format)
+    judgement = judge_operation(node.operation, terms, claimed, numeric_format, node.selected)
     return ConvictedNumber(shown.number, node.operation, element, terms, claimed, judgement)
 
 

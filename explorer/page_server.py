@@ -21,7 +21,7 @@ from typing import Any
 
 from aiohttp import web
 
-from explorer.chain_view import ChainView, Conviction
+from explorer.chain_view import BROKEN, ChainView, Conviction
 from explorer.event_index import EventIndex
 from explorer.story import Names, show_wei
 from explorer.task_documents import (
@@ -134,8 +134,12 @@ class PageServer:
         if game is None:
             why = view.state.refused.get(task, "")
             return {"task": to_hex(task), "posted": view.posted[task], "refused": why}
-        row = make_row(task, game, view.next_block, view.names) | {"posted": view.posted[task]}
-        return row | {"convictions": len(view.convictions[task])}
+        known = {"posted": view.posted[task], "convictions": len(view.convictions[task])}
+        try:
+            return make_row(task, game, view.next_block, view.names) | known
+        except BROKEN as error:
+            # A stranger's task: it must not hide the others.
+            return {"task": to_hex(task), "posted": view.posted[task], "refused": str(error)}
 
     def _find(self, request: web.Request) -> tuple[bytes, LoggedGame]:
         task = bytes.fromhex(request.match_info["task"][2:])
@@ -219,6 +223,7 @@ class PageServer:
             document = view.make_round(task, number)
             if document is not None:
                 await response.write(format_csv(list_work(task, number, document, training)))
+            await asyncio.sleep(0)  # others are answered meanwhile: a write seldom waits
         await response.write_eof()
         return response
 
@@ -272,9 +277,9 @@ class PageServer:
             raise web.HTTPServiceUnavailable(text=f"{LIVE_MAX} pages are open; close one")
         response = web.StreamResponse(headers=HEADERS)
         response.content_type = "text/event-stream"
-        await response.prepare(request)
         self._live += 1
         try:
+            await response.prepare(request)
             await self._stream(response)
         except ConnectionResetError:
             pass  # the page was closed

@@ -8,7 +8,13 @@ let shown = 0;
 let told = "";
 
 /** The parts of the address after #/. */
-const parts = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+function parts() {
+  try {
+    return location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  } catch {
+    return []; // what is no address names no place
+  }
+}
 
 function find([kind, task, view, ...rest]) {
   if (kind !== "task") return () => showTasks(kind === "tasks" ? task : 0);

@@ -36,8 +36,9 @@ from tests.e2e.world import TINY_PLAN, make_dataset
 SUBMITTER = "0x" + "11" * 20
 
 
-def make_training() -> TrainingSpec:
-    _, training = build_task(TINY_PLAN, make_dataset(), SUBMITTER, bytes(32))
+def make_training(numeric_format: str = "float32") -> TrainingSpec:
+    plan = replace(TINY_PLAN, numeric_format=numeric_format)
+    _, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
     return training
 
 
@@ -59,7 +60,7 @@ def read_planted(operation: Operation, training: TrainingSpec, before: int = 0) 
     """What such a proof shows."""
     proof = prove_planted(operation, training, before)
     shown = decode_node(proof.node.number, proof.node.data)
-    return read_number(shown, proof.element, proof.openings)
+    return read_number(shown, proof.element, proof.openings, training.numeric_format)
 
 
 @pytest.mark.parametrize("operation", [Operation.PRODUCT_SUM, Operation.SUBTRACT, Operation.SQUARE_ROOT])
@@ -74,6 +75,18 @@ def test_a_planted_number_is_read_from_its_proof_and_judged(operation: Operation
     lines = "\n".join(show_number(found))
     assert operation.name in lines and "outside: a fault" in lines and f"{claimed:.9g}" in lines
     assert found.to_json()["is_fault"] and len(found.to_json()["operands"]) == len(found.terms)
+
+
+@pytest.mark.parametrize(
+    "operation", [Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM]
+)
+def test_a_number_of_an_exact_task_is_judged_by_its_bits(operation: Operation) -> None:
+    """How many bits quantized values have stands in the node."""
+    training = make_training("exact15")
+    found = read_planted(operation, training)
+    assert found is not None and found.judgement.exact is not None
+    # Of quantized values the first one is spoiled, of others the last one; the last one is read here.
+    assert found.judgement.is_fault == (operation is not Operation.QUANTIZE)
 
 
 def test_the_number_beside_a_planted_one_is_right() -> None:

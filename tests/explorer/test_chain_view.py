@@ -15,11 +15,14 @@ from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.purse import BURNED
 from tests.explorer.plays import find_first, make_batch, open_reader, open_view, play_task, read_all
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+
+SECRET_URL = "https://chain.example/key-of-the-operator"
 
 
 async def follow_to(view: ChainView, block: int) -> None:
@@ -133,7 +136,8 @@ async def test_a_reorg_while_it_looks_folds_what_stands(
 async def test_a_chain_that_is_silent_is_told_and_asked_again(
     chain: RoundChain, players: list[Player], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pages say so meanwhile; what waiting cannot mend ends the explorer."""
+    """The pages say so meanwhile, without the chain's address, which may hold a key of the operator's
+    provider; what waiting cannot mend ends the explorer."""
     monkeypatch.setattr(chain_view, "RETRY_S", 0.0)
     troubles, follow = [True, True], GameChain.follow
 
@@ -142,7 +146,9 @@ async def test_a_chain_that_is_silent_is_told_and_asked_again(
 
     async def fail(retryable: bool) -> AsyncIterator[LogBatch]:
         for fault in (
-            EnvironmentFault(what="no chain", expected="", actual="", remedy="", retryable=retryable),
+            EnvironmentFault(
+                what="no chain", expected="", actual="", remedy="", where=SECRET_URL, retryable=retryable
+            ),
         ):
             raise fault
         yield make_batch([], 0)
@@ -150,7 +156,7 @@ async def test_a_chain_that_is_silent_is_told_and_asked_again(
     monkeypatch.setattr(GameChain, "follow", follow_or_fail)
     async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
         running = asyncio.create_task(view.run())
-        assert await view.wait_for_change(0) == 1 and "no chain" in view.trouble
+        assert await view.wait_for_change(0) == 1 and view.trouble == "no chain"
         running.cancel()
         await follow_to(view, chain.get_block())
         assert not view.trouble and not troubles
@@ -172,3 +178,46 @@ async def test_a_task_that_cannot_be_understood_stops_no_other(
         await view.take(make_batch([stranger, *events], events[-1].block_number))
         assert_games(view, chain, players)
         assert b"\1" * 32 in view.state.refused
+
+
+async def test_each_conviction_names_the_dispute_that_it_ended(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> None:
+    """A contract may end several disputes in one transaction; a conviction by another proof names none."""
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        events = await read_all(reader)
+        posted = find_first(events, lambda one: one.name == "TaskPosted")
+        task = posted.arguments["task"]
+        ended = find_first(events, lambda one: one.name == "DisputeEnded")
+        convicted = find_first(events, lambda one: one.name == "SeatConvicted")
+        told = list[Event]()
+        for seat, outcome in enumerate((DisputeStage.CONVICTED, DisputeStage.CONVICTED, DisputeStage.MOOT)):
+            end = {"task": task, "dispute": bytes([seat + 1]) * 32, "outcome": outcome}
+            told.append(replace(ended, arguments=end))
+            told.append(replace(convicted, arguments={**convicted.arguments, "task": task, "seat": seat}))
+        number, name = convicted.block_number, bytes(32)
+        told = [
+            replace(one, block_number=number, log_index=at, transaction_hash=name)
+            for at, one in enumerate(told)
+        ]
+        await view.take(make_batch([posted, *told], number))
+        found = [one.dispute for one in view.convictions[task]]
+        assert found == [b"\1" * 32, b"\2" * 32, None]
+
+
+async def test_a_round_that_cannot_be_shown_stops_nothing(
+    chain: RoundChain, players: list[Player], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event would come again at every start, and end the explorer each time."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("a round that this program does not understand")
+
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        events = await read_all(reader)
+        await view.take(make_batch(events, events[-1].block_number))
+        monkeypatch.setattr(chain_view, "make_round", fail)
+        values = {"task": players[0].twin.task, "epoch": 0}
+        freed = replace(events[-1], contract="Rounds", name="EpochFreed", arguments=values, log_index=1 << 20)
+        await view.take(make_batch([freed], events[-1].block_number))
+        assert not view.state.games[players[0].twin.task].rounds

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from explorer.event_index import BLOCKS_AT_ONCE, EventIndex
 from protocol.adapters.chain.contract import REMEMBERED_HEADS, Event
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.explorer.plays import find_first, make_batch, make_deployment, open_reader, read_all
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
@@ -74,3 +74,13 @@ def test_a_file_that_is_no_index_of_this_deployment_is_refused(
         deployment = structs.replace(deployment, tasks="0x" + "77" * 20)
     with pytest.raises(InvalidInput, match="no index of this deployment"):
         EventIndex(path, deployment)
+
+
+def test_a_file_is_one_explorers(chain: RoundChain, tmp_path: Path) -> None:
+    """Two would each store events that the other has not folded. Whoever ends leaves the file free."""
+    path, deployment = tmp_path / "index.sqlite", make_deployment(chain)
+    index = EventIndex(path, deployment)
+    with pytest.raises(EnvironmentFault, match="another explorer"):
+        EventIndex(path, deployment)
+    index.close()
+    EventIndex(path, deployment).close()

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from yarl import URL
 
 from explorer import page_server
@@ -272,6 +273,70 @@ async def test_too_many_streams_are_refused(pages: Pages, monkeypatch: pytest.Mo
         assert first.status == 200
         async with pages[1].get("/api/live") as second:
             assert second.status == 503
+
+
+async def test_streams_that_open_together_are_counted(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the answer to one of them has not begun."""
+    monkeypatch.setattr(page_server, "LIVE_MAX", 1)
+    begun, waiting, prepare = asyncio.Event(), [0], web.StreamResponse.prepare
+
+    async def wait(response: web.StreamResponse, request: web.BaseRequest) -> object:
+        if response.status == 200:
+            waiting[0] += 1
+            await begun.wait()
+        return await prepare(response, request)
+
+    async def ask() -> int:
+        async with pages[1].get("/api/live") as response:
+            return response.status
+
+    monkeypatch.setattr(web.StreamResponse, "prepare", wait)
+    streams = [asyncio.create_task(ask()) for _ in range(3)]
+    while waiting[0] + sum(one.done() for one in streams) < len(streams):
+        await asyncio.sleep(0.01)
+    begun.set()
+    assert sorted(await asyncio.gather(*streams)) == [200, 503, 503]
+
+
+async def test_a_task_that_cannot_be_shown_hides_no_other(
+    pages: Pages, players: list[Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any stranger may post a task."""
+    broken, make_row = players[0].twin.task, page_server.make_row
+
+    def make_or_fail(task: bytes, *rest: Any) -> dict[str, Any]:
+        if task == broken:
+            raise LookupError("terms that this program does not understand")
+        return make_row(task, *rest)
+
+    monkeypatch.setattr(page_server, "make_row", make_or_fail)
+    found = {one["task"]: one for one in (await get(pages[1], "/api/tasks"))["tasks"]}
+    assert "terms that" in found[f"0x{broken.hex()}"]["refused"]
+    assert found[f"0x{players[1].twin.task.hex()}"]["phase"]
+
+
+async def test_a_long_ledger_leaves_room_for_others(
+    pages: Pages, players: list[Player], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two rounds of it the server does other work."""
+    turns, seen, view = [0], list[int](), pages[0].view
+    make_round = view.make_round
+
+    def note(task: bytes, number: int) -> dict[str, Any] | None:
+        seen.append(turns[0])
+        return make_round(task, number)
+
+    async def work() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(view, "make_round", note)
+    working = asyncio.create_task(work())
+    async with pages[1].get(f"/api/tasks/0x{players[0].twin.task.hex()}/work.csv") as response:
+        await response.read()
+    working.cancel()
+    assert len(seen) > 1 and len(set(seen)) == len(seen)
 
 
 async def test_a_taken_port_is_named(pages: Pages, chain: RoundChain, tmp_path: Path) -> None:
