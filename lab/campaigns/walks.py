@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("protocol", "node", "verifier", "whistleblower", "scripts")
+PRODUCT = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
 REPORT = Path("build/walks/report.json")
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,14 +17,20 @@ from explorer.story import fold_books, name_pots
 from node.submit import build_task
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.compute.audit.compare import judge_state
+from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import begin_round, train_segment
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.inner_dispute import AskEnding
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.state import GameRound, Pool, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
+from protocol.spec.program import Operation
+from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.statements import SigningDomain
 from tests.e2e.demo import isolation
-from tests.e2e.demo.__main__ import make_setting, parse
+from tests.e2e.demo.__main__ import FAULTS, make_setting, parse
 from tests.e2e.demo.company import open_company
 from tests.e2e.demo.plan import QUICK, build_plan
 from tests.e2e.demo.player import Order
@@ -32,6 +39,7 @@ from tests.e2e.demo.screen import draw_curve
 from tests.e2e.demo.stage import Folders
 from tests.e2e.demo.verdict import judge_run
 from tests.e2e.demo.watch import Watch
+from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import make_dataset
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
@@ -275,3 +283,20 @@ def test_a_party_neither_reads_nor_lists_anothers_home(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": root}
     found = subprocess.run(command, input=program, capture_output=True, text=True, env=environment)
     assert found.returncode == 0, found.stderr
+
+
+# --- Faults -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_on_offer_leaves_the_limits_in_every_step(fault: str) -> None:
+    """Late in the task as well: a cheat that errs without effect would be merged."""
+    plan = replace(build_plan(QUICK, 2, 2, 3, 1, 1), heldout_tokens=512)
+    terms, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
+    batches = partial(get_batch, open_corpus(make_dataset(), training), training, bytes(32), 0)
+    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+    cheating = make_planting_compute(Operation[fault.upper()])
+    for step in (0, QUICK.steps, 2 * QUICK.steps - 1):
+        state, _ = train_segment(state, training, batches, state.global_step, step - state.global_step)
+        honest, _ = train_segment(state, training, batches, step, 1)
+        false, _ = cheating.train(state, training, batches, step, 1)
+        rate = compute_learning_rate_sum(training.schedule, step, 1, 1 << 30)
+        assert judge_state(false, honest, rate, terms.limits).is_beyond

@@ -18,7 +18,7 @@ from yarl import URL
 from explorer import page_server
 from explorer.page_server import Explorer, open_explorer
 from explorer.story import Names
-from explorer.task_documents import WORK_COLUMNS
+from explorer.task_documents import WORK_COLUMNS, make_row
 from protocol.adapters.chain.contract import Event
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
@@ -302,7 +302,7 @@ async def test_a_task_that_cannot_be_shown_hides_no_other(
     pages: Pages, players: list[Player], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any stranger may post a task."""
-    broken, make_row = players[0].twin.task, page_server.make_row
+    broken = players[0].twin.task
 
     def make_or_fail(task: bytes, *rest: Any) -> dict[str, Any]:
         if task == broken:

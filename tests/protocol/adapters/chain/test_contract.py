@@ -19,7 +19,7 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
 
 ROOT = Path(__file__).resolve().parents[4]
-FOLDERS = ("benchmarks", "node", "protocol", "scripts", "tests", "verifier", "whistleblower")
+FOLDERS = ("benchmarks", "explorer", "node", "protocol", "scripts", "tests", "verifier", "whistleblower")
 ABIS = {field: load_own_abi(name) for field, name in GAME_CONTRACTS.items()} | {"token": ERC20_ABI}
 OWN = {"randomness": {"prove": 1}}
 """Methods that are no call of the contract, and their arguments."""
