@@ -26,6 +26,8 @@ from protocol.spec.game.fates import get_epoch
 from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.state import ProofKind
 
+NUMBERS_AT_ONCE = 32
+"""Transactions of convictions that are read with one block."""
 RETRY_S = 2.0
 """Until a silent chain is asked again."""
 BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
@@ -220,9 +222,9 @@ class ChainView:
             self._sought.append(event)
 
     async def _read_numbers(self) -> None:
-        """Read the transactions of convictions, each once; what the chain's node does not show is asked for
-        again with the next block."""
-        sought, self._sought = self._sought, []
+        """Read some of the transactions of convictions, each once; what the chain's node does not show is
+        asked for again with a later block."""
+        sought, self._sought = self._sought[:NUMBERS_AT_ONCE], self._sought[NUMBERS_AT_ONCE:]
         for event in sought:
             task = event.arguments["task"]
             try:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ from explorer import chain_view
 from explorer.chain_view import ChainView
 from explorer.story import fold_books
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.contract import Event, LogBatch
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
@@ -221,3 +222,29 @@ async def test_a_round_that_cannot_be_shown_stops_nothing(
         freed = replace(events[-1], contract="Rounds", name="EpochFreed", arguments=values, log_index=1 << 20)
         await view.take(make_batch([freed], events[-1].block_number))
         assert not view.state.games[players[0].twin.task].rounds
+
+
+async def test_numbers_that_the_chains_node_has_lost_hold_up_no_block(
+    chain: RoundChain, players: list[Player], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few are asked for with each block, those first that were not asked for yet."""
+    asked = list[int]()
+
+    async def lose(connection: Connection, disputes: str, event: Event, numeric_format: str) -> None:
+        asked.append(event.log_index)
+        raise EnvironmentFault(what="no such transaction", expected="", actual="", remedy="")
+
+    monkeypatch.setattr(chain_view, "NUMBERS_AT_ONCE", 2)
+    monkeypatch.setattr(chain_view, "find_number", lose)
+    monkeypatch.setattr(chain_view, "decode_training", lambda text: SimpleNamespace(numeric_format="float32"))
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        events = await read_all(reader)
+        posted = find_first(events, lambda one: one.name == "TaskPosted")
+        one = find_first(events, lambda one: one.name == "SeatConvicted")
+        values = {**one.arguments, "task": posted.arguments["task"]}
+        number = one.block_number
+        convicted = [replace(one, arguments=values, log_index=at) for at in range(3)]
+        await view.take(make_batch([posted, *convicted], number))
+        assert asked == [0, 1]
+        await view.take(make_batch([], number + 1))
+        assert asked == [0, 1, 2, 0]
