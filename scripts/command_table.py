@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
-from scripts.command_form import HOME, LOGS, PARTY, PASSWORD, TASK, YES, Command, Option
-from scripts.typed_input import read_path
+from scripts.command_form import HOME, LOGS, PARTY, PASSWORD, TASK, YES, Command, Option, read_path
 
 DATA_COMMANDS = (
     Command(
@@ -248,7 +247,7 @@ COMMANDS = (
         "task example",
         "write a task file to begin with, and a small corpus for it",
         "touchstone task example --out example",
-        "scripts.example:run_task_example",
+        "scripts.task_init:run_task_example",
         (
             Option(
                 "--out",
@@ -261,14 +260,14 @@ COMMANDS = (
         "task close",
         "pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit",
         "touchstone task close 0x3fa9 --home ~/submitter",
-        "scripts.closing_commands:run_close",
+        "scripts.task_creation:run_close",
         (TASK, *PARTY),
     ),
     Command(
         "task halt",
         "end an own task: the round that runs is finished, none follows",
         "touchstone task halt 0x3fa9 --home ~/submitter",
-        "scripts.closing_commands:run_halt",
+        "scripts.task_creation:run_halt",
         (TASK, YES, *PARTY),
     ),
     Command(
@@ -290,7 +289,7 @@ COMMANDS = (
         "policy",
         "merge signed profiles of several operators into the limits of a task",
         "touchstone policy alice.json bob.json carol.json",
-        "scripts.limit_policy:run_policy",
+        "scripts.figures:run_policy",
         (
             Option(
                 "profiles",

@@ -1,8 +1,20 @@
-"""What `touchstone` shows and reads: lines with a time, tables, amounts, and a bar while long work runs."""
+"""What an operator sees and what is logged: an event a line, questions, tables and progress.
+
+Lines of two kinds come together here. What a command tells its operator, `Console` shows on standard output.
+What modules log goes to standard error. A log file gets both: an event a line, with its time, its round and
+its transaction.
+"""
 
 import asyncio
+import logging
+import re
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 
 import rich.console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -14,7 +26,83 @@ from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
-from scripts.log_lines import show_time, tell
+
+LEVELS = ("debug", "info", "warning", "error")
+PACKAGES = ("protocol", "node", "verifier", "whistleblower", "scripts")
+"""Whose lines are logged from the chosen level on; libraries only warn."""
+SAID = logging.getLogger("touchstone.said")
+"""What is told to the operator. Its level says what is shown too."""
+SAID.setLevel(logging.INFO)
+WARNING_WORD = "WARNING: "
+"""Begins a line that warns."""
+ROUND = re.compile(r"\bround (\d+)\b")
+
+
+def show_time(seconds: float) -> str:
+    """A moment (seconds since 1970) in local time with its zone: `2027-01-31T12:00:00+01:00`."""
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+
+
+class OneLine(logging.Formatter):
+    """Time with zone, level, message, then `round=` and `transaction=` where the event has them. A line break
+    in a message, or in a traceback, becomes ` | `: no line of a log can be made up by what a peer sends."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record in one line."""
+        message = record.getMessage()
+        named = getattr(record, "round", None)
+        found = ROUND.search(message)
+        number = found[1] if named is None and found else named
+        transaction = getattr(record, "transaction", None)
+        facts = [f" round={number}"] if number is not None else []
+        facts += [f" transaction=0x{transaction}"] if transaction else []
+        if record.exc_info:
+            message += "\n" + self.formatException(record.exc_info)
+        line = " | ".join(part for part in message.splitlines() if part.strip())
+        return f"{show_time(record.created)} {record.levelname} {line}{''.join(facts)}"
+
+
+def tell(line: str) -> bool:
+    """Log a line that is told to the operator; whether it is to be shown as well."""
+    level = logging.WARNING if line.startswith(WARNING_WORD) else logging.INFO
+    SAID.log(level, "%s", line.removeprefix(WARNING_WORD))
+    return SAID.isEnabledFor(level)
+
+
+@contextmanager
+def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -> Iterator[None]:
+    """Log to standard error, and to the file at `path`, as long as this is open. level: one of LEVELS;
+    without one a file gets `info` and standard error `warning` (`info` with is_debug). The file is opened
+    anew where something moved it away. Raises OSError where it cannot be written."""
+    usual = logging.INFO if is_debug else logging.WARNING
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setLevel(level.upper() if level else usual)
+    # The console has shown it.
+    shown.addFilter(lambda record: record.name != SAID.name)
+    handlers: list[logging.Handler] = [shown]
+    if path is not None:
+        kept = WatchedFileHandler(path, encoding="utf-8")
+        kept.setLevel(level.upper() if level else logging.INFO)
+        handlers.append(kept)
+    root, own = logging.getLogger(), [logging.getLogger(name) for name in PACKAGES]
+    before = [(one, one.level) for one in (root, SAID, *own)]
+    least = min(handler.level for handler in handlers)
+    root.setLevel(usual)
+    SAID.setLevel(level.upper() if level else logging.INFO)
+    for logger in own:
+        logger.setLevel(least)
+    for handler in handlers:
+        handler.setFormatter(OneLine())
+        root.addHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            root.removeHandler(handler)
+            handler.close()
+        for logger, former in before:
+            logger.setLevel(former)
+
 
 PROGRESS_POLL_S = 1.0
 SHOWN_WEI = TOKEN_WEI // 10**6

@@ -1,8 +1,12 @@
-"""`touchstone data pack`: texts become a folder with the tokens of a task.
+"""`touchstone data pack`: texts become a folder with the tokens of a task, which is opened here too.
+
+    tokens.bin       tokens to train on, then held-out ones: little-endian, 1, 2 or 4 bytes by the vocabulary
+    dataset.json     what is in it and how it was made (`DatasetNote`)
+    tokenizer.json   a copy of the tokenizer, where there was one
 
 Documents stream: memory holds one batch of them. Each batch goes to the held-out part or to the part that is
 trained on, by a hash of its number, so both are of the same kind. The folder appears whole, by one rename, or
-not at all.
+not at all. A task may also have a raw file of tokens.
 """
 
 import argparse
@@ -14,12 +18,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import numpy as np
 
-from node.model_folder import TOKENIZER_NAME
+from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
 from protocol.adapters.files import sync_file, sync_folder
 from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
@@ -27,14 +31,117 @@ from protocol.spec.merkle import GrowingRoot, hash_leaf
 from protocol.spec.params import LEAF_BYTES
 from scripts.command_results import Document
 from scripts.console import Console
-from scripts.documents import Fields, Piece, list_files, read_pieces
-from scripts.packed_dataset import (
-    FORMAT,
-    NOTE_NAME,
-    TOKENS_NAME,
-    DatasetNote,
-)
+from scripts.documents import JSONL, PARQUET, Fields, Piece, list_files, read_pieces
 from scripts.tokenizing import ByteTokens, FileTokens, Tokens, read_tokenizer
+
+TOKENS_NAME, NOTE_NAME = "tokens.bin", "dataset.json"
+FORMAT = 1
+READ_BYTES = 1 << 22
+MAX_NOTE_BYTES = 16 * 1024 * 1024
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
+
+
+class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """dataset.json. token_count: tokens to train on; root: of the tree over tokens.bin, hex; the rest says
+    how it was made. end_of_text: the token behind each document, empty where there is none; sources: names of
+    the files that were read, with their bytes."""
+
+    format: int
+    vocabulary_size: Annotated[int, msgspec.Meta(ge=2, le=1 << 32)]
+    token_bytes: int
+    token_count: Count
+    heldout_tokens: Count
+    root: Hex
+    tokenizer_sha256: Hex = ""
+    end_of_text: str = ""
+    documents: Count = 0
+    sources: Sequence[tuple[str, int]] = ()
+    field: str = ""
+    column: str = ""
+    heldout: float = 0.0
+    made_with: str = ""
+
+
+@dataclass(frozen=True)
+class PackedDataset:
+    """Where the tokens are and what is known of them. A raw file has no note: one byte a token."""
+
+    tokens: Path
+    size_bytes: int
+    note: DatasetNote | None = None
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Tokens are below this."""
+        return BYTE_VOCABULARY if self.note is None else self.note.vocabulary_size
+
+    @property
+    def token_bytes(self) -> int:
+        """Of one token."""
+        return count_token_bytes(self.vocabulary_size)
+
+    @property
+    def tokenizer_sha256(self) -> str:
+        """Of the tokenizer.json, hex; empty where tokens are bytes."""
+        return "" if self.note is None else self.note.tokenizer_sha256
+
+
+def open_dataset(path: Path) -> PackedDataset:
+    """A packed folder, or a raw file of tokens of one byte. Raises InvalidInput where it is neither, or a
+    file of the folder is not what its note says. A file of JSONL or Parquet is refused: its bytes are not
+    meant as tokens. The root is not computed here."""
+    if path.is_file():
+        if path.suffix.lower() in (*JSONL, *PARQUET):
+            raise _refuse("a packed dataset", "texts, in a file of their own format", path)
+        return PackedDataset(path, path.stat().st_size)
+    note = read_note(path / NOTE_NAME)
+    tokens, tokenizer = path / TOKENS_NAME, path / TOKENIZER_NAME
+    size, expected = _measure(tokens), (note.token_count + note.heldout_tokens) * note.token_bytes
+    if note.token_bytes != count_token_bytes(note.vocabulary_size) or size != expected:
+        raise _refuse(f"{expected} bytes", "no such file" if size < 0 else f"{size} bytes", tokens)
+    if note.tokenizer_sha256:
+        found = sha256(tokenizer.read_bytes()).hexdigest() if tokenizer.is_file() else "no such file"
+        if found != note.tokenizer_sha256:
+            raise _refuse(f"SHA-256 {note.tokenizer_sha256}", found, tokenizer)
+    return PackedDataset(tokens, size, note)
+
+
+def find_largest_token(dataset: PackedDataset) -> int:
+    """The largest token, from all of the file, read in parts; -1 where there is none."""
+    largest = -1
+    with dataset.tokens.open("rb") as file:
+        while part := file.read(READ_BYTES):
+            largest = max(largest, int(np.frombuffer(part, f"<u{dataset.token_bytes}").max()))
+    return largest
+
+
+def _measure(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else -1
+
+
+def read_note(path: Path) -> DatasetNote:
+    """dataset.json. Raises InvalidInput where it is missing, malformed or of another version."""
+    if not 0 <= _measure(path) <= MAX_NOTE_BYTES:
+        raise _refuse("the note of a packed dataset", "no such file", path)
+    try:
+        note = msgspec.json.decode(path.read_bytes(), type=DatasetNote)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refuse("the note of a packed dataset", str(error), path) from error
+    if note.format != FORMAT:
+        raise _refuse(f"format {FORMAT}", f"format {note.format}", path)
+    return note
+
+
+def _refuse(expected: str, actual: str, where: Path) -> InvalidInput:
+    return InvalidInput(
+        what="not a packed dataset",
+        expected=expected,
+        actual=actual,
+        where=str(where),
+        remedy="Pack the texts with `touchstone data pack`, or name a raw file of one byte a token.",
+    )
+
 
 BATCH_PIECES = 512
 BATCH_CHARACTERS = 1 << 20
@@ -82,10 +189,12 @@ def pack(plan: PackPlan) -> DatasetNote:
     that cannot be used, and where `out` is there already; then nothing is left behind."""
     if plan.out.exists():
         remedy = "Choose another --out, or delete what is there."
-        raise _refuse("the dataset would replace something", "a new folder", str(plan.out), "--out", remedy)
+        raise _refuse_input(
+            "the dataset would replace something", "a new folder", str(plan.out), "--out", remedy
+        )
     if not 0 < plan.heldout <= MOST_HELDOUT:
         expected = f"above 0 and at most {MOST_HELDOUT}"
-        raise _refuse("not a share to hold out", expected, str(plan.heldout), "--heldout")
+        raise _refuse_input("not a share to hold out", expected, str(plan.heldout), "--heldout")
     files, tokenizer, copy = list_files(plan.inputs), None, b""
     if plan.tokenizer is not None:
         tokenizer, copy = read_tokenizer(plan.tokenizer)
@@ -123,7 +232,7 @@ def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
         return ()
     found = None if tokenizer is None else tokenizer.find(name)
     if found is None:
-        raise _refuse(
+        raise _refuse_input(
             "no token to end a document with",
             _name_special(tokenizer) if tokenizer else "no such option: bytes as tokens have no token for it",
             f"{name!r}: no such token",
@@ -226,11 +335,13 @@ class _Packer:
         (self._folder / HELDOUT_NAME).unlink()
         total = self.trained + self.held
         if total < 2:
-            raise _refuse("the inputs hold no tokens", "two or more", str(total), "the inputs")
+            raise _refuse_input("the inputs hold no tokens", "two or more", str(total), "the inputs")
         if not self.held or not self.trained:
             self.held = max(1, int(total * self._share))
             self.trained = total - self.held
 
 
-def _refuse(what: str, expected: str, actual: str, where: str, remedy: str = "Correct it.") -> InvalidInput:
+def _refuse_input(
+    what: str, expected: str, actual: str, where: str, remedy: str = "Correct it."
+) -> InvalidInput:
     return InvalidInput(what=what, expected=expected, actual=actual, where=where, remedy=remedy)

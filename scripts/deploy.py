@@ -33,8 +33,8 @@ from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
+from scripts.command_form import read_path
 from scripts.command_results import render_error
-from scripts.typed_input import read_path
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
 SAMPLE_BLOCKS = 16

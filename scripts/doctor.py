@@ -1,20 +1,219 @@
-"""`touchstone doctor`: what is wrong with a home, its machine, its chain and its seats, before it costs.
+"""touchstone doctor: what is wrong with a home, its machine, its chain and its seats, before it costs.
 
 Each check is one function. It returns what it found in a few words, raises the error that an operator can
 mend, or says why it could not look. Nothing is sent or staked.
+
+Checks of the chain, of an account's money and seat on it, and of the machine are here; those of the home's
+own files and endpoint are in `home_checks`. Whether a training step gives the same bits again is seen without
+a task's data.
 """
 
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from protocol.spec.errors import TouchstoneError
-from scripts import chain_checks, home_checks
+import torch
+
+from node.submit import sketch_task
+from protocol.actions.runtime.config import describe_machine
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.connection import Head
+from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.chain.transactions import COIN_REMEDY
+from protocol.adapters.files import read_bits
+from protocol.adapters.wire.conventions import MAX_AGE_SECONDS
+from protocol.analysis.amounts import price_gas
+from protocol.compute.determinism import pin_kernels, require_device
+from protocol.compute.digest import state_header
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.step import Batch, advance, begin_round
+from protocol.spec.codec import compute_state_root, decode_training
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
+from protocol.spec.game.state import Seat, SeatRole
+from scripts import home_checks
 from scripts.command_results import Document, ExitCode, describe_error, explain_disk, is_of_disk, render_error
 from scripts.console import Console
 from scripts.home_checks import NotTested, Patient
+from scripts.task_file import read_task_file
+from scripts.task_init import CORPUS_BYTES, TASK_FILE
+from scripts.tasks import find_game, read_state, show_seat, show_task
 
+BLOCK_S = {"12s": 12.0, "2s": 2.0}
+"""By the preset of the home; the clock of a test network skips."""
+LATE_BLOCKS = 3
+"""So many blocks may be missed, or late, in a row."""
+LOOK_S = 1.0
+CATCH_UP = 3.0
+"""So many seconds of the chain in one of the machine's are those of a node that catches up."""
+CONTEST_LEVELS = 12
+"""Without a task; they change nothing in what a round costs."""
+
+
+async def check_chain(patient: Patient) -> str:
+    """The chain answers, has the right id, and the contracts of the deployment."""
+    config = patient.get_config()
+    deployment = read_game_deployment(Path(config.deployment))
+    patient.chain = await patient.opened.enter_async_context(open_game_chain(config.rpc_url, deployment))
+    patient.state = await read_state(patient.chain, config.account)
+    return f"chain id {deployment.chain_id}, block {patient.state.head_block}"
+
+
+async def check_task(patient: Patient) -> str:
+    """The task that was named is one of the chain."""
+    state = patient.get_state()
+    if patient.task_name is None:
+        raise NotTested("no task was named")
+    patient.task, _ = find_game(state, patient.task_name)
+    return show_task(patient.task)
+
+
+async def check_head(patient: Patient) -> str:
+    """The newest block is not old, and the clocks of chain and machine agree: peers refuse a request that is
+    older or younger than a minute."""
+    chain, block_s = patient.get_chain(), BLOCK_S.get(patient.get_config().limits)
+    if await chain.connection.request("eth_syncing"):
+        raise _lagging(chain, "its node says that it is catching up")
+    if block_s is None:
+        raise NotTested("the clock of a test network skips")
+    head = await chain.head()
+    ahead_s = patient.now() - head.timestamp_s
+    if -MAX_AGE_SECONDS <= ahead_s <= MAX_AGE_SECONDS + LATE_BLOCKS * block_s:
+        return f"block {head.number} is {ahead_s:.0f} s old"
+    if ahead_s > 0:
+        await _require_growth(patient, chain, head, LATE_BLOCKS * block_s)
+    raise _wrong_clock(head, ahead_s)
+
+
+async def _require_growth(patient: Patient, chain: GameChain, first: Head, within_s: float) -> None:
+    """Old blocks are the clock's fault where new ones come with the same distance, at the usual pace."""
+    began_s = patient.now()
+    while (spent_s := patient.now() - began_s) < within_s:
+        await asyncio.sleep(LOOK_S)
+        head = await chain.head()
+        if head.number > first.number:
+            grown_s, took_s = head.timestamp_s - first.timestamp_s, max(patient.now() - began_s, LOOK_S)
+            if grown_s > CATCH_UP * took_s + within_s:
+                raise _lagging(chain, f"it went on by {grown_s} s in {took_s:.0f} s: it is catching up")
+            return
+    age_s = patient.now() - first.timestamp_s
+    raise _lagging(chain, f"block {first.number}, {age_s:.0f} s old, and no other in {spent_s:.0f} s")
+
+
+def _lagging(chain: GameChain, actual: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the head of the chain lags behind",
+        expected="blocks as they are made",
+        actual=actual,
+        where=chain.connection.rpc_url,
+        remedy="Wait until that node has caught up, or set rpc_url in config.toml to another one.",
+    )
+
+
+def _wrong_clock(head: Head, ahead_s: float) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the clock of this machine is wrong",
+        expected=f"within {MAX_AGE_SECONDS} s of the chain's, or peers refuse its requests",
+        actual=f"{abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} block {head.number}",
+        remedy="Let it be set by NTP: `timedatectl set-ntp true`, then `timedatectl`.",
+    )
+
+
+# --- Money --------------------------------------------------------------------------------------------------
+async def check_gas(patient: Patient) -> str:
+    """The account can pay the gas of a round."""
+    chain, account = patient.get_chain(), patient.get_config().account
+    head = await chain.head()
+    price_wei = head.base_fee_wei + await chain.connection.priority_fee()
+    needed_wei = max(1, _compute_round_wei(patient, account, price_wei))
+    coin_wei = await chain.connection.balance_of(account)
+    if coin_wei < needed_wei:
+        raise InvalidInput(
+            what="the account cannot pay the gas of one round",
+            expected=f"{needed_wei / 1e18:.9f} coin at {price_wei} wei for one gas",
+            actual=f"{coin_wei / 1e18:.9f} coin",
+            where=account,
+            remedy=COIN_REMEDY,
+        )
+    return f"{coin_wei / 1e18:.4f} coin, enough for {coin_wei // needed_wei} rounds"
+
+
+def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:
+    """What a round costs in the role of the seat, or a solver where there is none."""
+    try:
+        _, game = patient.get_game()
+    except NotTested:
+        return price_gas(price_wei, CONTEST_LEVELS, 0).solver_round
+    terms, seat = game.terms, find_seat(game, account)
+    costs = price_gas(
+        price_wei, terms.contest_levels, 0, terms.solver_seats, terms.draws, terms.least_solvers
+    )
+    return costs.solver_round if seat is None or seat.role == SeatRole.SOLVER else costs.vote
+
+
+async def check_stake(patient: Patient) -> str:
+    """The seats of this account have what they need to sit in a round."""
+    state, account = patient.get_state(), patient.get_config().account.lower()
+    games = dict([patient.get_game()]) if patient.task is not None else state.games
+    seats = [(task, game, seat) for task, game in games.items() if (seat := find_seat(game, account))]
+    for task, game, seat in seats:
+        has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
+        if not game.is_closed and has_wei < least_wei:
+            raise _small_stake(task, seat, has_wei, least_wei)
+    return f"{len(seats)} seats" if seats else "no seat yet"
+
+
+def _small_stake(task: bytes, seat: Seat, has_wei: int, least_wei: int) -> InvalidInput:
+    return InvalidInput(
+        what="a seat has less at stake than its task asks for: it sits in no further round",
+        expected=f"at least {format_tokens(least_wei)}",
+        actual=format_tokens(has_wei),
+        where=f"{show_seat(seat)} of {show_task(task)}",
+        remedy="Fill it up with `touchstone stake`, or leave with `touchstone leave`.",
+    )
+
+
+# --- The machine --------------------------------------------------------------------------------------------
+async def check_versions(patient: Patient) -> str:
+    """What computes is what computed in the last run of this home."""
+    patient.get_config()
+    known, now = read_bits(patient.home), await asyncio.to_thread(describe_machine)
+    if patient.task is not None:
+        known = {name: one for name, one in known.items() if name == patient.task.hex()}
+    for name, one in known.items():
+        if one.machine != now:
+            parts = [set(text.split(", ")) for text in (one.machine, now)]
+            raise EnvironmentFault(
+                what="torch, numpy, Python, Touchstone or the machine is another than in the last run",
+                expected=", ".join(sorted(parts[0] - parts[1])),
+                actual=", ".join(sorted(parts[1] - parts[0])),
+                where=f"0x{name[:12]}",
+                remedy="Bring the earlier one back until the rounds that this node took part in are settled; "
+                "or start the node: it tests whether the bits are the same.",
+            )
+    if not known:
+        raise NotTested("no node of this home has run yet")
+    return "as in the last run"
+
+
+async def check_bits(patient: Patient) -> str:
+    """A training step gives the same bits again."""
+    config = patient.get_config()
+    try:
+        task, _ = patient.get_game()
+        training = decode_training(patient.get_state().texts[task])
+    except NotTested:
+        training = sketch_training()
+    await asyncio.to_thread(require_repeated_bits, training, config.threads, config.device)
+    return f"two runs of a step of {training.model.layer_count} layers gave the same bits"
+
+
+# --- All of them --------------------------------------------------------------------------------------------
 CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "configuration": home_checks.check_configuration,
     "writing": home_checks.check_writing,
@@ -22,14 +221,14 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "endpoint": home_checks.check_endpoint,
     "port": home_checks.check_port,
     "reach": home_checks.check_reach,
-    "chain": chain_checks.check_chain,
-    "task": chain_checks.check_task,
-    "head": chain_checks.check_head,
-    "gas": chain_checks.check_gas,
-    "stake": chain_checks.check_stake,
+    "chain": check_chain,
+    "task": check_task,
+    "head": check_head,
+    "gas": check_gas,
+    "stake": check_stake,
     "disk": home_checks.check_disk,
-    "versions": chain_checks.check_versions,
-    "bits": chain_checks.check_bits,
+    "versions": check_versions,
+    "bits": check_bits,
 }
 """In this order: later ones use what earlier ones have found out."""
 
@@ -83,3 +282,41 @@ async def _look(name: str, check: Callable[[Patient], Awaitable[str]], patient: 
         if not is_of_disk(error):
             raise
         return Verdict(name, "fault", explain_disk(error).what, explain_disk(error))
+
+
+RUNS = 2
+
+
+def sketch_training() -> TrainingSpec:
+    """The training of the example task."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / TASK_FILE.name
+        path.write_bytes(TASK_FILE.read_bytes())
+        (path.parent / "corpus.bin").write_bytes(bytes(CORPUS_BYTES))
+        return sketch_task(read_task_file(path).plan, CORPUS_BYTES).training
+
+
+def require_repeated_bits(training: TrainingSpec, threads: int, device: str) -> None:
+    """Compute one step of a task again and again. Raises EnvironmentFault where the states after it differ,
+    InvalidInput where this machine has no such device."""
+    require_device(device)
+    pin_kernels(threads, device=device)
+    roots = [compute_step_root(training) for _ in range(RUNS)]
+    if len(set(roots)) > 1:
+        raise EnvironmentFault(
+            what="this machine computes a training step with other bits each time",
+            expected=f"root {roots[0].hex()} again",
+            actual=next(root.hex() for root in roots if root != roots[0]),
+            remedy="Do not stake from it: it could not repeat its own claim in a dispute. Test its memory, "
+            "undo overclocking, or choose another device.",
+            retryable=False,
+        )
+
+
+def compute_step_root(training: TrainingSpec) -> bytes:
+    """The root of the state after one step from fresh weights, on tokens that a fixed seed draws."""
+    shape = (training.sequences_per_step, training.sequence_tokens + 1)
+    drawn = torch.randint(training.model.vocabulary_size, shape, generator=torch.Generator().manual_seed(1))
+    start = begin_round(init_parameters(training.model, 1), 0)
+    end, _ = advance(start, Batch(drawn[:, :-1], drawn[:, 1:]), training)
+    return compute_state_root(state_header(end.bring_home()))

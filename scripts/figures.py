@@ -1,4 +1,4 @@
-"""An operator's own figures, amounts by them, and checks by them before money moves.
+"""An operator's own figures, amounts by them, limits that it measured, and checks before money moves.
 
 A value that is missing, unknown or misshapen is refused by its key.
 
@@ -7,8 +7,11 @@ that joins a task into its `config.toml`. What the table leaves out follows from
 
 Before money moves, and beside what every node checks, terms must keep the operator's limits of a deployment,
 and amounts its figures. An error names the task file's key.
+
+By `touchstone policy` what operators measured becomes the limits of a task.
 """
 
+import argparse
 import tomllib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +20,21 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from protocol.adapters.files import replace_file
+from protocol.adapters.messages import read_profile
 from protocol.analysis.amounts import price_gas
+from protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
+from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.game.money import MoneyRule, check_money
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
-from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
+from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TAU_FRACTION_BITS, UNIT_EXPONENT
+from scripts.command_form import expect_known
 from scripts.command_results import Document
 from scripts.console import Console, parse_tokens, show_money
 from scripts.home import CONFIG_FILE
-from scripts.typed_input import expect_known
 
 Container = TypeVar("Container")
 ToUnits = Callable[[type, Mapping[str, Any]], Mapping[str, Any]]
@@ -334,3 +341,40 @@ def describe_money(rules: Sequence[MoneyRule]) -> list[Document]:
 def _tell_bounds(rule: MoneyRule) -> str:
     most = "" if rule.greatest is None else f" and <= {rule.greatest} wei"
     return f"{rule.name} >= {rule.least} wei{most}"
+
+
+def run_policy(options: argparse.Namespace) -> Document:
+    """Merge signed profiles into limits, in the form of a task file."""
+    profiles = [read_profile(path) for path in options.profiles]
+    limits = merge_profiles(profiles)
+    text = render_policy(profiles, limits)
+    if options.out:
+        replace_file(options.out, text.encode())
+    print(text, end="")
+    operators = [profile.operator for profile in profiles]
+    return {"operators": operators, "limits": {name: str(value) for name, value in vars(limits).items()}}
+
+
+def render_policy(profiles: list[Profile], limits: Limits) -> str:
+    """The table `[limits]`, and above it what it rests on."""
+    subject, lines = profiles[0].subject, []
+    lines.append(f"# {MARGIN} times the largest honest distance of these profiles")
+    lines.append(f"# training {subject.training}, {subject.numeric_format}, k = {subject.segment_steps}")
+    for profile in profiles:
+        maxima = ", ".join(f"{float(value):.3g}" for value in compute_maxima(profile))
+        counts = f"{profile.segments} segments, {len(profile.configurations)} configurations"
+        lines.append(f"# {profile.operator}: {counts}, maxima {maxima} ({profile.machine})")
+    lines += ["", "[limits]", *_render_limits(limits)]
+    return "\n".join(lines) + "\n"
+
+
+def _render_limits(limits: Limits) -> list[str]:
+    """As integers in the units of docs/spec.md, section 6, where nothing is rounded; a comment says how much
+    that is. TOML's integers have 64 bits with the sign, Python's reader takes them of any size."""
+    return [
+        f"{name} = {value}  # {value * 2.0 ** _get_unit(name):.3g}" for name, value in vars(limits).items()
+    ]
+
+
+def _get_unit(name: str) -> int:
+    return -TAU_FRACTION_BITS if name.startswith("tau_") else UNIT_EXPONENT

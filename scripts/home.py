@@ -23,7 +23,7 @@ from protocol.adapters.keys import (
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.object_storage import ObjectStorage, require_usable
 from protocol.spec.errors import InvalidInput
-from scripts.typed_input import PREFIX, expect_known, read_overrides, read_path
+from scripts.command_form import PREFIX, expect_known, read_overrides, read_path
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"

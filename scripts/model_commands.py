@@ -26,7 +26,7 @@ from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from scripts.command_results import Document
 from scripts.console import Console
-from scripts.packed_dataset import PackedDataset, open_dataset
+from scripts.data_pack import PackedDataset, open_dataset
 from scripts.role_commands import open_config
 from scripts.tasks import find_game, read_state
 from scripts.tokenizing import ByteTokens, FileTokens, Tokens

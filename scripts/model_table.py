@@ -16,8 +16,8 @@ from protocol.compute.model.model_config import MAX_CONFIG_BYTES, import_model
 from protocol.spec.containers import ModelConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.params import GIVEN_START
+from scripts.command_form import read_path
 from scripts.figures import malformed
-from scripts.typed_input import read_path
 
 PRESETS: dict[str, ModelConfig] = {
     "llama-0.2m": ModelConfig(256, 64, 192, 3, 4, 4, 64),

@@ -49,11 +49,11 @@ from protocol.spec.params import (
     UNIT_EXPONENT,
 )
 from protocol.spec.task_rules import Malformation, find_size_malformations
+from scripts.command_form import expect_known, read_path
 from scripts.console import parse_tokens
+from scripts.data_pack import PackedDataset, find_largest_token, open_dataset
 from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml, refuse_bad_terms
 from scripts.model_table import WAYS, read_model_table, take_weights
-from scripts.packed_dataset import PackedDataset, find_largest_token, open_dataset
-from scripts.typed_input import expect_known, read_path
 
 BYTES_PER_STATE_ELEMENT = 12
 """W, m and v in float32."""

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
-from scripts.command_form import Command, Option
+from scripts.command_form import Command, Option, read_path
 from scripts.command_results import (
     Document,
     ExitCode,
@@ -29,8 +29,7 @@ from scripts.command_results import (
     render_error,
 )
 from scripts.command_table import COMMANDS, GROUPS
-from scripts.log_lines import open_logs
-from scripts.typed_input import read_path
+from scripts.console import open_logs
 
 DEFAULT_HOME = "~/.touchstone"
 STOPPED = EnvironmentFault(

@@ -23,9 +23,17 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.adapters.wire.listener import load_or_create_identity, make_server_context
 from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, compute_skip
 from scripts.deploy import compute_game_code
-from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
+from scripts.devnet import (
+    CHAIN_ID,
+    FAR_BLOCKS,
+    GRANT_COIN_WEI,
+    PAGE_BLOCKS,
+    DevnetClock,
+    compute_skip,
+    give_coin,
+    run_anvil,
+)
 
 HEAD = 100
 POLL_S = 0.02
@@ -164,8 +172,8 @@ async def wait_for_pool(chain: GameChain, count: int = 1) -> None:
 @pytest.fixture
 async def clock(net: Net, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DevnetClock]:
     """A clock whose own blocks are out of the way: a slow test must not see one."""
-    monkeypatch.setattr("scripts.clock.BLOCK_S", 1e9)
-    monkeypatch.setattr("scripts.clock.BURST_S", 1e9)
+    monkeypatch.setattr("scripts.devnet.BLOCK_S", 1e9)
+    monkeypatch.setattr("scripts.devnet.BURST_S", 1e9)
     clock = DevnetClock(net.chain)
     async with clock:
         yield clock
@@ -234,7 +242,7 @@ async def test_who_has_just_sent_something_is_not_skipped_over(
     await wait_for_pool(net.chain)
     assert await clock.tick() == 0
     # A short while later the transaction gets its block.
-    monkeypatch.setattr("scripts.clock.BURST_S", 0.0)
+    monkeypatch.setattr("scripts.devnet.BURST_S", 0.0)
     assert await clock.tick() == 1
     await sending
     assert await clock.tick() == 0
@@ -294,7 +302,7 @@ async def test_a_block_comes_in_time_whoever_is_busy(
 ) -> None:
     head = await set_all_waiting(net.chain, parties, 50, 0)
     assert await clock.tick() == 0
-    monkeypatch.setattr("scripts.clock.BLOCK_S", 0.0)
+    monkeypatch.setattr("scripts.devnet.BLOCK_S", 0.0)
     assert await clock.tick() == 1
     assert (await net.chain.head()).number == head + 1
 
@@ -302,7 +310,7 @@ async def test_a_block_comes_in_time_whoever_is_busy(
 async def test_a_running_clock_makes_the_blocks_alone(
     net: Net, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scripts.clock.BLOCK_S", 0.1)
+    monkeypatch.setattr("scripts.devnet.BLOCK_S", 0.1)
     running = asyncio.create_task(clock.run())
     await net.chain.wait_for_block((await net.chain.head()).number + 3)
     receipt = await net.chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32)

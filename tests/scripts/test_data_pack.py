@@ -14,9 +14,8 @@ from protocol.adapters import extras
 from protocol.compute.model.batches import dataset_root
 from protocol.spec.errors import InvalidInput
 from scripts import data_pack, documents, tokenizing
-from scripts.data_pack import PackPlan, pack
+from scripts.data_pack import PackPlan, open_dataset, pack
 from scripts.documents import Fields, list_files, read_pieces
-from scripts.packed_dataset import open_dataset
 from scripts.tokenizing import read_tokenizer
 from scripts.touchstone import main
 

@@ -19,7 +19,7 @@ from protocol.adapters.files import TaskBits, write_bits
 from protocol.compute.program.step import advance
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
-from scripts import chain_checks, home_checks
+from scripts import doctor, home_checks
 from scripts.devnet import claim_port
 from scripts.home import read_config
 from scripts.home_checks import NotTested, Patient
@@ -30,7 +30,7 @@ from tests.scripts.network import Network, edit_config
 from tests.scripts.schemas import read_one
 
 Capture = pytest.CaptureFixture[str]
-CHAIN, HEAD = chain_checks.check_chain, chain_checks.check_head
+CHAIN, HEAD = doctor.check_chain, doctor.check_head
 Check = Callable[[Patient], Any]
 
 
@@ -151,8 +151,8 @@ class StandingChain:
     ],
 )
 def test_a_lagging_head(home: Path, chain: StandingChain, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain_checks, "LOOK_S", 0.05)
-    monkeypatch.setattr(chain_checks, "BLOCK_S", {"2s": 0.1})
+    monkeypatch.setattr(doctor, "LOOK_S", 0.05)
+    monkeypatch.setattr(doctor, "BLOCK_S", {"2s": 0.1})
     edit_config(home, "limits", "2s")
     fault = find(make_patient(home, chain=cast(Any, chain)), HEAD)
     assert "lags behind" in fault.what and said in str(fault.actual)
@@ -160,9 +160,9 @@ def test_a_lagging_head(home: Path, chain: StandingChain, said: str, monkeypatch
 
 def test_a_balance_below_the_gas_of_a_round(operators: Operators) -> None:
     home = operators.home_of("poor")
-    assert "enough for" in look(make_patient(home), CHAIN, chain_checks.check_gas)
+    assert "enough for" in look(make_patient(home), CHAIN, doctor.check_gas)
     operators.take_coin("poor")
-    fault = find(make_patient(home), CHAIN, chain_checks.check_gas)
+    fault = find(make_patient(home), CHAIN, doctor.check_gas)
     assert "gas of one round" in fault.what and fault.actual == "0.000000000 coin"
 
 
@@ -170,10 +170,10 @@ def test_a_seat_below_its_stake(operators: Operators, monkeypatch: pytest.Monkey
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     patient = make_patient(operators.home_of("alice"), task_name=task[:8])
-    checks = (CHAIN, chain_checks.check_task, chain_checks.check_stake)
+    checks = (CHAIN, doctor.check_task, doctor.check_stake)
     assert look(patient, *checks) == "1 seats"
     # As a fee that was taken at settlement leaves it.
-    monkeypatch.setattr(chain_checks, "get_stake", lambda game, number: AMOUNTS.auditor_stake - 1)
+    monkeypatch.setattr(doctor, "get_stake", lambda game, number: AMOUNTS.auditor_stake - 1)
     fault = find(replace(patient, opened=Patient(patient.home).opened), *checks)
     assert "less at stake" in fault.what and f"verifier 0 of 0x{task[:12]}" in fault.where
 
@@ -248,18 +248,18 @@ def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
 # --- The machine --------------------------------------------------------------------------------------------
 def test_a_changed_torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotTested):
-        look(make_patient(home), chain_checks.check_versions)
+        look(make_patient(home), doctor.check_versions)
     write_bits(home, {"ab" * 32: TaskBits("python 3.11, torch 2.6.0", "00" * 32)})
-    monkeypatch.setattr(chain_checks, "describe_machine", lambda: "python 3.11, torch 2.7.1")
-    fault = find(make_patient(home), chain_checks.check_versions)
+    monkeypatch.setattr(doctor, "describe_machine", lambda: "python 3.11, torch 2.7.1")
+    fault = find(make_patient(home), doctor.check_versions)
     assert (fault.expected, fault.actual) == ("torch 2.6.0", "torch 2.7.1")
     write_bits(home, {"ab" * 32: TaskBits("python 3.11, torch 2.7.1", "00" * 32)})
-    assert look(make_patient(home), chain_checks.check_versions) == "as in the last run"
+    assert look(make_patient(home), doctor.check_versions) == "as in the last run"
 
 
 def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One number of the second run is off by its last bit."""
-    training, runs = chain_checks.sketch_training(), list[float]()
+    training, runs = doctor.sketch_training(), list[float]()
 
     def err(*arguments: Any) -> Any:
         end, loss = advance(*arguments)
@@ -270,7 +270,7 @@ def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) ->
             end = replace(end, weights=weights)
         return end, loss
 
-    chain_checks.require_repeated_bits(training, 1, "cpu")
-    monkeypatch.setattr(chain_checks, "advance", err)
-    fault = find(make_patient(home), chain_checks.check_bits)
+    doctor.require_repeated_bits(training, 1, "cpu")
+    monkeypatch.setattr(doctor, "advance", err)
+    fault = find(make_patient(home), doctor.check_bits)
     assert "other bits each time" in fault.what and str(fault.actual) not in str(fault.expected)

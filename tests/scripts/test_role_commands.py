@@ -25,10 +25,10 @@ from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
-from scripts.example import TASK_FILE
 from scripts.home import read_config
 from scripts.role_commands import ROLES, Offer, choose_executor, refuse_seat, tell_format, tell_solver
 from scripts.task_file import compute_disk_bytes
+from scripts.task_init import TASK_FILE
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms

@@ -14,7 +14,7 @@ from node.export import Choice, KeepModel
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import task_creation
-from scripts.packed_dataset import PackedDataset
+from scripts.data_pack import PackedDataset
 from scripts.task_creation import create_task
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check

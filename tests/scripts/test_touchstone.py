@@ -21,7 +21,7 @@ from scripts import touchstone
 from scripts.command_form import LOGS, Command
 from scripts.command_results import ExitCode
 from scripts.command_table import COMMANDS
-from scripts.example import CORPUS_BYTES
+from scripts.task_init import CORPUS_BYTES
 from scripts.touchstone import find_home, main, make_parser
 from tests.scripts.network import DEADLINE_S, ROOT
 

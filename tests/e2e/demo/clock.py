@@ -4,8 +4,7 @@ is at work one every few seconds. Windows hold thousands of such blocks."""
 import time
 
 from protocol.adapters.chain.chain_client import open_game_chain
-from scripts.clock import DevnetClock
-from scripts.devnet import Devnet
+from scripts.devnet import Devnet, DevnetClock
 
 SLOW_BLOCK_S = 3.0
 """Between blocks while somebody is at work and sends nothing."""
