@@ -102,11 +102,12 @@ def make_training(terms: Any, text: bytes) -> dict[str, Any]:
 def make_seat(game: LoggedGame, seat: Seat, books: Books, names: Names) -> dict[str, Any]:
     """A seat, and what its account was paid in this task."""
     is_paid_out = seat.number not in game.seats
+    status = "paid out" if is_paid_out else seat.status.name.lower()
     return {
         "seat": seat.number,
         "role": seat.role.name.lower(),
         **make_person(seat.account, names),
-        "status": "paid out" if is_paid_out else seat.status.name.lower(),
+        "status": "convicted" if seat.status == SeatStatus.CLOSED else status,
         "stake": show_wei(0 if is_paid_out else get_stake(game, seat.number)),
         "paid": show_wei(books.accounts.get(seat.account, Counter[str]())[PAY]),
         "joined_before_round": seat.joined,

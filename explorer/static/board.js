@@ -11,6 +11,12 @@ const TITLES = {
   LeafShown: ["The accused shows a leaf", "claimant"],
   DisputeEnded: ["The end", "end"],
 };
+/** Where a dispute stands, in words. */
+export const STAGES = {
+  ROOTS: "states are due", NAME: "a step is to be named", TRACE: "the step's root is due", PROVE: "a proof is due",
+  LEAVES: "leaves are due", LAST: "a last proof is due", CLEARED: "over: the statement stands", CONVICTED: "convicted",
+  MOOT: "over: nothing is left to dispute",
+};
 const NEXT = {
   ROOTS: "the states after each step of the segment", NAME: "which step is the first wrong one",
   TRACE: "the root over all numbers of the step", PROVE: "a proof of one number, or a demand for leaves",
@@ -22,7 +28,7 @@ export function showBoard(task, found) {
   return [
     el("h1", {}, `${found.opener} disputes ${found.about}, segment ${found.segment}`),
     list([
-      ["stands at", el("span", { class: found.is_convicted ? "bad" : null }, found.stage)],
+      ["stands at", el("span", { class: found.is_convicted ? "bad" : null }, STAGES[found.stage] || found.stage)],
       ["accused", found.claimant], ["opened by", found.opener],
       ["round", link(["task", task, "round", String(found.round)], `round ${found.round}`)],
     ]),

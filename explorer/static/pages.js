@@ -1,5 +1,5 @@
 // The views: what each address shows. A view fetches, then returns elements; it changes nothing else.
-import { showBoard, showNumber } from "/static/board.js";
+import { STAGES, showBoard, showNumber } from "/static/board.js";
 import { showRounds } from "/static/chart.js";
 import { el, hash, link, list, person, table } from "/static/dom.js";
 
@@ -91,7 +91,7 @@ function disputeTables(task, found) {
   const rows = table("Disputes, newest first", [
     ["dispute", (row) => link(["task", task, "dispute", row.dispute], short(row.dispute))],
     ["about", (row) => `${row.about}, segment ${row.segment}`], ["opened by", (row) => row.opener],
-    ["stands at", (row) => el("span", { class: row.is_convicted ? "bad" : null }, row.stage)],
+    ["stands at", (row) => el("span", { class: row.is_convicted ? "bad" : null }, STAGES[row.stage] || row.stage)],
     ["has to move", (row) => row.turn], ["up to block", (row) => row.until_block, true],
   ], found.disputes);
   const asks = !found.asks.length ? null : table("Open asks", [["asked by", (row) => row.asker], ["about", (row) => row.about],
@@ -103,7 +103,7 @@ function disputeTables(task, found) {
 
 const seatTable = (seats) => table("Seats of the task", [
   ["account", person], ["role", (row) => row.role],
-  ["status", (row) => el("span", { class: row.status === "closed" ? "bad" : null }, row.status === "closed" ? "convicted" : row.status)],
+  ["status", (row) => el("span", { class: row.status === "convicted" ? "bad" : null }, row.status)],
   ["stake", (row) => row.stake, true], ["paid so far", (row) => row.paid, true],
 ], seats);
 

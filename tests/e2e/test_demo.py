@@ -14,9 +14,11 @@ from rich.console import Console
 from tests.e2e.demo.__main__ import make_setting, parse
 from tests.e2e.demo.run import demonstrate
 from tests.e2e.demo.stage import Folders
+from tests.explorer.browsing import CHROMIUM, browse_run
 
 ARGUMENTS = ["--quick", "--rounds", "1", "--whistleblowers", "0", "--explorer"]
 DEADLINE_S = 600.0
+OPENS = re.compile(r"explorer at (http://\S+/)")
 STAYS = re.compile(r"the explorer stays at (http://\S+/);")
 
 
@@ -24,12 +26,19 @@ async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path
     setting = replace(make_setting(parse(ARGUMENTS)), folders=Folders(tmp_path / "demo"))
     shown = StringIO()
     running = asyncio.create_task(demonstrate(setting, Console(file=shown, width=200)))
+    browsing, is_over = None, asyncio.Event()
     async with asyncio.timeout(DEADLINE_S):
         while not running.done() and not STAYS.search(shown.getvalue()):
             await asyncio.sleep(0.1)
+            opened = OPENS.search(shown.getvalue())
+            if opened and browsing is None and CHROMIUM.exists():
+                browsing = asyncio.create_task(browse_run(opened[1], is_over))
     print(shown.getvalue())
     url = STAYS.search(shown.getvalue())
     pages = await walk_to_number(url[1]) if url else {}
+    is_over.set()
+    if browsing is not None:
+        await browsing
     running.cancel()
     assert await running, "it is told to end, and ends with its verdict"
     _check_shown(shown.getvalue())
