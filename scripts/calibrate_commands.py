@@ -70,8 +70,7 @@ from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, PRODUC
 from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.command_form import read_path
-from scripts.command_results import Document
-from scripts.console import Console
+from scripts.console import Console, Document
 from scripts.home import unlock_key
 from scripts.role_commands import open_config
 from scripts.task_file import read_task_file

@@ -15,8 +15,7 @@ from protocol.adapters.keys import is_keystore, read_new_password, read_password
 from protocol.adapters.wire.conventions import choose_endpoint
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts import devnet
-from scripts.command_results import Document
-from scripts.console import Console
+from scripts.console import Console, Document
 from scripts.devnet import NEVER
 from scripts.home import (
     CONFIG_FILE,

@@ -364,7 +364,7 @@ COMMANDS = (
         "completion",
         "write a script by which bash or zsh completes commands and options",
         "touchstone completion bash",
-        "scripts.completion:run_completion",
+        "scripts.touchstone:run_completion",
         (Option("shell", "whose script", {"choices": ("bash", "zsh"), "metavar": "SHELL"}),),
     ),
     Command(

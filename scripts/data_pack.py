@@ -29,10 +29,19 @@ from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import GrowingRoot, hash_leaf
 from protocol.spec.params import LEAF_BYTES
-from scripts.command_results import Document
-from scripts.console import Console
-from scripts.documents import JSONL, PARQUET, Fields, Piece, list_files, read_pieces
-from scripts.tokenizing import ByteTokens, FileTokens, Tokens, read_tokenizer
+from scripts.console import Console, Document
+from scripts.documents import (
+    JSONL,
+    PARQUET,
+    ByteTokens,
+    Fields,
+    FileTokens,
+    Piece,
+    Tokens,
+    list_files,
+    read_pieces,
+    read_tokenizer,
+)
 
 TOKENS_NAME, NOTE_NAME = "tokens.bin", "dataset.json"
 FORMAT = 1

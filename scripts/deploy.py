@@ -34,7 +34,7 @@ from protocol.adapters.keys import load_keystore, read_password
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
 from scripts.command_form import read_path
-from scripts.command_results import render_error
+from scripts.console import render_error
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
 SAMPLE_BLOCKS = 16

@@ -37,8 +37,15 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.state import Seat, SeatRole
 from scripts import home_checks
-from scripts.command_results import Document, ExitCode, describe_error, explain_disk, is_of_disk, render_error
-from scripts.console import Console
+from scripts.console import (
+    Console,
+    Document,
+    ExitCode,
+    describe_error,
+    explain_disk,
+    is_of_disk,
+    render_error,
+)
 from scripts.home_checks import NotTested, Patient
 from scripts.task_file import read_task_file
 from scripts.task_init import CORPUS_BYTES, TASK_FILE

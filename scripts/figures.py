@@ -32,8 +32,7 @@ from protocol.spec.game.refusing import Figures
 from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TAU_FRACTION_BITS, UNIT_EXPONENT
 from scripts.command_form import expect_known
-from scripts.command_results import Document
-from scripts.console import Console, parse_tokens, show_money
+from scripts.console import Console, Document, parse_tokens, show_money
 from scripts.home import CONFIG_FILE
 
 Container = TypeVar("Container")

@@ -26,7 +26,7 @@ from protocol.adapters.wire.listener import CERTIFICATE_FILE, load_or_create_ide
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.logs import LoggedGame
-from scripts.command_results import explain_disk
+from scripts.console import explain_disk
 from scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import show_task

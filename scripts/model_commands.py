@@ -24,12 +24,11 @@ from protocol.compute.model.batches import read_known_rows
 from protocol.compute.model.reference_model import Measure, Taste, generate, measure_rows
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from scripts.command_results import Document
-from scripts.console import Console
+from scripts.console import Console, Document
 from scripts.data_pack import PackedDataset, open_dataset
+from scripts.documents import ByteTokens, FileTokens, Tokens
 from scripts.role_commands import open_config
 from scripts.tasks import find_game, read_state
-from scripts.tokenizing import ByteTokens, FileTokens, Tokens
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """Tokens, flat."""

@@ -33,8 +33,7 @@ from protocol.spec.game.seats import is_crowded_out
 from protocol.spec.game.settling import is_in_pool
 from protocol.spec.game.state import GameState, Seat, SeatStatus
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
-from scripts.command_results import Document, spell_id
-from scripts.console import Console, parse_tokens
+from scripts.console import Console, Document, parse_tokens, spell_id
 from scripts.tasks import NUMBER_BITS, find_game, read_state, show_seat, show_task
 from scripts.wallet import (
     deposit_missing,

@@ -32,8 +32,7 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS, GameTerms, make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts.command_results import Document, spell_id
-from scripts.console import Console, parse_tokens, show_progress
+from scripts.console import Console, Document, parse_tokens, show_progress, spell_id
 from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes

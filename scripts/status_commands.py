@@ -22,8 +22,7 @@ from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import ESCROW
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
-from scripts.command_results import Document, spell_id
-from scripts.console import Console
+from scripts.console import Console, Document, spell_id
 from scripts.home import HomeConfig, read_config
 from scripts.money_commands import Holding, Pace, describe_stake, find_holding, read_pace, tell_release
 from scripts.tasks import (

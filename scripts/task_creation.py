@@ -25,8 +25,7 @@ from protocol.spec.game.money import MoneyRule
 from protocol.spec.game.state import Seat
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from protocol.spec.game.timing import is_over
-from scripts.command_results import Document, Put, ignore, spell_id
-from scripts.console import Console, show_progress
+from scripts.console import Console, Document, Put, ignore, show_progress, spell_id
 from scripts.data_pack import NOTE_NAME
 from scripts.figures import refuse_bad_money, refuse_bad_terms
 from scripts.home import read_config

@@ -24,8 +24,7 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS
 from scripts.command_form import read_path
-from scripts.command_results import Document
-from scripts.console import Console, parse_tokens
+from scripts.console import Console, Document, parse_tokens
 from scripts.data_pack import PackedDataset, open_dataset
 from scripts.figures import describe_money
 from scripts.model_table import PRESETS, read_folder_config

@@ -19,8 +19,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
-from scripts.command_results import Document
-from scripts.console import Console
+from scripts.console import Console, Document
 from scripts.home import HomeConfig, read_config, unlock_key
 from scripts.tasks import read_state
 

@@ -32,8 +32,7 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from scripts import devnet
 from scripts.chain_commands import make_home
-from scripts.command_results import Document
-from scripts.console import Console
+from scripts.console import Console, Document
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
 from scripts.model_commands import measure_task

@@ -32,8 +32,8 @@ from protocol.compute.model.model_config import SAFETENSORS_NAME
 from protocol.compute.model.reference_model import init_parameters, parameter_layout
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
-from scripts.command_results import render_error
-from scripts.tokenizing import read_tokenizer
+from scripts.console import render_error
+from scripts.documents import read_tokenizer
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.compute.model.family_models import FAMILIES, LLAMA, MODELS
 from tests.scripts.test_data_pack import make_tokenizer

@@ -13,10 +13,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from protocol.adapters import extras
 from protocol.compute.model.batches import dataset_root
 from protocol.spec.errors import InvalidInput
-from scripts import data_pack, documents, tokenizing
+from scripts import data_pack, documents
 from scripts.data_pack import PackPlan, open_dataset, pack
-from scripts.documents import Fields, list_files, read_pieces
-from scripts.tokenizing import read_tokenizer
+from scripts.documents import Fields, list_files, read_pieces, read_tokenizer
 from scripts.touchstone import main
 
 END = "<|end|>"
@@ -231,4 +230,4 @@ def test_the_command_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["data", "pack", str(tmp_path / "a.txt"), "--out", str(tmp_path / "out")]) == 0
     assert "tokens to train on" in capsys.readouterr().out
     assert open_dataset(tmp_path / "out").note is not None
-    assert tokenizing.ByteTokens().decode(read_tokens(tmp_path / "out"))[:5] == "text "
+    assert documents.ByteTokens().decode(read_tokens(tmp_path / "out"))[:5] == "text "

@@ -17,7 +17,7 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.params import GIVEN_START
 from protocol.spec.task_rules import count_parameters, list_model_rules
-from scripts.command_results import render_error
+from scripts.console import render_error
 from scripts.model_table import PRESETS, read_model_table
 from scripts.task_file import read_task_file
 from scripts.task_init import TASK_FILE

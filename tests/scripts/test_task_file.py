@@ -17,8 +17,7 @@ from protocol.spec.float32 import nearest
 from protocol.spec.game.money import check_money
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from protocol.spec.params import TOKEN_WEI
-from scripts.command_results import render_error
-from scripts.console import parse_tokens
+from scripts.console import parse_tokens, render_error
 from scripts.data_pack import DatasetNote, PackPlan, pack
 from scripts.task_creation import refuse_other_root
 from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
