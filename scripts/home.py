@@ -50,7 +50,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     how many segments an auditor replays at once, and where; workers: how many processes train a solver's
     segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which tasks are
     judged; economics: the table of what else is assumed of the world (`scripts/figures.py`). object_storage:
-    the table of this node's bucket, and of what to take from those of peers. `account` is the keystore's."""
+    the table of this node's bucket, and of what to take from those of peers. metrics_port: where Prometheus
+    reads the node's metrics (0: nowhere). `account` is the keystore's."""
 
     rpc_url: str
     deployment: str
@@ -67,6 +68,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     executor: Executor = "process"
     ray_address: str = ""
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     password_file: str = ""
     limits: Limits = "12s"
     economics: dict[str, Any] = {}

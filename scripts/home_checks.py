@@ -21,6 +21,7 @@ from protocol.actions.runtime.joining import compute_dataset_bytes
 from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.files import require_private_file
+from protocol.adapters.reports import SPARE_DISK_BYTES
 from protocol.adapters.wire.conventions import ANY_PORT, choose_endpoint
 from protocol.adapters.wire.listener import CERTIFICATE_FILE, load_or_create_identity, make_server_context
 from protocol.spec.codec import decode_training
@@ -79,8 +80,6 @@ class Patient:
 
 
 CONNECT_S = 10.0
-SPARE_DISK_BYTES = 1_000_000_000
-"""Without a task: for the journal, logs, and what disputes take."""
 
 
 # --- The home -----------------------------------------------------------------------------------------------

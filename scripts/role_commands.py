@@ -305,5 +305,7 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         executor=config.executor,
         ray_address=config.ray_address,
         object_storage=config.object_storage,
+        metrics_host=config.metrics_host,
+        metrics_port=config.metrics_port,
         say=console.say,
     )

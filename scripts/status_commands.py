@@ -1,11 +1,14 @@
 """`touchstone status`: the tasks of the chain or one in detail, and what an account has and can take out.
 
-What is shown and what `--json` writes come from the same look at the chain.
+What is shown and what `--json` writes come from the same look at the chain. What the node of this home wrote
+of its own troubles is shown first: it can be read where the chain is silent.
 """
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+import shutil
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.reports import FULL_DISK_BYTES, NodeState, read_node_state, tell_node_state
 from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
@@ -56,7 +60,31 @@ class Sight:
 
 def run_status(options: argparse.Namespace) -> Document:
     """Show the chain's view of tasks and of this home's account."""
-    return asyncio.run(_show_status(read_config(options.home), options.task, Console()))
+    config, console, node = read_config(options.home), Console(), read_node_state(options.home)
+    for line in list_node_lines(node, options.home, time.time()):
+        console.rich.print(line, markup=False, soft_wrap=True)
+    found = asyncio.run(_show_status(config, options.task, console))
+    return {**found, "node": describe_node(node, time.time())}
+
+
+def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterator[str]:
+    """What the node of a home says of itself, and what it could not write where its disk is full; nothing
+    where none has run."""
+    if node is not None:
+        yield from tell_node_state(node, now_s)
+    free_bytes = shutil.disk_usage(home).free
+    if free_bytes < FULL_DISK_BYTES:
+        yield f"WARNING: the disk of this home is full: {free_bytes / 1e6:,.0f} MB free"
+
+
+def describe_node(node: NodeState | None, now_s: float) -> Document | None:
+    """The same as `--json` writes it."""
+    if node is None:
+        return None
+    facts: dict[str, Any] = {"running": node.is_running(now_s), "end": node.end.value}
+    facts |= {"started_s": node.started_s, "seen_s": node.seen_s, "block": node.head_block}
+    troubles = [{"kind": one.kind.value, "since_s": one.since_s, "said": one.said} for one in node.troubles]
+    return facts | {"restarts": node.restarts, "kills": node.kills, "troubles": troubles}
 
 
 async def _show_status(config: HomeConfig, name: str | None, console: Console) -> Document:
@@ -234,7 +262,7 @@ def _tell_lack(game: GameState) -> str:
 
 # --- As JSON ------------------------------------------------------------------------------------------------
 def describe_status(sight: Sight) -> Document:
-    """What `touchstone status --json` writes (docs/schemas/status.json)."""
+    """What `touchstone status --json` writes (docs/schemas/status.json), but for the node."""
     state = sight.state
     return {
         "block": state.head_block,

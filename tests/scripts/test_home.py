@@ -115,6 +115,7 @@ WHOLE = f'rpc_url="u"\ndeployment="d"\naccount="0x{40 * "1"}"\n'
         ('rpc_url = "u"\ndeployment = "d"\naccount="0x12"', "account"),
         (WHOLE + 'listen_port="1"', "listen_port"),
         (WHOLE + "listen_port=65536", "listen_port"),
+        (WHOLE + "metrics_port=65536", "metrics_port"),
         (WHOLE + "threads=0", "threads"),
         (WHOLE + 'device="mps"', "device"),
         (WHOLE + 'device="cuda:x"', "device"),
@@ -152,6 +153,7 @@ def test_a_variable_stands_in_the_place_of_a_key(tmp_path: Path, monkeypatch: py
     overrides = {
         "THREADS": "3",
         "WHOLE_DATASET": "true",
+        "METRICS_PORT": "9101",
         "DEPLOYMENT": "~/other.json",
         # A container's platform may set such ones for its own ends.
         "PORT": "tcp://10.0.0.1:80",
@@ -160,7 +162,8 @@ def test_a_variable_stands_in_the_place_of_a_key(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv(f"TOUCHSTONE_{name}", text)
     monkeypatch.setenv("HOME", "/somewhere")
     config = read_config(tmp_path)
-    assert (config.threads, config.whole_dataset) == (3, True)
+    assert (config.threads, config.whole_dataset, config.metrics_port) == (3, True, 9101)
+    assert config.metrics_host == "127.0.0.1"
     assert (config.deployment, config.rpc_url) == ("/somewhere/other.json", "u")
 
 

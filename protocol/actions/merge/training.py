@@ -159,6 +159,7 @@ async def finish_claim(party: Party, origin: Origin, require: Require) -> ClaimF
     if not is_whole(party, work):
         delta = await _train(party, origin, work, require)
         party.task.claims.write(await asyncio.to_thread(_conclude, party, origin, work, delta))
+        party.meter.rounds_trained += 1
     assert work.finished is not None
     return work.finished
 
@@ -250,6 +251,8 @@ async def _train_segment(party: Party, origin: Origin, segment: int, state: Trai
     batches = partial(get_batch, party.task.corpus, training, origin.beacon, origin.shard)
     step, steps = segment * terms.segment_steps, terms.segment_steps
     state, losses = await asyncio.to_thread(train, state, training, batches, step, steps)
+    party.meter.tokens_trained += steps * training.sequences_per_step * training.sequence_tokens
+    party.meter.loss = float(losses[-1])
     done = f"trained {step + steps} of {terms.inner_steps} steps"
     party.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
     return state

@@ -1,9 +1,10 @@
 """Who acts, where its files are, which chain, where it listens; and what its process is told once."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -44,7 +45,8 @@ class PartyConfig:
     `replay_processes`: so many segments are replayed at once, each in a process of `executor` ("process": a
     child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own).
     `workers`: so many processes train a segment of a solver together (1: this process).
-    `object_storage`: the own bucket, and those of peers. `say` shows a line to the operator."""
+    `object_storage`: the own bucket, and those of peers. `metrics_port`: where Prometheus reads what the node
+    counts (0: nowhere), at `metrics_host`. `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -63,6 +65,8 @@ class PartyConfig:
     ray_address: str = ""
     workers: int = 1
     object_storage: ObjectStorage = ObjectStorage()
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 0
     say: Callable[[str], None] = print
 
 
@@ -78,6 +82,19 @@ class Status:
     def show(self) -> NodeStatus:
         """The same as it is sent."""
         return NodeStatus(self.account, self.processed_block, self.waiting_for_block)
+
+
+@dataclass
+class Meter:
+    """What a node counts of its own work since its process began. due: duties that are due, by their names in
+    the code; failures: attempts at one that failed; loss: of the last training step; tokens_trained: those of
+    rows of a step, where workers share one all of them."""
+
+    due: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    rounds_trained: int = 0
+    tokens_trained: int = 0
+    loss: float | None = None
 
 
 def share_interpreter() -> None:

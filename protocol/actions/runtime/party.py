@@ -23,7 +23,7 @@ from protocol.actions.merge.merge_records import ClaimBook
 from protocol.actions.pruning.windows import PruningMemory
 from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import PartyConfig, Status
+from protocol.actions.runtime.config import Meter, PartyConfig, Status
 from protocol.actions.worker_team import Team
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
@@ -81,6 +81,7 @@ class Party:
     bucket: Bucket | None = None
     """Copies of blobs; None where this party has no bucket."""
     joined: Joined | None = None
+    meter: Meter = field(default_factory=Meter)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where the loop has to look again before the next block."""
 

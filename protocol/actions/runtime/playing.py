@@ -15,6 +15,7 @@ coin and no stake. It takes no journal either: it works beside a running node of
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,8 +40,10 @@ from protocol.actions.runtime.config import (
     share_interpreter,
 )
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
+from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
+from protocol.actions.runtime.watching import Watch, take_over
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
@@ -161,7 +164,9 @@ class Loop:
             return
         head = self.party.state.head_block
         waits = [find_next_block(self.party.game, head + 1) or FAR]
-        for duty in self._list(head + 1, waits):
+        due = self._list(head + 1, waits)
+        self.party.meter.due = Counter(type(duty).__name__ for duty in due)
+        for duty in due:
             pause = self.pauses.get(duty, Pause())
             if pause.until_block > head:
                 waits.append(pause.until_block + 1)
@@ -208,6 +213,7 @@ class Loop:
     def _fail(self, duty: Duty, error: Exception, level: int) -> None:
         pause = self.pauses.setdefault(duty, Pause())
         pause.extend(self.party.state.head_block)
+        self.party.meter.failures[type(duty).__name__] += 1
         # The same again at the 8th, 16th, 32nd time: what lasts for days must not fill the log.
         is_told = str(error) != pause.reason or pause.failures.bit_count() == 1
         pause.reason = str(error)
@@ -268,9 +274,9 @@ def list_desks(party: Party) -> Iterator[Mapping[str, Desk]]:
 
 @asynccontextmanager
 async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
-    """Open chain, store, journal, server and client; announce the endpoint where it changed. Raises what they
-    raise, and InvalidInput for an endpoint that no peer could use, a bucket that is none, or the journal of
-    another account."""
+    """Open chain, store, journal, server and client, announce the endpoint where it changed, and watch the
+    node. Raises what they raise, and InvalidInput for an endpoint that no peer could use, a bucket that is
+    none, or the journal of another account."""
     # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -284,6 +290,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
             stack.callback(bucket.close)
         # Before the chain, where what waits is replaced: another process of this home may have sent it.
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
+        past = take_over(config.home)
         clear_scratch(config)
         _require_owner(journal, config.key.address.lower())
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))
@@ -292,10 +299,10 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         stack.callback(parts.close)
         signer, storage = RequestSigner(config.key, domain), config.object_storage
         client = await stack.enter_async_context(BlobClient(store, signer, storage=storage))
-        status = Status(chain.address)
-        state = ChainState.of(chain)
+        state, status = ChainState.of(chain), Status(chain.address)
         party = Party(config, chain, store, journal, client, state, status, chain.follow(), parts, bucket)
-        await _serve(party, stack)
+        watch = await stack.enter_async_context(Watch(party, past).running())
+        await show_metrics(Measures(party, watch, await _serve(party, stack)), stack)
         yield party
 
 
@@ -315,16 +322,16 @@ def _require_owner(journal: Journal, account: str) -> None:
         )
 
 
-async def _serve(party: Party, stack: AsyncExitStack) -> None:
+async def _serve(party: Party, stack: AsyncExitStack) -> BlobServer:
     """Answer peers until the party is closed, and say on chain where."""
     identity, config = load_or_create_identity(party.config.home), party.config
-    policy = _Offers(party).make_policy()
-    mine = party.store, party.account, party.signing
-    server = BlobServer(*mine, identity, policy, parts=party.parts, bucket=party.bucket)
+    mine = party.store, party.account, party.signing, identity, _Offers(party).make_policy()
+    server = BlobServer(*mine, parts=party.parts, bucket=party.bucket)
     port = await server.start(config.listen_host, config.listen_port)
     stack.push_async_callback(server.stop)
     url = choose_endpoint(config.listen_host, port, config.public_url)
     await _announce(party.chain, url, identity)
+    return server
 
 
 async def _announce(chain: GameChain, url: str, identity: TlsIdentity) -> None:

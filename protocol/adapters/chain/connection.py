@@ -11,8 +11,9 @@ and reorgs.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import aiohttp
@@ -94,6 +95,27 @@ class Head:
     base_fee_wei: int
 
 
+@dataclass
+class RpcHealth:
+    """How the chain's node answers. answered_s: when it last did (monotonic seconds; at first, when it was
+    first to be asked); errors: how often it did not, by `timeout`, `connection`, `http` (a status that is no
+    success) and `refused` (an error in its own words); head: the newest block that it told of."""
+
+    answered_s: float = field(default_factory=time.monotonic)
+    errors: Counter[str] = field(default_factory=Counter)
+    head: Head | None = None
+
+    def note_answer(self) -> None:
+        """It has answered."""
+        self.answered_s = time.monotonic()
+
+    def note_error(self, error: Exception) -> None:
+        """A request has failed."""
+        kinds = {TimeoutError: "timeout", aiohttp.ClientResponseError: "http", Web3Exception: "refused"}
+        found = (kind for known, kind in kinds.items() if isinstance(error, known))
+        self.errors[next(found, "connection")] += 1
+
+
 class Connection:
     """JSON-RPC calls to one node of the chain. Make one with `connect`; close it in the end."""
 
@@ -101,6 +123,7 @@ class Connection:
         """poll_s: pause between two looks at the head; timeout_s: of one attempt."""
         self.rpc_url = rpc_url
         self.poll_s = poll_s
+        self.health = RpcHealth()
         self._provider = HttpProvider(rpc_url, timeout_s)
         self._web3 = AsyncWeb3(self._provider, middleware=[])
 
@@ -130,7 +153,8 @@ class Connection:
 
     async def head(self) -> Head:
         """The latest block."""
-        return _to_head(await self._ask(self._web3.eth.get_block("latest")))
+        self.health.head = _to_head(await self._ask(self._web3.eth.get_block("latest")))
+        return self.health.head
 
     async def block(self, number: int) -> Head | None:
         """The block of that number on the chain as it stands, None above its head."""
@@ -239,19 +263,25 @@ class Connection:
         self, answer: Awaitable[Answer], where: str = "", refusal: type[Exception] | None = None
     ) -> Answer:
         try:
-            return await answer
+            found = await answer
         except ContractLogicError as error:
+            self.health.note_answer()
             raise explain_revert(_revert_data(error), where) from None
         except (BlockNotFound, TransactionNotFound):
+            self.health.note_answer()
             raise
         except Web3Exception as error:
+            self.health.note_error(error)
             if refusal is not None and isinstance(error, refusal):
                 raise
             raise _fault(self.rpc_url, "a result", str(error), retryable=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.health.note_error(error)
             raise _fault(
                 self.rpc_url, "a chain that answers", f"{type(error).__name__}: {tell_reason(error)}"
             ) from error
+        self.health.note_answer()
+        return found
 
 
 async def check_deployment(connection: Connection, deployment: Addresses) -> None:

@@ -53,6 +53,8 @@ class BlobClient:
         storage: ObjectStorage | None = None,
     ) -> None:
         """storage: whether and where to follow a peer to its bucket (public addresses)."""
+        self.fetched_bytes = 0
+        """Of whatever came from peers and from their buckets."""
         self._store = store
         self._signer = signer
         self._session = PeerSession(patience or Patience())
@@ -211,6 +213,7 @@ class BlobClient:
     ) -> bytes:
         async with self._session.get(peer, path, headers, limit_bytes, message) as response:
             body = await read_at_most(response, limit_bytes)
+        self.fetched_bytes += len(body)
         if len(body) > limit_bytes:
             raise blame(peer, path, "the answer is too long", f"at most {limit_bytes} bytes", "more")
         return body
@@ -228,7 +231,7 @@ class BlobClient:
         except _SentToBucket as sent:
             location = sent.location
         try:
-            await self._storage.copy(location, ref.size_bytes, left, sink.write)
+            await self._storage.copy(location, ref.size_bytes, left, partial(self._keep, sink))
             sink.judge()
             return
         except asyncio.CancelledError:
@@ -243,6 +246,10 @@ class BlobClient:
             log.info("nothing is taken from the bucket of %s for a while: %s", peer.account, fault)
         async for piece in self._stream_range(peer, ref, range(ref.size_bytes)[sink.received_bytes :]):
             sink.write(piece)
+
+    def _keep(self, sink: "BlobWriter", piece: bytes) -> None:
+        self.fetched_bytes += len(piece)
+        sink.write(piece)
 
     async def _stream_range(
         self, peer: Peer, ref: BlobRef, left: range, *, follows: bool = False
@@ -261,6 +268,7 @@ class BlobClient:
                 raise _SentToBucket(response.headers.get("Location", ""))
             _require_body(response, peer, path, 206 if is_partial else 200, len(left))
             async for piece in response.content.iter_chunked(READ_BYTES):
+                self.fetched_bytes += len(piece)
                 yield piece
 
 

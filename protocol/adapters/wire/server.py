@@ -97,6 +97,8 @@ class BlobServer:
         self._strange_streams = StreamLimit(self._limits.streams_per_account, self._limits.strangers)
         self._strange_messages = StreamLimit(self._limits.messages_per_account, self._limits.strangers)
         self._watch = ConnectionWatch(self._limits)
+        self.served_bytes = 0
+        """Of blobs, leaves and roots of chunks, to whoever asked."""
         self._runner: web.AppRunner | None = None
         self._listener: TlsListener | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -181,6 +183,7 @@ class BlobServer:
         if refusal:
             return refusal
         roots = await run_apart(self._leaves.get_chunk_roots, key)
+        self.served_bytes += len(roots)
         return web.Response(body=roots, content_type="application/octet-stream")
 
     async def _get_leaves(self, request: web.Request) -> web.StreamResponse:
@@ -207,6 +210,7 @@ class BlobServer:
             for at in range(0, len(answer), READ_BYTES):
                 async with asyncio.timeout(self._limits.write_seconds):
                     await response.write(answer[at : at + READ_BYTES])
+                self.served_bytes += len(answer[at : at + READ_BYTES])
             await response.write_eof()
             return response
 
@@ -301,6 +305,7 @@ class BlobServer:
         while piece := await asyncio.to_thread(next, pieces, b""):
             async with asyncio.timeout(self._limits.write_seconds):
                 await response.write(piece)
+            self.served_bytes += len(piece)
         await response.write_eof()
 
 

@@ -26,6 +26,9 @@ async def test_everything_that_is_opened_stands_under_the_committed_root(tmp_pat
     async with open_stage(tmp_path, 1) as stage:
         (made,) = await stage.commit(1)
         party = stage.parties[1]
+        tokens = get_spec().training.sequences_per_step * get_spec().training.sequence_tokens
+        assert party.meter.tokens_trained == get_spec().terms.inner_steps * tokens
+        assert party.meter.rounds_trained == 1 and 0 < (party.meter.loss or 0) < 10
         place = (DOMAIN, 0, party.account)
         for boundary in range(SEGMENTS + 1):
             proof = open_boundary(party, 0, boundary)

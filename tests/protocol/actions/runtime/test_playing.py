@@ -142,6 +142,20 @@ async def test_a_duty_is_performed_once_at_a_time_and_the_node_waits_for_no_bloc
         assert len(work.started) == 2
 
 
+async def test_what_is_due_and_what_failed_is_counted() -> None:
+    async with run_loop() as chain:
+        chain.listed += [Work("one", [refuse()]), Work("two", [refuse()]), Wait(START_BLOCK + 50)]
+        await chain.mine()
+        assert chain.party.meter.due == {"Work": 2} and not chain.party.meter.failures
+        for work in chain.listed[:2]:
+            cast(Work, work).gate.set()
+        await chain.settle()
+        assert chain.party.meter.failures == {"Work": 2}
+        chain.listed.clear()
+        await chain.mine()
+        assert not chain.party.meter.due
+
+
 async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_sent() -> None:
     """Else it sends the same again: an ask that was answered meanwhile would cost a second bond."""
     async with run_loop() as chain:

@@ -19,10 +19,13 @@ TIMEOUT_S = 5.0
 
 @dataclass
 class Node:
-    """A JSON-RPC server that breaks off the first `broken` requests."""
+    """A JSON-RPC server that breaks off the first `broken` requests. error: it answers with one."""
 
     url: str = ""
     broken: int = 0
+    status: int = 200
+    error: bool = False
+    delay_s: float = 0.001
     asked: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -31,8 +34,13 @@ class Node:
         if len(self.asked) <= self.broken:
             assert request.transport is not None
             request.transport.close()
-        await asyncio.sleep(0.001)
-        return web.json_response({"jsonrpc": "2.0", "id": call["id"], "result": call["method"]})
+        await asyncio.sleep(self.delay_s)
+        if self.error:
+            error = {"code": -32000, "message": "no"}
+            return web.json_response({"jsonrpc": "2.0", "id": call["id"], "error": error})
+        return web.json_response(
+            {"jsonrpc": "2.0", "id": call["id"], "result": call["method"]}, status=self.status
+        )
 
 
 @pytest.fixture
@@ -107,3 +115,44 @@ async def test_a_chain_that_is_down_is_told_in_words_of_the_system() -> None:
     finally:
         await connection.close()
     assert "Connect call failed" in str(fault.value.actual) and "ssl:" not in str(fault.value)
+
+
+# --- How it answers -----------------------------------------------------------------------------------------
+@pytest.fixture
+async def connection(node: Node) -> AsyncIterator[Connection]:
+    connection = Connection(node.url, timeout_s=TIMEOUT_S)
+    yield connection
+    await connection.close()
+
+
+async def test_an_answer_ends_a_silence(connection: Connection) -> None:
+    connection.health.answered_s = before = -5.0
+    await connection.request("eth_blockNumber")
+    assert connection.health.answered_s > before and not connection.health.errors
+
+
+async def test_requests_that_fail_are_counted_by_how(node: Node, connection: Connection) -> None:
+    connection.health.answered_s = before = -5.0
+    node.broken = 10 * ATTEMPTS
+    with pytest.raises(EnvironmentFault):
+        await connection.request("anvil_mine")
+    node.broken, node.status = 0, 503
+    with pytest.raises(EnvironmentFault):
+        await connection.request("anvil_mine")
+    assert connection.health.errors == {"connection": 1, "http": 1}
+    assert connection.health.answered_s == before
+    node.status, node.error = 200, True
+    with pytest.raises(EnvironmentFault):
+        await connection.chain_id()
+    assert connection.health.errors["refused"] == 1 and connection.health.answered_s == before
+
+
+async def test_a_node_that_takes_too_long_is_counted(node: Node) -> None:
+    connection = Connection(node.url, timeout_s=0.05)
+    node.delay_s = 0.5
+    try:
+        with pytest.raises(EnvironmentFault):
+            await connection.request("anvil_mine")
+    finally:
+        await connection.close()
+    assert connection.health.errors == {"timeout": 1}

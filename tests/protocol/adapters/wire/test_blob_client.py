@@ -35,10 +35,17 @@ def auditor(tmp_path: Path) -> Party:
 async def test_a_tensor_arrives(solver: Party, auditor: Party, elements: int) -> None:
     data, ref = make_tensor(elements)
     solver.store.put(ref, data)
-    async with solver.serve() as peer, auditor.make_client() as client:
-        path = await client.fetch(peer, ref)
+    server = solver.make_server()
+    try:
+        peer = solver.make_peer(await server.start())
+        async with auditor.make_client() as client:
+            path = await client.fetch(peer, ref)
+    finally:
+        await server.stop()
     assert path == auditor.store.get_path(ref.key)
     assert auditor.store.get(ref) == data
+    roots_bytes = 32 * ref.chunk_count if ref.chunk_count > 1 else 0
+    assert client.fetched_bytes == len(data) + roots_bytes == server.served_bytes
     assert auditor.store.get_chunk_roots(ref.key) == solver.store.get_chunk_roots(ref.key)
 
 

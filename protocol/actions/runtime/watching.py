@@ -1,0 +1,221 @@
+"""A node's watch over its own troubles: the chain's node, the disk, and its restarts.
+
+Every second it looks whether the chain's node answers, whether its newest block is old, whether it is
+still the chain of the deployment, and how much room the disk has. What comes and what goes is one line of
+the log each. The home's file `node-state.json` has the same, for `touchstone status`: a file can be read
+where the node hangs or has ended, and it needs no port. It is no journal: without it nothing is lost but the
+count of restarts.
+"""
+
+import asyncio
+import logging
+import shutil
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from protocol.actions.runtime.party import Party
+from protocol.adapters.files import replace_private_file
+from protocol.adapters.messages import encode_message
+from protocol.adapters.reports import (
+    END_WORDS,
+    FULL_DISK_BYTES,
+    SPARE_DISK_BYTES,
+    STATE_FILE,
+    End,
+    NodeState,
+    SeenTrouble,
+    Trouble,
+    read_node_state,
+)
+from protocol.spec.errors import TouchstoneError
+from protocol.spec.game.fates import find_seat
+from protocol.spec.game.state import SeatRole
+
+LOOK_S = 1.0
+WRITE_S = 2.0
+PROBE_S = 2.0
+"""So long the watch waits for an answer of its own questions to the chain's node."""
+SILENT_S = 4.0
+"""The loop asks the chain's node ten times a second. So its silence is seen within 7 s, a probe included."""
+BLOCK_S = {"12s": 12.0, "2s": 2.0}
+"""By the name of the deployment's preset. The clock of a test network skips: there no block is old."""
+LAG_BLOCKS, LAG_S = 5, 30.0
+"""So many blocks, or seconds where that is more, may be missing before the head is old."""
+
+log = logging.getLogger(__name__)
+
+
+ENDS = {
+    Trouble.RPC_SILENT: "the chain's node answers again",
+    Trouble.RPC_LAGGING: "the chain's node tells of new blocks again",
+    Trouble.CHAIN_CHANGED: "the chain is the deployment's again",
+    Trouble.DISK_LOW: "the disk is not nearly full any more",
+    Trouble.DISK_FULL: "the disk has room again",
+}
+
+
+@dataclass(frozen=True)
+class Past:
+    """The runs before this one: how often a node of this home was started after the first time, how many runs
+    were killed, and how the last one ended."""
+
+    restarts: int = 0
+    kills: int = 0
+    end: End | None = None
+
+
+def take_over(home: Path) -> Past:
+    """What the home's file tells of the runs before, said in the log. To be asked before the chain, which may
+    keep a node waiting."""
+    earlier = read_node_state(home)
+    if earlier is None:
+        return Past()
+    past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
+    log.warning(
+        "the node was started again (%d times so far): the run before %s, it was seen last %d s ago",
+        past.restarts,
+        END_WORDS[earlier.end],
+        max(0, int(time.time()) - earlier.seen_s),
+    )
+    return past
+
+
+@dataclass
+class Watch:
+    """The watch of one party. troubles: those of now; counts: how often each began."""
+
+    party: Party
+    past: Past = Past()
+    troubles: dict[Trouble, SeenTrouble] = field(default_factory=dict)
+    counts: Counter[Trouble] = field(default_factory=Counter)
+    _started_s: int = field(default_factory=lambda: int(time.time()))
+    _written_s: float = 0.0
+    _change: str = ""
+    _origin: bytes | None = None
+    _turn: int = 0
+    _refused: str = ""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Watch"]:
+        """Watch inside the block, and write down how it ends."""
+        self.write()
+        looking, end = asyncio.create_task(self._run()), End.FAILED
+        try:
+            yield self
+            end = End.STOPPED
+        except (asyncio.CancelledError, GeneratorExit):
+            end = End.STOPPED
+            raise
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            self.write(end)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                # A bug of ours: the node goes on, and so does its watch.
+                log.exception("the watch cannot look")
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """One look at everything, told and written down."""
+        with suppress(TimeoutError, TouchstoneError):  # What does not answer is silent.
+            async with asyncio.timeout(PROBE_S):
+                self._change = await self._find_change()
+        found = dict(self._list_troubles())
+        is_news = found.keys() != self.troubles.keys()
+        self._tell(found)
+        if is_news or self._refused or time.monotonic() - self._written_s >= WRITE_S:
+            await asyncio.to_thread(self.write)
+
+    def _tell(self, found: dict[Trouble, str]) -> None:
+        now_s = int(time.time())
+        for kind in [kind for kind in self.troubles if kind not in found]:
+            log.warning("%s, after %d s", ENDS[kind], now_s - self.troubles.pop(kind).since_s)
+        for kind, said in found.items():
+            if kind not in self.troubles:
+                self.counts[kind] += 1
+                log.warning("%s", said)
+            since_s = self.troubles[kind].since_s if kind in self.troubles else now_s
+            self.troubles[kind] = SeenTrouble(kind, since_s, said)
+
+    def write(self, end: End = End.KILLED) -> None:
+        """Write the home's file. Where the disk refuses it, that is a trouble of the next look."""
+        troubles, head = tuple(self.troubles.values()), self.party.state.head_block
+        past = (self.past.restarts, self.past.kills, self.past.end)
+        state = NodeState(
+            self.party.account, self._started_s, int(time.time()), end, *past, head, troubles
+        )  # fmt: skip
+        self._written_s = time.monotonic()
+        try:
+            replace_private_file(self.party.config.home / STATE_FILE, encode_message(state))
+            self._refused = ""
+        except OSError as error:
+            self._refused = error.strerror or str(error)
+
+    # --- What may be wrong ----------------------------------------------------------------------------------
+    def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:
+        health, name = self.party.chain.connection.health, self.party.chain.limits.name
+        silence_s, block_s = time.monotonic() - health.answered_s, BLOCK_S.get(name)
+        if silence_s > SILENT_S:
+            yield (
+                Trouble.RPC_SILENT,
+                "the chain's node is silent: no answer for some seconds, and no duty can be done",
+            )
+        elif health.head is not None and block_s is not None:
+            age_s = time.time() - health.head.timestamp_s
+            if age_s > max(LAG_S, LAG_BLOCKS * block_s):
+                said = f"block {health.head.number} is its newest and was {age_s:.0f} s old"
+                yield Trouble.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
+        if self._change:
+            yield Trouble.CHAIN_CHANGED, f"the chain's node shows another chain: {self._change}"
+        yield from self._list_disk_troubles()
+
+    def _list_disk_troubles(self) -> Iterator[tuple[Trouble, str]]:
+        try:
+            free_bytes = shutil.disk_usage(self.party.config.home).free
+        except OSError as error:
+            yield Trouble.DISK_FULL, f"the home of this node cannot be reached: {error.strerror}"
+            return
+        room, needed_bytes = f"{free_bytes / 1e6:,.0f} MB free", self._compute_needed_bytes()
+        if self._refused:
+            yield Trouble.DISK_FULL, f"the disk takes no file of this node: {self._refused}, {room}"
+        elif free_bytes < FULL_DISK_BYTES:
+            yield Trouble.DISK_FULL, f"the disk of this node is full: {room}"
+        elif free_bytes < needed_bytes:
+            yield Trouble.DISK_LOW, f"the disk is nearly full: {room}, {needed_bytes / 1e6:,.0f} MB needed"
+
+    def _compute_needed_bytes(self) -> int:
+        """What a solver writes in one round, or an auditor for one replay; not less than some spare room."""
+        party = self.party
+        if party.joined is None or not party.is_task_known:
+            return SPARE_DISK_BYTES
+        seat, terms = find_seat(party.game, party.account), party.task.spec.terms
+        is_solver = seat is not None and seat.role == SeatRole.SOLVER
+        states = terms.segment_count + 1 if is_solver else 2
+        return max(SPARE_DISK_BYTES, 12 * terms.parameter_count * states)
+
+    async def _find_change(self) -> str:
+        """In what the chain is another one than the deployment's; empty where it is the same. The contracts
+        are looked at in turn, one with each look."""
+        chain = self.party.chain
+        connection, deployment = chain.connection, chain.deployment
+        chain_id = await connection.chain_id()
+        if chain_id != deployment.chain_id:
+            return f"chain id {chain_id}, the deployment is on {deployment.chain_id}"
+        places = [*deployment.contracts().items(), ("token", deployment.token)]
+        name, address = places[self._turn % len(places)]
+        if not await connection.code_at(address):
+            return f"no contract at the address of {name}"
+        first = await connection.block(deployment.deploy_block)
+        if first is None or first.block_hash != (self._origin or first.block_hash):
+            return f"block {deployment.deploy_block}, where the deployment begins, is another or gone"
+        self._origin, self._turn = first.block_hash, self._turn + 1
+        return ""

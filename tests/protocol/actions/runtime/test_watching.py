@@ -1,0 +1,316 @@
+"""What comes over a node is seen, told in one line, counted and written down; so is its end."""
+
+import asyncio
+import logging
+import resource
+import shutil
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from protocol.actions.runtime import watching
+from protocol.actions.runtime.watching import Past, Watch, take_over
+from protocol.adapters.chain.connection import Head, RpcHealth
+from protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
+from protocol.spec.errors import EnvironmentFault
+
+ACCOUNT = "0x" + "ab" * 20
+CHAIN_ID, DEPLOY_BLOCK = 31337, 4
+
+
+class Connection:
+    """A chain's node that a test spoils."""
+
+    def __init__(self) -> None:
+        self.health = RpcHealth()
+        self.id, self.bare, self.hash = CHAIN_ID, set[str](), b"h" * 32
+        self.is_hanging = False
+        self.health.head = Head(9, b"", b"", int(time.time()), 0)
+
+    async def chain_id(self) -> int:
+        if self.is_hanging:
+            await asyncio.Event().wait()
+        self.health.note_answer()
+        return self.id
+
+    async def code_at(self, address: str) -> bytes:
+        return b"" if address in self.bare else b"code"
+
+    async def block(self, number: int) -> Head | None:
+        return Head(number, self.hash, b"", 0, 0) if self.hash else None
+
+
+def make_party(home: Path, preset: str = "local") -> Any:
+    deployment = SimpleNamespace(
+        chain_id=CHAIN_ID,
+        deploy_block=DEPLOY_BLOCK,
+        token="0xt",
+        contracts=lambda: {"Purse": "0xp", "Tasks": "0xk"},
+    )
+    chain = SimpleNamespace(
+        connection=Connection(), deployment=deployment, limits=SimpleNamespace(name=preset)
+    )
+    state, config = SimpleNamespace(head_block=9), SimpleNamespace(home=home)
+    return SimpleNamespace(
+        account=ACCOUNT, chain=chain, config=config, state=state, joined=None, is_task_known=False
+    )
+
+
+def list_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def list_written(home: Path) -> list[Trouble]:
+    state = read_node_state(home)
+    assert state is not None
+    return [one.kind for one in state.troubles]
+
+
+async def check_episode(
+    watch: Watch, home: Path, caplog: pytest.LogCaptureFixture, kind: Trouble, spoil: Any, mend: Any
+) -> str:
+    """A trouble comes, stays and goes: one line each time, in the file meanwhile; its line."""
+    await watch.look()
+    assert watch.troubles == {} and list_lines(caplog) == []
+    spoil()
+    await watch.look()
+    await watch.look()
+    assert list_written(home) == [kind] == list(watch.troubles)
+    assert len(list_lines(caplog)) == 1 == watch.counts[kind]
+    mend()
+    await watch.look()
+    assert list_written(home) == [] == list(watch.troubles)
+    said, over = list_lines(caplog)
+    assert ", after " in over
+    return said
+
+
+async def test_an_rpc_that_never_answers_is_silent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "PROBE_S", 0.05)
+    party = make_party(tmp_path)
+    connection = party.chain.connection
+
+    def spoil() -> None:
+        connection.is_hanging = True
+        connection.health.answered_s -= watching.SILENT_S + 1
+
+    said = await check_episode(
+        Watch(party),
+        tmp_path,
+        caplog,
+        Trouble.RPC_SILENT,
+        spoil,
+        lambda: setattr(connection, "is_hanging", False),
+    )
+    assert "silent" in said
+
+
+@pytest.mark.parametrize(("preset", "limit_s"), [("12s", 60), ("2s", 30)])
+async def test_a_head_that_grows_old_lags(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, preset: str, limit_s: int
+) -> None:
+    party = make_party(tmp_path, preset)
+    health, now_s = party.chain.connection.health, int(time.time())
+    health.head = Head(9, b"", b"", now_s - limit_s + 20, 0)
+    said = await check_episode(
+        Watch(party),
+        tmp_path,
+        caplog,
+        Trouble.RPC_LAGGING,
+        lambda: setattr(health, "head", Head(9, b"", b"", now_s - limit_s - 5, 0)),
+        lambda: setattr(health, "head", Head(10, b"", b"", now_s, 0)),
+    )
+    assert "block 9" in said
+
+
+async def test_the_clock_of_a_test_network_skips(tmp_path: Path) -> None:
+    party = make_party(tmp_path, "local")
+    party.chain.connection.health.head = Head(9, b"", b"", 5, 0)
+    watch = Watch(party)
+    await watch.look()
+    assert watch.troubles == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [("id", 5, "chain id 5"), ("hash", b"g" * 32, "block 4"), ("hash", b"", "block 4")],
+)
+async def test_another_chain_is_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, value: Any, word: str
+) -> None:
+    party = make_party(tmp_path)
+    connection = party.chain.connection
+    usual = getattr(connection, name)
+    said = await check_episode(
+        Watch(party),
+        tmp_path,
+        caplog,
+        Trouble.CHAIN_CHANGED,
+        lambda: setattr(connection, name, value),
+        lambda: setattr(connection, name, usual),
+    )
+    assert word in said
+
+
+@pytest.mark.parametrize("address", ["0xp", "0xk", "0xt"])
+async def test_a_contract_that_has_gone_is_noticed_within_a_look_at_each(
+    tmp_path: Path, address: str
+) -> None:
+    party = make_party(tmp_path)
+    watch = Watch(party)
+    await watch.look()
+    party.chain.connection.bare = {address}
+    for _ in range(3):
+        await watch.look()
+    assert list(watch.troubles) == [Trouble.CHAIN_CHANGED], "and it does not come and go with the turns"
+    await watch.look()
+    assert watch.counts[Trouble.CHAIN_CHANGED] == 1
+
+
+@pytest.mark.parametrize(("free", "kind"), [(900_000_000, Trouble.DISK_LOW), (9_000_000, Trouble.DISK_FULL)])
+async def test_a_disk_that_fills_up(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    kind: Trouble,
+) -> None:
+    room = SimpleNamespace(free=10**12)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: room)
+    said = await check_episode(
+        Watch(make_party(tmp_path)),
+        tmp_path,
+        caplog,
+        kind,
+        lambda: setattr(room, "free", free),
+        lambda: setattr(room, "free", 10**12),
+    )
+    assert f"{free / 1e6:,.0f} MB free" in said
+
+
+async def test_a_large_task_needs_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=5 * 10**9))
+    party = make_party(tmp_path)
+    party.joined = party.is_task_known = True
+    party.game = SimpleNamespace(seats={})
+    terms = SimpleNamespace(parameter_count=10**6, segment_count=8)
+    party.task = SimpleNamespace(spec=SimpleNamespace(terms=terms))
+    watch = Watch(party)
+    await watch.look()
+    assert watch.troubles == {}
+    terms.parameter_count = 10**9
+    await watch.look()
+    assert list(watch.troubles) == [Trouble.DISK_LOW]
+
+
+async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The system refuses to write, whatever room there is, as with a quota."""
+    watch, usual = Watch(make_party(tmp_path)), resource.getrlimit(resource.RLIMIT_FSIZE)
+    await watch.look()
+    watch.write()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
+    try:
+        watch.write()
+        await watch.look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert list(watch.troubles) == [Trouble.DISK_FULL]
+    await watch.look()
+    await watch.look()
+    assert watch.troubles == {} and list_written(tmp_path) == []
+    said, over = list_lines(caplog)
+    assert "takes no file of this node: File too large" in said and "has room again" in over
+
+
+async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    watch = Watch(make_party(home))
+    await watch.look()
+    home.rename(tmp_path / "away")
+    await watch.look()
+    assert "cannot be reached" in watch.troubles[Trouble.DISK_FULL].said
+    (tmp_path / "away").rename(home)
+    await watch.look()
+    await watch.look()
+    assert watch.troubles == {} and list_written(home) == []
+
+
+# --- Restarts -----------------------------------------------------------------------------------------------
+async def run_once(home: Path, error: BaseException | None = None) -> Watch:
+    watch = Watch(make_party(home), take_over(home))
+    try:
+        async with watch.running():
+            if error is not None:
+                raise error
+    except (asyncio.CancelledError, EnvironmentFault):
+        pass
+    return watch
+
+
+def read_end(home: Path) -> End:
+    state = read_node_state(home)
+    assert state is not None
+    return state.end
+
+
+async def test_a_first_start_is_no_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    watch = await run_once(tmp_path)
+    assert watch.past == Past() and list_lines(caplog) == []
+    assert (tmp_path / STATE_FILE).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("error", "end", "word"),
+    [
+        (None, End.STOPPED, "was stopped"),
+        (asyncio.CancelledError(), End.STOPPED, "was stopped"),
+        (EnvironmentFault(what="", expected="", actual="", remedy=""), End.FAILED, "ended with an error"),
+    ],
+)
+async def test_a_restart_is_told_with_how_the_run_before_ended(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    error: BaseException | None,
+    end: End,
+    word: str,
+) -> None:
+    await run_once(tmp_path, error)
+    assert read_end(tmp_path) is end
+    watch = await run_once(tmp_path)
+    assert watch.past == Past(1, 0, end)
+    (line,) = list_lines(caplog)
+    assert "started again" in line and word in line
+
+
+async def test_a_run_that_said_no_end_was_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Watch(make_party(tmp_path)).write()
+    watch = Watch(make_party(tmp_path), take_over(tmp_path))
+    assert watch.past == Past(1, 1, End.KILLED)
+    watch.write()
+    (line,) = list_lines(caplog)
+    assert "was killed" in line
+    state = read_node_state(tmp_path)
+    assert state is not None and (state.restarts, state.kills, state.earlier_end) == (1, 1, End.KILLED)
+
+
+async def test_a_bug_in_a_look_does_not_end_the_watch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "LOOK_S", 0.01)
+    party = make_party(tmp_path)
+    watch, health = Watch(party), party.chain.connection.health
+    party.chain.limits = None
+    async with asyncio.timeout(60), watch.running():
+        while "the watch cannot look" not in caplog.text:
+            await asyncio.sleep(0.01)
+        party.chain.limits = SimpleNamespace(name="12s")
+        health.head = Head(9, b"", b"", 5, 0)
+        while not watch.troubles:
+            await asyncio.sleep(0.01)
+    assert list(watch.troubles) == [Trouble.RPC_LAGGING]

@@ -1,0 +1,24 @@
+"""A node without a task, as a process: it opens the party of a home, watches itself, and waits."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from protocol.actions.runtime.playing import open_party
+from scripts.console import Console, open_logs
+from scripts.role_commands import open_config
+
+
+async def run(home: Path) -> None:
+    """Until it is cancelled."""
+    options = argparse.Namespace(home=home, password_file=None)
+    async with open_party(open_config(options, Console())) as party:
+        print("up", flush=True)
+        async for batch in party.batches:
+            party.state.take(batch)
+
+
+if __name__ == "__main__":
+    with open_logs(None, None):
+        asyncio.run(run(Path(sys.argv[1])))
