@@ -2,20 +2,29 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast as read_as
 
 from protocol.actions.merge.training import get_basis
 from protocol.actions.runtime.config import STORE_FOLDER
+from protocol.actions.runtime.measures import Measures
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.watching import Watch
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.chain.chain_client import open_game_chain
+from protocol.adapters.reports import Samples
 from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.server import BlobServer
 from protocol.spec.game.state import RoundPhase
+from protocol.spec.params import TOKEN_WEI
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, run_world
 
 SOLVERS, VERIFIERS, WATCHERS = 3, 3, 3
 CLAIMS = SOLVERS * TINY_PLAN.rounds
+LOOKS = 10
+"""Metrics are read at every tenth look."""
 
 
 def _is_half_trained(party: Party) -> bool:
@@ -44,13 +53,39 @@ def _has_sealed(party: Party) -> bool:
     return bool(sealed - {*book.votes})
 
 
+@dataclass
+class Gauge:
+    """Kills nobody; reads a party's metrics again and again. deadlines: the fewest blocks that were left, by
+    duty; last: each metric as it was read last; a seat's
+    until it was paid out."""
+
+    deadlines: dict[str, float] = field(default_factory=dict)
+    last: dict[str, Samples] = field(default_factory=dict)
+    looks: int = 0
+
+    def look(self, party: Party) -> bool:
+        self.looks += 1
+        if self.looks % LOOKS == 0:
+            server = read_as(BlobServer, SimpleNamespace(served_bytes=0))
+            values = Measures(party, Watch(party), server).read()
+            self.last |= values
+            for (duty,), left in values["touchstone_deadline_blocks"].items():
+                self.deadlines[duty] = min(left, self.deadlines.get(duty, left))
+        return False
+
+    def get(self, name: str, *labels: str) -> float:
+        return self.last[name][labels]
+
+
 async def test_honest_parties_train_three_rounds_and_are_paid(tmp_path: Path) -> None:
     """A solver and a verifier are killed in the middle of their work and lose nothing by it. A round has
     begun to be trained on its later base root before it opens."""
-    watch = AheadWatch()
+    watch, solver, verifier = AheadWatch(), Gauge(), Gauge()
     cast = make_cast(SOLVERS, VERIFIERS, WATCHERS)
     cast["solver 0"] = replace(cast["solver 0"], is_killed=_is_half_trained)
     cast["solver 1"] = replace(cast["solver 1"], is_killed=watch.look)
+    cast["solver 2"] = replace(cast["solver 2"], is_killed=solver.look)
+    cast["verifier 1"] = replace(cast["verifier 1"], is_killed=verifier.look)
     cast["verifier 0"] = replace(cast["verifier 0"], is_killed=_has_sealed)
     async with open_world(tmp_path, tuple(cast)) as world:
         game, task = await run_world(world, TINY_PLAN, cast)
@@ -61,6 +96,7 @@ async def test_honest_parties_train_three_rounds_and_are_paid(tmp_path: Path) ->
         assert "solver 0: killed" in world.lines
         assert (2, get_basis(rounds[2])) in watch.early
         _check_disks(world)
+        _check_metrics(solver, verifier)
         await _check_money(world)
 
 
@@ -72,6 +108,21 @@ def _check_disks(world: World) -> None:
         count = len(store.list_keys(BlobKind.TENSOR))
         print(f"solver {number}: {count} tensors of {3 * boundaries} and more")
         assert count < 3 * boundaries
+
+
+def _check_metrics(solver: Gauge, verifier: Gauge) -> None:
+    """What had to be brought to the chain was listed, and brought before its last block."""
+    assert "commit" in solver.deadlines and "vote" in verifier.deadlines
+    assert min(*solver.deadlines.values(), *verifier.deadlines.values()) > 0
+    rows, tokens = TINY_PLAN.sequences_per_step, TINY_PLAN.sequence_tokens
+    steps = TINY_PLAN.rounds * TINY_PLAN.inner_steps
+    assert solver.get("touchstone_tokens_trained_total") >= steps * rows * tokens
+    assert solver.get("touchstone_rounds_trained_total") >= TINY_PLAN.rounds
+    assert 0 < solver.get("touchstone_loss") < 10
+    assert solver.get("touchstone_seat_stake_tokens") == AMOUNTS.solver_stake / TOKEN_WEI
+    assert verifier.get("touchstone_votes", "ACCEPT") > 0
+    assert verifier.get("touchstone_fetched_bytes_total") > 0
+    assert verifier.get("touchstone_seat_status", "verifier", "open") == 1
 
 
 # --- Money --------------------------------------------------------------------------------------------------
