@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocol.actions.merge.merge_records import find_own_slot
 from protocol.actions.runtime.party import Party
@@ -69,13 +69,16 @@ OPENER, ACCUSED, OPEN = "opener", "accused", "open"
 Values = dict[str, Samples]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Measures:
-    """What a node's metrics are read from."""
+    """What a node's metrics are read from. Deadlines take a tenth of a second where a task is large: they are
+    listed once for each state of it."""
 
     party: Party
     watch: Watch
     server: BlobServer
+    _listed_for: tuple[object, ...] = ()
+    _nearest: Samples = field(default_factory=dict)
 
     def read(self) -> Values:
         """All values of now. A bug in one part does not take the others away: it is logged."""
@@ -135,17 +138,30 @@ class Measures:
         if party.joined is None or not party.is_task_known:
             return {}
         block = party.state.head_block + 1
-        nearest: dict[tuple[str, ...], float] = {}
-        for duty, last_block in list_deadlines(party, block):
-            left = float(last_block - party.state.head_block)
-            nearest[duty,] = min(left, nearest.get((duty,), left))
         words = Counter(made.vote.word for made in party.task.audits.room.book.votes.values())
         return {
-            "touchstone_deadline_blocks": nearest,
+            "touchstone_deadline_blocks": self._find_nearest(block),
             "touchstone_votes": {(word.name,): float(words[word]) for word in VoteWord},
             "touchstone_disputes": count_disputes(party),
             **_read_seat(get_state_at(party.game, block), party.account),
         }
+
+    def _find_nearest(self, block: int) -> Samples:
+        state, task = self.party.state, self.party.task.task
+        # What is folded anew is another object.
+        now = (block, self.party.game, state.inner[task], state.contests[task])
+        if not _is_same(now, self._listed_for):
+            nearest: dict[tuple[str, ...], float] = {}
+            for duty, last_block in list_deadlines(self.party, block):
+                left = float(last_block - state.head_block)
+                nearest[duty,] = min(left, nearest.get((duty,), left))
+            self._listed_for, self._nearest = now, nearest
+        return self._nearest
+
+
+def _is_same(now: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    """Whether the block is the same, and all else the same objects: to compare them would take longer."""
+    return now[:1] == before[:1] and all(a is b for a, b in zip(now[1:], before[1:], strict=True))
 
 
 def _one(value: float) -> Samples:

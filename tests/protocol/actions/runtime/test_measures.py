@@ -220,6 +220,30 @@ def test_the_nearest_of_several_deadlines_counts(tmp_path: Path) -> None:
     assert make_measures(party).read()["touchstone_deadline_blocks"]["dispute",] == 11.0
 
 
+def test_deadlines_are_listed_once_for_each_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    party, listed = make_party(make_quiet_world(), "solver0", tmp_path), []
+
+    def list_noted(party: Any, block: int) -> Any:
+        listed.append(block)
+        return list_deadlines(party, block)
+
+    monkeypatch.setattr(measures, "list_deadlines", list_noted)
+    found = make_measures(party)
+    found.read()
+    found.read()
+    assert len(listed) == 1
+    dispute = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", listed[0] + 9)
+    party.state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
+    assert found.read()["touchstone_deadline_blocks"]["dispute",] == 10.0
+    party.state.head_block += 1
+    assert found.read()["touchstone_deadline_blocks"]["dispute",] == 9.0 and len(listed) == 3
+    party.game = replace(party.game, next_number=9)
+    found.read()
+    party.state.contests[TASK] = ContestFolds(6)
+    found.read()
+    assert len(listed) == 5
+
+
 def test_a_bug_in_one_part_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     party = make_party(make_quiet_world(), "solver0", tmp_path)
     party.task.audits = None
