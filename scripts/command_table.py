@@ -61,8 +61,8 @@ DATA_COMMANDS = (
             Option("--config", "task file (TOML)", {"type": read_path, "required": True}),
             Option(
                 "--limits",
-                "preset of the chain that it is for",
-                {"choices": ("12s", "2s", "local"), "default": "local"},
+                "preset of the chain that it is for; left out: the one that the file names",
+                {"choices": ("12s", "2s", "local")},
             ),
         ),
     ),

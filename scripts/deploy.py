@@ -128,6 +128,9 @@ def _refuse(what: str, expected: str, actual: str, remedy: str) -> EnvironmentFa
 
 DEPLOYMENTS = Path("deployments")
 DEV_TOKEN = "DevToken"
+DEPLOY_GAS = 40_000_000
+"""Of all contracts with a DevToken, rounded up."""
+COIN_WEI = 10**18
 
 Report = Callable[[str], None]
 
@@ -209,6 +212,20 @@ def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: Deplo
     return known[name]
 
 
+async def require_deploy_coin(connection: Connection, account: str) -> None:
+    """Raises InvalidInput where an account cannot pay for all contracts at twice the base fee of now: those
+    that it pays for before its coin ends would be of no use."""
+    price_wei = 2 * (await connection.head()).base_fee_wei + await connection.priority_fee()
+    has_wei = await connection.balance_of(account)
+    if has_wei < DEPLOY_GAS * price_wei:
+        raise InvalidInput(
+            what="too little coin to deploy all contracts",
+            expected=f"{DEPLOY_GAS * price_wei / COIN_WEI:.4g} coin: {DEPLOY_GAS:,} gas at {price_wei:,} wei",
+            actual=f"{has_wei / COIN_WEI:.4g} coin in {account}",
+            remedy="Nothing was sent. Send the account more coin, or wait until gas is cheaper.",
+        )
+
+
 async def deploy_game(
     connection: Connection,
     signer: Signer,
@@ -221,12 +238,13 @@ async def deploy_game(
     """Create the contracts, and a DevToken where no `token` is given; return the checked deployment.
 
     with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
-    EnvironmentFault when a contract lands elsewhere, and where draws must not hang on this chain's randomness
-    (`choose_contract`).
+    InvalidInput where it has too little coin; EnvironmentFault when a contract lands elsewhere, and where
+    draws must not hang on this chain's randomness (`choose_contract`).
     """
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)
     sender = Sender(connection, signer, chain_id, MiningPatience())
+    await require_deploy_coin(connection, sender.address)
     token = token or await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), report)
     nonce = await connection.transaction_count(sender.address, "pending")
     start = (await connection.head()).number

@@ -89,7 +89,8 @@ OPTIONAL_SIZES = ("head_size", "tied")
 @dataclass(frozen=True)
 class TaskFile:
     """What a task file says: the plan, the figures that its amounts are checked against, the file of the
-    dataset's tokens, what is known of them, and the weights that the task begins with where it names some."""
+    dataset's tokens, what is known of them, the weights that the task begins with where it names some, and
+    the preset for the chain's time of a block."""
 
     path: Path
     plan: RoundPlan
@@ -97,6 +98,7 @@ class TaskFile:
     figures: Figures
     packed: PackedDataset
     weights: WeightsFolder | None = None
+    preset: str = "local"
 
 
 def read_task_file(path: Path) -> TaskFile:
@@ -130,10 +132,10 @@ def read_task_file(path: Path) -> TaskFile:
     refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
-        plan = replace(plan, amounts=_derive_amounts(terms, figures, path))
-        _refuse_small_pay(terms, plan.amounts.solver_pay, economics, path)
+        plan = replace(plan, amounts=_derive_amounts(terms, figures, path, preset))
+        _refuse_small_pay(terms, plan.amounts.solver_pay, economics, path, preset)
     weights = None if folder is None else open_weights(folder, plan.model)
-    return TaskFile(path, plan, packed.tokens, figures, packed, weights)
+    return TaskFile(path, plan, packed.tokens, figures, packed, weights, preset)
 
 
 def _find_dataset(path: Path, named: Any) -> PackedDataset:
@@ -170,10 +172,10 @@ def _fill_from_note(document: dict[str, Any], packed: PackedDataset) -> None:
             model.setdefault("vocabulary_size", packed.vocabulary_size)
 
 
-def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmounts:
-    """As `derive_amounts`; an error names the table of the file."""
+def _derive_amounts(terms: GameTerms, figures: Figures, path: Path, preset: str) -> GameAmounts:
+    """As `derive_amounts`, with the preset's least bond; an error names the table of the file."""
     try:
-        return derive_amounts(terms, figures).amounts
+        return derive_amounts(terms, figures, least_bond_wei=LIMITS[preset].least_bond_wei).amounts
     except InvalidInput as refusal:
         raise InvalidInput(
             what=refusal.what,
@@ -184,7 +186,9 @@ def _derive_amounts(terms: GameTerms, figures: Figures, path: Path) -> GameAmoun
         ) from refusal
 
 
-def _refuse_small_pay(terms: GameTerms, least_wei: int, economics: Mapping[str, Any], path: Path) -> None:
+def _refuse_small_pay(
+    terms: GameTerms, least_wei: int, economics: Mapping[str, Any], path: Path, preset: str
+) -> None:
     """Raises InvalidInput where the pay is below its least: it is the submitter's own, and not raised for
     it."""
     stated_wei = terms.amounts.solver_pay
@@ -193,7 +197,7 @@ def _refuse_small_pay(terms: GameTerms, least_wei: int, economics: Mapping[str, 
     # A cost that the table leaves out grows with the pay, and the least pay with the cost.
     for _ in range(LEAST_PAY_LOOKS):
         terms = replace(terms, amounts=replace(terms.amounts, solver_pay=least_wei))
-        derived = _derive_amounts(terms, read_figures(economics, terms, path), path)
+        derived = _derive_amounts(terms, read_figures(economics, terms, path), path, preset)
         least_wei = max(least_wei, derived.solver_pay)
     raise InvalidInput(
         what="the pay of a solver's round is below what the task's figures ask for",

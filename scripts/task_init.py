@@ -317,7 +317,7 @@ def run_task_check(options: argparse.Namespace) -> Document:
     """Read a task file as posting does, with every weight that it begins with, and show why its amounts are
     what they are. Raises InvalidInput where nodes would not stake on it."""
     file, console, root = read_task_file(options.config), Console(), ""
-    rules = justify(file, LIMITS[options.limits], console)
+    rules = justify(file, LIMITS[options.limits or file.preset], console)
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
         console.say(f"it begins with the weights of {folder}, whose root is {root}")

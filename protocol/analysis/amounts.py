@@ -67,15 +67,20 @@ def price_gas(
 
 
 def derive_amounts(
-    terms: GameTerms, figures: Figures, unit: int = TOKEN_WEI // 1000, fee_margin: Fraction = FEE_MARGIN
+    terms: GameTerms,
+    figures: Figures,
+    unit: int = TOKEN_WEI // 1000,
+    fee_margin: Fraction = FEE_MARGIN,
+    least_bond_wei: int = 1,
 ) -> GameTerms:
     """The terms with the least amounts that satisfy every rule which is no advice, rounded up to whole
-    `unit`s. The pay B is the terms' own, or the least where that is more: who has stated one compares. Raises
-    InvalidInput where none do.
+    `unit`s. The pay B is the terms' own, or the least where that is more: who has stated one compares.
+    least_bond_wei: of every bond and stake, as a deployment asks for. Raises InvalidInput where none do.
 
     Pays and bonds follow from figures alone, F from the pays, both stakes from F and the rest."""
     kept = ("solver_pay", "dropped_fee")
-    least = {field.name: 1 for field in fields(GameAmounts) if field.name not in kept}
+    names = [field.name for field in fields(GameAmounts) if field.name not in kept]
+    least = {name: least_bond_wei if name.endswith(("_bond", "_stake")) else 1 for name in names}
     gas = figures.gas
     least |= {"finder_cap": max(gas.conviction, gas.fall)}
     flat = ("solver_pay", "audit_pay", "late_pay", "ask_bond", "dispute_bond", "contest_bond")

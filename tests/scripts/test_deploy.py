@@ -24,7 +24,7 @@ from protocol.spec.drawing import compute_round_after
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
 from scripts import deploy
-from scripts.deploy import Sample, compute_game_code, deploy_game, deploy_game_once
+from scripts.deploy import DEPLOY_GAS, Sample, compute_game_code, deploy_game, deploy_game_once
 from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 
@@ -133,6 +133,19 @@ async def test_a_file_that_is_no_deployment_on_this_chain_is_never_replaced(
     assert expected in str(error.value.expected) and actual in str(error.value.actual)
     assert error.value.where == str(placed.path) and "--out" in error.value.remedy
     assert (await chain.head()).number == before and placed.path.read_text() == other
+
+
+async def test_without_the_coin_for_all_contracts_none_is_created(placed: Placed, chain: GameChain) -> None:
+    """What is paid for one contract is lost where the coin ends before the last. All of them take less gas
+    than is counted on."""
+    connection, key = chain.connection, AccountKey(Account.create())
+    price_wei = 2 * (await chain.head()).base_fee_wei + await connection.priority_fee()
+    await give_coin(connection, key.address, DEPLOY_GAS * price_wei - 1)
+    with pytest.raises(InvalidInput, match="too little coin to deploy all contracts"):
+        await deploy_game(connection, key, LIMITS_LOCAL, report=lambda _: None)
+    assert await connection.transaction_count(key.address, "pending") == 0
+    blocks = [await connection.raw_block(number) for number in range(1, (await chain.head()).number + 1)]
+    assert 0.9 * DEPLOY_GAS < sum(int(block["gasUsed"], 16) for block in blocks) <= DEPLOY_GAS
 
 
 async def test_on_a_chain_that_was_begun_anew_the_contracts_are_deployed_again(

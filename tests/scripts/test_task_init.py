@@ -10,10 +10,15 @@ from node.export import write_model
 from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.money import MoneyRule
+from protocol.spec.game.terms import LIMITS, DeploymentLimits
 from protocol.spec.params import GIVEN_START
+from scripts import task_init
+from scripts.console import Console
 from scripts.data_pack import PackPlan, pack
+from scripts.figures import refuse_bad_terms
 from scripts.model_table import PRESETS
-from scripts.task_file import read_task_file
+from scripts.task_file import TaskFile, read_task_file, sketch_terms
 from scripts.task_init import (
     CORPUS_BYTES,
     MOST_ROW_TOKENS,
@@ -49,6 +54,24 @@ def test_what_is_written_is_what_posting_reads(tmp_path: Path, size: str, preset
     assert again.plan == file.plan and again.plan.rounds == 6 and again.dataset.samefile(file.dataset)
     assert again.plan.numeric_format.startswith("exact") and "# H: steps" in out.read_text()
     assert [one.name for one in out.parent.iterdir()] == ["task.toml"]
+    refuse_bad_terms(sketch_terms(file.plan), LIMITS[preset], "a deployment of this preset takes it")
+
+
+def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> list[MoneyRule]:
+        seen.append(limits.name)
+        return []
+
+    monkeypatch.setattr(task_init, "justify", justify)
+    out = tmp_path / "task.toml"
+    write_task_file(out, make_answers(make_raw(tmp_path), size="tiny", preset="12s"))
+    assert main(["task", "check", "--config", str(out)]) == 0
+    assert main(["task", "check", "--config", str(out), "--limits", "2s"]) == 0
+    assert seen == ["12s", "2s"]
 
 
 def test_a_packed_dataset_says_vocabulary_and_tokenizer(tmp_path: Path) -> None:

@@ -102,6 +102,18 @@ def test_amounts_are_whole_units() -> None:
     assert all(getattr(terms.amounts, field.name) % UNIT == 0 for field in fields(GameAmounts))
 
 
+def test_bonds_and_stakes_are_not_below_what_a_deployment_asks_for() -> None:
+    least_wei = 7 * TOKEN_WEI
+    plain = derive_amounts(make(), FIGURES, UNIT).amounts
+    found = derive_amounts(make(), FIGURES, UNIT, least_bond_wei=least_wei).amounts
+    bonds = ("ask_bond", "dispute_bond", "contest_bond")
+    assert [getattr(found, name) for name in bonds] == [
+        max(least_wei, getattr(plain, name)) for name in bonds
+    ]
+    assert plain.ask_bond < least_wei
+    assert found.auditor_stake >= least_wei <= found.solver_stake and found.audit_pay == plain.audit_pay
+
+
 def test_the_pay_is_raised_where_it_does_not_cover_the_compute() -> None:
     poor = make()
     poor = replace(poor, amounts=replace(poor.amounts, solver_pay=1))
