@@ -39,7 +39,7 @@ DATA_COMMANDS = (
         (
             Option("--dataset", "folder of `touchstone data pack`, or a raw file of one byte a token"),
             Option(
-                "--size", "tiny, small, medium, large, or a preset of docs/commands.md; small if not said"
+                "--size", "tiny, small, medium, large, or a preset of docs/task.md; small if not said"
             ),
             Option(
                 "--weights",

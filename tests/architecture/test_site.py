@@ -1,0 +1,73 @@
+"""The site: each page in the navigation, each link leads somewhere, services type commands that there are."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from scripts.command_results import ExitCode
+from scripts.toolchain import ROOT
+from scripts.touchstone import make_parser
+
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(ROOT) for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+SERVICE, COMPOSE = DOCS / "deploy" / "touchstone@.service", DOCS / "deploy" / "compose.yaml"
+
+
+def find_anchors(page: Path) -> set[str]:
+    """Of a page's headings, as GitHub and mkdocs make them."""
+    headings = HEADING.findall(CODE.sub(lambda found: found[0].strip("`"), page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+
+
+def find_dead_links(page: Path) -> list[str]:
+    """Links of a page to files and headings that are not there."""
+    dead = []
+    for link in LINK.findall(CODE.sub("", page.read_text())):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        is_dead = not target.exists() or (anchor and anchor not in find_anchors(target))
+        dead += [link] if "://" not in link and is_dead else []
+    return dead
+
+
+def test_each_page_is_in_the_navigation_once() -> None:
+    named = re.findall(r"^ *- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in DOCS.glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_each_link_leads_somewhere(page: Path) -> None:
+    assert find_dead_links(ROOT / page) == []
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text(
+        "# A heading, here\n[a](#a-heading-here) [b](b.md) [c](a.md#no) [d](https://x.example)\n`[e](e.md)`\n"
+    )
+    assert find_dead_links(page) == ["b.md", "a.md#no"]
+
+
+@pytest.mark.parametrize("role", ["solve", "verify", "watch"])
+def test_services_type_a_command_that_asks_nothing(role: str) -> None:
+    [line] = re.findall(r"^ExecStart=\S+/touchstone (.+)$", SERVICE.read_text(), re.MULTILINE)
+    [words] = re.findall(r"^ +command: (\[.+\])$", COMPOSE.read_text(), re.MULTILINE)
+    for typed in (shlex.split(line), json.loads(words)):
+        known = [
+            re.sub(r"\$\{ROLE\b[^}]*\}", role, re.sub(r"\$\{TASK\b[^}]*\}", "0x3fa9", one)) for one in typed
+        ]
+        options = make_parser().parse_args(known)
+        assert options.yes and options.task == "0x3fa9" and options.act.endswith(f"run_{role}")
+
+
+def test_a_service_that_was_stopped_has_not_failed() -> None:
+    """What fails starts again, what is paid out stays down."""
+    unit = SERVICE.read_text()
+    assert "\nRestart=on-failure\n" in unit and "restart: on-failure" in COMPOSE.read_text()
+    assert f"\nSuccessExitStatus={ExitCode.INTERRUPTED:d}\n" in unit
