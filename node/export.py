@@ -10,7 +10,7 @@ the next one.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from errno import ENOSPC
 from functools import partial
@@ -31,15 +31,13 @@ from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer, lo
 from protocol.actions.merge.merge_records import ClaimBook, OuterShown
 from protocol.actions.merge.outer_step import find_oldest
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from protocol.actions.runtime.joining import refer_dataset
 from protocol.actions.runtime.party import Party, list_peers
 from protocol.actions.runtime.playing import RECORDS, Reader, open_reader
-from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, make_start, open_outline
+from protocol.actions.runtime.task_inputs import make_start
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.adapters.files import replace_file, write_aside
 from protocol.adapters.journal import Journal
-from protocol.adapters.part_store import LeafSource
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.model_config import (
@@ -104,19 +102,6 @@ async def load_newest(reader: Reader, config: PartyConfig, task: bytes) -> tuple
     if choice is None:
         raise explain_refusal(game, block)
     return spec, choice, await load_weights(reader, config, task, spec, choice)
-
-
-async def open_data(reader: Reader, task: bytes, spec: TaskSpec, say: Callable[[str], None]) -> PartedCorpus:
-    """The dataset of a task, fetched from its nodes as it is read; nothing of it is kept. say: shows the
-    operator a fault of the dataset. Raises EnvironmentFault where no node serves it."""
-    submitter, known = spec.terms.submitter.lower(), reader.state.network.peers.values()
-    peers = sorted(
-        known, key=lambda one: (one.account != submitter, not reader.state.is_member(one.account, task))
-    )
-    source, ref = LeafSource(reader.store), refer_dataset(spec.training)
-    outline = await open_outline(source, reader.client, ref, lambda: peers)
-    parts = DatasetParts(source, reader.client, outline, lambda: peers, lambda: reader.state.head_block, 0)
-    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), say)
 
 
 def read_spec(reader: Reader, task: bytes) -> TaskSpec:

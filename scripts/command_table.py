@@ -38,9 +38,7 @@ DATA_COMMANDS = (
         "scripts.task_init:run_task_init",
         (
             Option("--dataset", "folder of `touchstone data pack`, or a raw file of one byte a token"),
-            Option(
-                "--size", "tiny, small, medium, large, or a preset of docs/task.md; small if not said"
-            ),
+            Option("--size", "tiny, small, medium, large, or a preset of docs/task.md; small if not said"),
             Option(
                 "--weights",
                 "folder of Hugging Face whose weights the task begins with, in the place of --size",
@@ -319,6 +317,19 @@ COMMANDS = (
         "touchstone watch 0x3fa9 --home ~/carol",
         "scripts.role_commands:run_watch",
         (*SEAT, EXECUTOR),
+    ),
+    Command(
+        "replay",
+        "audit one segment of a claim without a seat; status 1 where its end lies beyond the limits",
+        "touchstone replay 0x3fa9 3 0 2 --home ~/alice",
+        "scripts.role_commands:run_replay",
+        (
+            TASK,
+            Option("round", "number of the round", {"type": int, "metavar": "ROUND"}),
+            Option("solver", "slot of the claim, or its solver's account", {"metavar": "SOLVER"}),
+            Option("segment", "number of the segment, from 0", {"type": int, "metavar": "SEGMENT"}),
+            *PARTY,
+        ),
     ),
     Command(
         "status",

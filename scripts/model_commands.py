@@ -17,6 +17,7 @@ from torch import Tensor
 from node import export
 from node.model_folder import TOKENIZER_NAME, ModelNote, check_tokenizer, read_model
 from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.joining import open_data
 from protocol.actions.runtime.playing import open_reader
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
@@ -128,7 +129,7 @@ async def measure_task(config: PartyConfig, options: argparse.Namespace, console
         last = training.heldout_tokens - length - 1
         starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
         try:
-            corpus = await export.open_data(reader, task, spec, config.say)
+            corpus = await open_data(reader.client, reader.store, reader.state, task, spec, config.say)
             await corpus.prepare(starts, length + 1)
         except (EnvironmentFault, ProtocolFault) as fault:
             raise _tell_unserved(fault) from fault

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, TypeVar
@@ -31,13 +32,15 @@ from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS, GameTerms, make_spec
+from protocol.spec.statements import VoteWord
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts.console import Console, Document, parse_tokens, show_progress, spell_id
+from scripts.console import Console, Document, ExitCode, parse_tokens, show_progress, spell_id
 from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
 from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
 from scripts.wallet import require_agreement, require_coin, require_tokens
+from verifier import verifier
 
 Result = TypeVar("Result")
 
@@ -94,6 +97,62 @@ async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Pat
     choice = await export.run(config, task, out, tokenizer)
     facts = {"task": spell_id(task), "folder": str(out), "outer_root": spell_id(choice.root)}
     return facts | {"rounds_trained": choice.after + 1}
+
+
+def run_replay(options: argparse.Namespace) -> Document:
+    """Replay one segment without a seat; the exit status is 1 where its end lies beyond the limits."""
+    console = Console()
+    config = open_config(options, console)
+    where = (options.task, options.round, options.solver, options.segment)
+    found = asyncio.run(replay_segment(config, *where, console))
+    if found["result"] != VoteWord.ACCEPT.name:
+        options.exit_status = ExitCode.FOUND
+    return found
+
+
+async def replay_segment(
+    config: PartyConfig, name: str, index: int, solver: str, segment: int, console: Console
+) -> Document:
+    """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
+    its account. Raises as `verifier.replay` does."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        task, game = find_game(await read_state(chain), name)
+    claims = game.rounds[index].claims if index in game.rounds else {}
+    slots = {claim.account: slot for slot, claim in claims.items()}
+    slot = int(solver) if solver.isascii() and solver.isdigit() else slots.get(solver.lower(), -1)
+    found = await verifier.replay(config, verifier.Place(task, index, slot, segment))
+    for line in tell_replayed(found):
+        console.say(line)
+    return {
+        "task": spell_id(task),
+        "round": index,
+        "slot": slot,
+        "solver": found.solver,
+        "segment": segment,
+        "result": found.word.name,
+        "claimed_end": spell_id(found.claimed_end),
+        "own_end": None if found.own_end is None else spell_id(found.own_end),
+        "distances": [
+            {"quantity": quantity, "distance": distance if isfinite(distance) else None, "limit": limit}
+            for quantity, distance, limit in found.distances
+        ],
+    }
+
+
+def tell_replayed(found: verifier.Replayed) -> Iterator[str]:
+    """What a replay came to, in words."""
+    if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
+        yield f"{found.word.name}: the own end has the claim's root, {spell_id(found.claimed_end)}"
+        return
+    for quantity, distance, limit in found.distances:
+        yield f"largest distance of the {quantity}: {distance:.3g}, limit {limit:.3g}"
+    meaning = {
+        VoteWord.ACCEPT: "the claimed end lies inside the limits of the task",
+        VoteWord.REJECT_START: "the claim does not start from the model that the round began with",
+        VoteWord.REJECT_STATE: "the claimed end is not what this machine comes to. Who is wrong a dispute "
+        "computes, from one number of the segment",
+    }
+    yield f"{found.word.name}: {meaning[found.word]}"
 
 
 def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:

@@ -37,7 +37,7 @@ from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
 from scripts.model_commands import measure_task
 from scripts.money_commands import withdraw
-from scripts.role_commands import Offer, export_model, open_config, play_role
+from scripts.role_commands import Offer, export_model, open_config, play_role, replay_segment
 from scripts.status_commands import tell_status
 from scripts.task_creation import create_task
 from scripts.task_file import read_task_file
@@ -234,11 +234,22 @@ async def _export_meanwhile(desk: Desk, config: PartyConfig) -> None:
         await export.run(early, task, desk.folder / "early" / "model")
         with pytest.raises(InvalidInput, match="seat in some task"):
             await export.run(stranger, task, stranger.home / "model")
+        with pytest.raises(InvalidInput, match="not for every account yet"):
+            await replay_segment(stranger, task.hex(), 0, "0", 1, Console())
         desk.go()
         await _wait_for_model(desk, chain, lambda game, block: choose_settled(game, block) is not None)
         await export.run(stranger, task, stranger.home / "model")
+        await _check_replays(stranger, task)
         assert not (await chain.tasks.peer_of(stranger.key.address.lower())).url, "it announced nothing"
         desk.go()
+
+
+async def _check_replays(stranger: PartyConfig, task: bytes) -> None:
+    """Without a seat, by the solver's slot: on one machine all replays of a segment give the same bits."""
+    for slot, segment in ((0, 0), (1, 3)):
+        found = check("replay", await replay_segment(stranger, task.hex(), 0, str(slot), segment, Console()))
+        assert (found["result"], found["own_end"], found["slot"]) == ("ACCEPT", found["claimed_end"], slot)
+    assert not list(stranger.home.glob("replay-*")), "what was fetched is gone"
 
 
 async def _wait_for_model(desk: Desk, chain: GameChain, is_there: Callable[[LoggedGame, int], bool]) -> bytes:

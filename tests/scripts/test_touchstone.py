@@ -39,6 +39,7 @@ WANTED = {
     "task check",
     "eval",
     "sample",
+    "replay",
     "task example",
     "task close",
     "task halt",

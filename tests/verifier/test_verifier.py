@@ -1,16 +1,35 @@
 """A verifier replays, votes and answers for its votes: its rooms, and the seat that it takes."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from protocol.actions.audit.audit_room import StateShelf
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.game.state import SeatRole
+from protocol.spec.codec import compute_outer_root
+from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.state import RoundPhase, SeatRole
+from protocol.spec.statements import VoteWord
+from tests.protocol.actions.audit.stage import (
+    HONEST,
+    STRANGER,
+    Node,
+    Stage,
+    Twist,
+    get_base,
+    get_task,
+    make_solver,
+    make_stage,
+)
+from tests.protocol.actions.audit.stage import TASK as AUDITED
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
 from verifier import verifier
-from verifier.verifier import ROOMS
+from verifier.verifier import ROOMS, Place, Replayed, SeatlessAudit, require_public
 
 
 def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:
@@ -35,3 +54,115 @@ async def test_a_verifier_takes_a_seat_of_its_own_role_unless_its_operator_wishe
     await verifier.run(config, TASK)
     await verifier.run(config, TASK, wish)
     assert played == [(config, TASK, ROOMS, one) for one in (SeatWish(SeatRole.VERIFIER), wish)]
+
+
+# --- Without a seat -----------------------------------------------------------------------------------------
+def begin(stage: Stage, node: Node, segment: int, initial: bytes | None = None) -> SeatlessAudit:
+    """A stranger's audit on what the stage has. initial: the weights that the task says to begin with."""
+    base, about = get_base(), get_task()
+    terms = SimpleNamespace(initial_weights_root=initial or base.weights_root, zero_root=base.momentum_root)
+    state = SimpleNamespace(task_terms={AUDITED: terms}, head_block=stage.head)
+    reader = SimpleNamespace(account=node.account, store=node.store, client=node.client, state=state)
+    place = Place(AUDITED, 0, stage.slot, segment)
+    shelf, peers = StateShelf(node.store, about.parameter_count), list(stage.peers.values())
+    game = stage.game
+    return SeatlessAudit(
+        cast(Any, reader), about, shelf, game, game.rounds[0], place, peers, node.lines.append
+    )
+
+
+async def look(
+    tmp_path: Path, twist: Twist, segment: int, *, is_exact: bool = False
+) -> tuple[Replayed, Node]:
+    """What a stranger finds in a segment of a claim, and the stranger."""
+    stage = make_stage(twist, is_exact=is_exact)
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run(), stranger.run():
+        stage.peers.pop(stranger.account)
+        stage.settle()
+        stage.world.jump(stage.head + 1)
+        return await verifier.compare(begin(stage, stranger, segment)), stranger
+
+
+@pytest.mark.parametrize("segment", range(4))
+@pytest.mark.parametrize("is_exact", [False, True])
+async def test_a_stranger_accepts_what_was_trained(tmp_path: Path, segment: int, is_exact: bool) -> None:
+    """This machine is the solver's: the ends are equal."""
+    found, stranger = await look(tmp_path, HONEST, segment, is_exact=is_exact)
+    assert (found.word, found.distances, found.own_end) == (VoteWord.ACCEPT, (), found.claimed_end)
+    assert [line for line in stranger.lines if "replaying: step 2 of 2" in line], "it says how far it is"
+
+
+async def test_a_stranger_measures_what_lies_inside_the_limits(tmp_path: Path) -> None:
+    found, _ = await look(tmp_path, Twist(boundary=2, amount=4e-7), 1)
+    assert found.word == VoteWord.ACCEPT and found.own_end != found.claimed_end
+    quantity, distance, limit = found.distances[2]
+    assert quantity == "weights" and 0 < distance < limit
+    assert [one[1] for one in found.distances[:2]] == [0.0, 0.0], "the weights alone were changed"
+
+
+@pytest.mark.parametrize("is_exact", [False, True])
+async def test_a_stranger_rejects_a_false_end_and_accepts_what_follows_it(
+    tmp_path: Path, is_exact: bool
+) -> None:
+    """Of an exact task no end is fetched or measured: its root says all."""
+    found, stranger = await look(tmp_path, Twist(boundary=2), 1, is_exact=is_exact)
+    assert found.word == VoteWord.REJECT_STATE and found.own_end != found.claimed_end
+    assert bool(found.distances) != is_exact
+    if not is_exact:
+        assert found.distances[2][1] > found.distances[2][2]
+    after, _ = await look(tmp_path / "after", Twist(boundary=2), 2)
+    assert after.word == VoteWord.ACCEPT
+
+
+async def test_a_stranger_rejects_a_start_that_cannot_be_trained_from(tmp_path: Path) -> None:
+    found, stranger = await look(tmp_path, Twist(untrainable=1), 1)
+    assert (found.word, found.own_end) == (VoteWord.REJECT_STATE, None)
+    assert "no training leads" in stranger.lines[-1]
+
+
+async def test_a_stranger_rejects_step_numbers_of_another_place(tmp_path: Path) -> None:
+    found, _ = await look(tmp_path, Twist(steps=(1, 0, 1)), 1)
+    assert found.word == VoteWord.REJECT_START
+    found, _ = await look(tmp_path / "end", Twist(steps=(2, 0, 1)), 1)
+    assert (found.word, found.distances) == (VoteWord.REJECT_STATE, ())
+
+
+async def test_a_stranger_rejects_a_claim_that_starts_from_another_model(tmp_path: Path) -> None:
+    stage = make_stage()
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run(), stranger.run():
+        stage.settle()
+        stage.world.jump(stage.head + 1)
+        audit = begin(stage, stranger, 0)
+        other = replace(get_base(), weights_root=b"w" * 32)
+        based = replace(audit.game_round, base_root=compute_outer_root(other))
+        audit = replace(begin(stage, stranger, 0, other.weights_root), game_round=based)
+        assert (await verifier.compare(audit)).word == VoteWord.REJECT_START
+
+
+async def test_what_is_not_of_the_claim_is_refused(tmp_path: Path) -> None:
+    """Another claim root on chain than the one that the node's answer leads to."""
+    stage = make_stage()
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run(), stranger.run():
+        stage.settle()
+        stage.world.jump(stage.head + 1)
+        audit = begin(stage, stranger, 1)
+        claim = replace(audit.claim, claim_root=b"c" * 32)
+        other = replace(audit.game_round, claims={stage.slot: claim})
+        with pytest.raises((EnvironmentFault, ProtocolFault), match="does not hold|not served"):
+            await verifier.compare(replace(audit, game_round=other))
+
+
+def test_what_may_not_be_read_is_not_asked_for() -> None:
+    stage = make_stage()
+    place = Place(AUDITED, 0, stage.slot, 1)
+    stage.settle()
+    with pytest.raises(InvalidInput, match="not for every account yet"):
+        require_public(stage.game, place, stage.head + 1)
+    assert require_public(stage.game, place, stage.head + 2).phase == RoundPhase.POSTED
+    for changes in ({"round": 5}, {"slot": 7}, {"segment": 4}, {"segment": -1}):
+        other: dict[str, Any] = changes
+        with pytest.raises(InvalidInput, match="no such segment"):
+            require_public(stage.game, replace(place, **other), stage.head + 2)

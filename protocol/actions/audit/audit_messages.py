@@ -4,6 +4,7 @@
     audit-start   StartAsked               StartShown: boundary 0 and the segment's start
     audit-seal    SealHanded               EndShown: the segment's end, the last boundary, the work leaf
     audit-votes   VotesHanded              VotesTaken
+    audit-public  SegmentAsked             SegmentShown: boundary 0, start and end, to any account
 
 The receiver checks every message by its signature or against the claim's root. It believes nothing because
 of who sent it. The openings of a claim are boundaries and the work leaf.
@@ -22,7 +23,7 @@ from protocol.spec.containers import StateHeader
 from protocol.spec.game.auditing import DrawnAudit
 from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord, compute_work_leaf, verify_in_claim
 
-START, SEAL, VOTES = "audit-start", "audit-seal", "audit-votes"
+START, SEAL, VOTES, PUBLIC = "audit-start", "audit-seal", "audit-votes", "audit-public"
 """Names of the desks."""
 MAX_BYTES = 32 * 1024
 VOTES_MAX = 16
@@ -88,6 +89,22 @@ class StartShown(Message, frozen=True):
 
     first: BoundarySaid
     start: BoundarySaid
+
+
+class SegmentAsked(Message, frozen=True):
+    """Where do this claim and this segment of it start, and where does the segment end? Asked by who has no
+    part in its audits, once they are over."""
+
+    task: Word
+    round: Number
+    slot: Number
+    segment: Number
+
+
+class SegmentShown(StartShown, frozen=True):
+    """All three; any account may fetch the states of the segment, as long as they are kept."""
+
+    end: BoundarySaid
 
 
 class SealedSaid(PlaceSaid, frozen=True):

@@ -88,7 +88,10 @@ class WorkOpening(Protocol):
 
 
 class OpensClaims(Protocol):
-    """Claims of this node. Both raise KeyError where it has none for the round as it stands."""
+    """Claims of this node. Those that open raise KeyError where it has none for the round as it stands."""
+
+    def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
+        """The boundaries of its claim on round `index`, by number; none where it has no such claim."""
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
         """The opening of a boundary of its claim on round `index`."""
@@ -164,6 +167,8 @@ class AuditRoom:
     close: Callable[[], None] = lambda: None
     """Lets go of what `train` computes with."""
     locks: Mapping[AuditPlace, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    showing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a segment is opened for who has no part in its audits."""
     grants: dict[int, set[tuple[str, bytes]]] = field(default_factory=dict)
     offered: set[tuple[AuditPlace, bool, str]] = field(default_factory=set)
     strikes: Counter[str] = field(default_factory=Counter)

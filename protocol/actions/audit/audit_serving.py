@@ -4,16 +4,21 @@ A solver shows the segment's start to the drawn auditors, and the end to each au
 account was shown what is kept in memory. After a restart an auditor asks again, with the same seal, and is
 shown the same. Another auditor's seal opens nothing.
 
+Once a round has its root and no vote on a segment can count any more, any account may read both ends of it
+(`is_segment_public`), from the solver and from auditors, as long as they keep them. Nobody keeps states for
+that, and strangers have their small share of what the server answers.
+
 `Audits` is what the other rooms use, as `party.task.audits`. It answers from memory.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from protocol.actions.audit.audit_messages import (
     MAX_BYTES,
     MAX_VOTES_BYTES,
+    PUBLIC,
     SEAL,
     START,
     VOTES,
@@ -21,6 +26,8 @@ from protocol.actions.audit.audit_messages import (
     EndShown,
     PlaceSaid,
     SealHanded,
+    SegmentAsked,
+    SegmentShown,
     StartShown,
     WorkSaid,
     compute_leaf,
@@ -28,11 +35,12 @@ from protocol.actions.audit.audit_messages import (
     read_sealed,
     say_boundary,
 )
-from protocol.actions.audit.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
+from protocol.actions.audit.audit_records import EndsShown, SealMade, SealTaken, VoteMade, VoteTaken
 from protocol.actions.audit.audit_room import AuditRoom, WorkOpening
 from protocol.actions.audit.audit_votes import HandedVote, list_handed, take_votes
 from protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from protocol.actions.merge.merge_records import WorkProof
+from protocol.actions.pruning.windows import is_recent
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.messages import Message
@@ -46,14 +54,19 @@ from protocol.spec.game.auditing import (
     find_stated,
     get_heard_until,
     get_place,
+    is_boundary_public,
+    is_segment_public,
 )
-from protocol.spec.game.state import StatementRef
+from protocol.spec.game.state import RoundPhase, StatementRef
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Sealed, VoteWord
 
-START_FORM, SEAL_FORM = make_form(AskStart), make_form(SealHanded)
+START_FORM, SEAL_FORM, PUBLIC_FORM = make_form(AskStart), make_form(SealHanded), make_form(SegmentAsked)
 KEPT_ROUNDS = 16
 """Rounds of which it is remembered what was shown to whom."""
+REST = 9
+"""Opening a segment hashes a whole claim. For who has no part in its audits it takes one part in REST + 1 of
+the time of one core."""
 
 
 async def show_start(room: AuditRoom, account: str, body: bytes) -> StartShown:
@@ -80,9 +93,32 @@ async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
     return EndShown(say_boundary(end), say_boundary(last), shown)
 
 
+async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentShown:
+    """Boundary 0, start and end of a segment that any account may read, by its solver or one of its auditors.
+    Raises ProtocolFault or EnvironmentFault."""
+    asked = PUBLIC_FORM.decode(body, account)
+    game_round = room.get_game().rounds.get(asked.round)
+    place = (asked.slot, asked.segment, room.block)
+    is_here = asked.task == room.about.task and game_round is not None
+    if not is_here or game_round is None or not is_segment_public(room.get_game(), game_round, *place):
+        raise _not_served("a segment of a posted round on which no vote counts any more", str(place))
+    if room.showing.locked():
+        raise _not_served("one request at a time of a segment's ends", "another is being answered")
+    async with room.showing:
+        clock = asyncio.get_running_loop().time
+        begun_s = clock()
+        opened = await asyncio.to_thread(_open_segment, room, asked)
+        await asyncio.sleep(REST * (clock() - begun_s))
+    if opened is None:
+        raise _not_served("a claim of this node, or an audit by it", str(place))
+    return SegmentShown(*map(say_boundary, opened))
+
+
 def may_read(room: AuditRoom, account: str, kind: BlobKind, root: bytes) -> bool:
-    """Whether a tensor was shown to this account in an audit."""
-    return kind is BlobKind.TENSOR and any((account, root) in shown for shown in room.grants.values())
+    """Whether a tensor was shown to this account in an audit, or is for any account."""
+    if kind is not BlobKind.TENSOR:
+        return False
+    return any((account, root) in shown for shown in room.grants.values()) or _is_public(room, root)
 
 
 # --- Who may ask --------------------------------------------------------------------------------------------
@@ -157,6 +193,55 @@ def _grant(room: AuditRoom, drawn: DrawnAudit, *roots: bytes) -> None:
     granted |= {(drawn.seat.account, root) for root in roots}
 
 
+def _open_segment(room: AuditRoom, asked: SegmentAsked) -> tuple[BoundaryProof, ...] | None:
+    """Boundary 0, start and end; None where this node neither made the claim nor compared the segment."""
+    claim = room.get_game().rounds[asked.round].claims[asked.slot]
+    if claim.account == room.account:
+        with suppress(KeyError):
+            boundaries = (0, asked.segment, asked.segment + 1)
+            return tuple(room.claims.open_boundary(asked.round, one) for one in boundaries)
+    for made, ends in _list_compared(room, asked.round):
+        if (made.sealed.slot, made.sealed.segment) == (asked.slot, asked.segment):
+            return made.first, made.start, ends.end
+    return None
+
+
+def _list_compared(room: AuditRoom, index: int) -> Iterator[tuple[SealMade, EndsShown]]:
+    """Own audits of a round as the chain has it of which the claimed end was shown to this node."""
+    for made in room.book.list_seals(index):
+        place = get_place(made.sealed)
+        vote = room.book.votes.get(place)
+        if vote is not None and vote.ends is not None and find_stated(room.get_game(), place) is not None:
+            yield made, vote.ends
+
+
+def _is_public(room: AuditRoom, root: bytes) -> bool:
+    """Whether a tensor is of a boundary that any account may read."""
+    game = room.get_game()
+    return any(
+        root in _list_roots(header)
+        and is_boundary_public(game, game.rounds[index], slot, boundary, room.block)
+        for index, slot, boundary, header in _list_boundaries(room)
+    )
+
+
+def _list_boundaries(room: AuditRoom) -> Iterator[tuple[int, int, int, StateHeader]]:
+    """(round, slot, boundary, state) of posted rounds that this node may have on its disk: of its own claims,
+    older ones than of the last two rounds are pruned; and of claims that it has audited."""
+    game = room.get_game()
+    posted = [one for one in game.rounds.values() if one.phase == RoundPhase.POSTED]
+    for game_round in posted:
+        index = game_round.index
+        slot = next((one for one, claim in game_round.claims.items() if claim.account == room.account), None)
+        if slot is not None and is_recent(game, index):
+            own = room.claims.list_boundaries(index)
+            yield from ((index, slot, boundary, header) for boundary, header in own.items())
+        for made, ends in _list_compared(room, index):
+            said = made.sealed
+            yield index, said.slot, said.segment, made.start.header
+            yield index, said.slot, said.segment + 1, ends.end.header
+
+
 def _list_roots(header: StateHeader) -> tuple[bytes, bytes, bytes]:
     return header.weights_root, header.first_moment_root, header.second_moment_root
 
@@ -179,11 +264,11 @@ def _not_served(expected: str, actual: str) -> EnvironmentFault:
     )
 
 
-BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES}
+BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES, PUBLIC: MAX_BYTES}
 """The desks of this room, and how long a message to each may be."""
 COMPARED_ENDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
 """Words after which both ends were compared."""
-_ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes}
+_ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes, PUBLIC: show_segment}
 
 
 class Audits:
@@ -208,7 +293,7 @@ class Audits:
         self.room.close()
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
-        """Whether a blob was shown to this account in an audit."""
+        """As the function of this name."""
         return may_read(self.room, account, kind, root)
 
     def list_handed(self, index: int) -> tuple[HandedVote, ...]:

@@ -37,12 +37,12 @@ from protocol.actions.dispute.known_statements import (
     is_counted,
     is_disputable,
     is_withheld,
-    list_own_boundaries,
     list_provable_rounds,
     sign_form,
 )
 from protocol.actions.dispute.step_judging import Claimed, ask_headers, find_false_step, judge_steps
 from protocol.actions.dispute.step_serving import start_waiting
+from protocol.actions.merge.work import list_own_boundaries
 from protocol.actions.runtime.party import Party, fund_bonds
 from protocol.compute.audit.compare import Verdict
 from protocol.spec.codec import compute_state_root

@@ -24,14 +24,13 @@ from protocol.actions.dispute.known_statements import (
     find_solver,
     get_now,
     is_provable,
-    list_own_boundaries,
     list_provable_rounds,
     list_spot_slots,
 )
 from protocol.actions.dispute.segments import restore_boundary
 from protocol.actions.merge.global_model import load_outer, load_weights
 from protocol.actions.merge.merge_records import WorkProof, find_carried_round
-from protocol.actions.merge.work import fetch_delta, find_work, open_boundary, open_work
+from protocol.actions.merge.work import fetch_delta, find_work, list_own_boundaries, open_boundary, open_work
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
 from protocol.adapters.chain.abi import find_function, load_own_abi

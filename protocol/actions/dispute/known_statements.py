@@ -17,13 +17,11 @@ first, because auditors hand their votes only to solvers.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from protocol.actions.dispute.casebook import KnownVote, Sentence
-from protocol.actions.merge.work import get_finished
 from protocol.actions.runtime.party import Party
-from protocol.spec.containers import StateHeader
 from protocol.spec.game.auditing import get_heard_until, get_place
 from protocol.spec.game.fates import find_seat, get_claim_fate, get_late_draw, get_segments, get_votes
 from protocol.spec.game.inner_dispute import AskEnding, InnerBook
@@ -60,14 +58,6 @@ def find_vote(party: Party, sentence: Sentence) -> KnownVote | None:
     """The vote that a sentence is of; None for a claim's, and where the vote is not known."""
     votes = party.task.audits.list_votes(sentence.ref.round) if sentence.signature else ()
     return next((one for one in votes if one.signature == sentence.signature), None)
-
-
-def list_own_boundaries(party: Party, index: int) -> Mapping[int, StateHeader]:
-    """The boundaries of this node's own claim of a round; none where it has no claim."""
-    try:
-        return get_finished(party, index).boundaries
-    except KeyError:
-        return {}
 
 
 def sign_form(vote: Vote, signature: bytes) -> dict[str, Any]:
@@ -157,13 +147,14 @@ def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: st
 
 def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:
     """Whether the steps of a segment may be shown before a dispute: once no auditor can copy what follows
-    from them. A segment that is not drawn waits until the late draw is known."""
+    from them. A segment that is not drawn waits until the late draw is known; and for a late audit of the
+    segment before it, which ends where this one starts."""
     if get_claim_fate(state, game_round, slot, block) not in (ClaimFate.ACCEPTED, ClaimFate.VOID):
         return False
     if segment in get_segments(state, game_round, slot):
         return True
     late = get_late_draw(state, game_round, slot)
-    if late is None or late.segment != segment:
+    if late is None or late.segment not in (segment, segment - 1):
         return game_round.late_seed is not None or not state.terms.late_chance
     return block > (game_round.late_from or block) + 2 * state.terms.windows.audit_max
 

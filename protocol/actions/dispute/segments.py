@@ -12,10 +12,10 @@ from functools import partial
 from itertools import islice
 
 from protocol.actions.dispute.casebook import OwnReplay
-from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now, list_own_boundaries
+from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now
 from protocol.actions.merge.merge_records import find_carried_round, get_shards
 from protocol.actions.merge.training import begin_state, compute_start, find_carried
-from protocol.actions.merge.work import get_finished
+from protocol.actions.merge.work import get_finished, list_own_boundaries
 from protocol.actions.retraining import AUDITS, Turn, Until
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, load_state

@@ -35,13 +35,13 @@ from protocol.actions.dispute.known_statements import (
     find_solver,
     get_inner,
     get_now,
-    list_own_boundaries,
 )
 from protocol.actions.dispute.segments import (
     find_replay,
     iterate_states,
     restore_own_start,
 )
+from protocol.actions.merge.work import list_own_boundaries
 from protocol.actions.pruning.windows import find_asked_until, find_supported_until, list_named
 from protocol.actions.retraining import AUDITS, QUESTIONS
 from protocol.actions.runtime.party import Party

@@ -5,6 +5,7 @@ comes from the solver, or from any other peer that has it.
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -17,6 +18,7 @@ from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.wire.session import Peer, ask_in_turn
 from protocol.spec import merkle
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.state import GameRound, SlotClaim
@@ -66,6 +68,14 @@ def open_boundary(party: Party, index: int, boundary: int) -> BoundaryProof:
     return BoundaryProof(work.boundaries[boundary], work.salts[boundary], path)
 
 
+def list_own_boundaries(party: Party, index: int) -> Mapping[int, StateHeader]:
+    """The boundaries of this node's own claim of a round; none where it has no claim."""
+    try:
+        return get_finished(party, index).boundaries
+    except KeyError:
+        return {}
+
+
 def compute_own_leaf(party: Party, index: int, boundary: int) -> bytes:
     """The leaf of one boundary of this node's claim, without its path."""
     work = get_finished(party, index)
@@ -90,6 +100,10 @@ class OwnClaims:
 
     def __init__(self, party: Party) -> None:
         self._party = party
+
+    def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
+        """The boundaries of this node's claim on round `index`; none where it has none."""
+        return list_own_boundaries(self._party, index)
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
         """The opening of one boundary of this node's claim on round `index`."""

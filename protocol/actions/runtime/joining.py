@@ -12,6 +12,7 @@ them only in a dispute, at the price of a stake.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,12 +22,16 @@ from protocol.actions.audit.audit_duties import open_audits
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
+from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
 from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
 from protocol.actions.worker_team import open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.part_store import LeafSource
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.batches import Corpus, get_batch, prepare_steps
@@ -305,6 +310,32 @@ async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
     kept = count_kept_blocks(party.state.games[task].terms)
     parts = DatasetParts(source, party.client, outline, peers, lambda: party.state.head_block, kept)
     return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), party.say)
+
+
+async def open_data(
+    client: BlobClient,
+    store: BlobStore,
+    state: ChainState,
+    task: bytes,
+    spec: TaskSpec,
+    say: Callable[[str], None],
+) -> PartedCorpus:
+    """The dataset of a task for who does not join it: fetched from its nodes as it is read, and not
+    kept. say: shows the operator a fault of the dataset. Raises EnvironmentFault where no node serves it."""
+    submitter = spec.terms.submitter.lower()
+
+    def rank(peer: Peer) -> tuple[bool, bool]:
+        """The submitter first, then members of the task."""
+        return peer.account != submitter, not state.is_member(peer.account, task)
+
+    def peers() -> list[Peer]:
+        """In the order in which to ask."""
+        return sorted(state.network.peers.values(), key=rank)
+
+    source = LeafSource(store)
+    outline = await open_outline(source, client, refer_dataset(spec.training), peers)
+    parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0)
+    return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), say)
 
 
 def count_kept_blocks(terms: GameTerms) -> int:

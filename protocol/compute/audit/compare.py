@@ -106,6 +106,23 @@ def measure_distances(
     return Distances(first, second, weights, first_index, second_index, weights_index)
 
 
+def measure_apart(
+    claimed: PiecewiseState, replayed: PiecewiseState, learning_rate_sum: int, limits: Limits
+) -> tuple[tuple[float, float], ...]:
+    """Of first moment, second moment and weights: the largest distance, and the limit of the task that it is
+    to be compared with. `learning_rate_sum` in units of 2^-64. Holds a part of the states at a time."""
+    _require_same_place(claimed, replayed)
+    floors = Floors(_units(limits.eps_m), _units(limits.floor_v), _tau(limits.tau_r))
+    farthest = [0.0, 0.0, 0.0]
+    for start in range(0, claimed.elements, PART_ELEMENTS):
+        theirs, mine = (state.cut(start, start + PART_ELEMENTS) for state in (claimed, replayed))
+        found = measure_distances(theirs, mine, _tau(learning_rate_sum), floors)
+        here = (found.first_moment, found.second_moment, found.weights)
+        farthest = [max(pair) for pair in zip(farthest, here, strict=True)]
+        relax()
+    return tuple(zip(farthest, map(_tau, (limits.tau_m, limits.tau_v, limits.tau_w)), strict=True))
+
+
 def _iterate_ratios(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
 ) -> Iterator[Tensor]:

@@ -24,6 +24,8 @@ from protocol.spec.game.fates import (
     get_drawn_segment,
     get_epoch,
     get_epoch_start,
+    get_late_draw,
+    get_segments,
     get_stake,
     get_votes,
     is_draw_over,
@@ -46,6 +48,7 @@ from protocol.spec.game.timing import (
     compute_reserve_block,
     get_votes_from,
     is_late_draw,
+    list_late_missing,
 )
 from protocol.spec.statements import Sealed, Vote, VoteWord
 
@@ -207,6 +210,31 @@ def may_open(state: GameState, vote: Vote, block: int) -> bool:
         return False
     is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
     return is_deciding or is_draw_over(state, state.rounds[vote.round], vote.slot, vote.draw, block)
+
+
+# --- What every account may read ----------------------------------------------------------------------------
+def is_boundary_public(state: GameState, game_round: GameRound, slot: int, boundary: int, block: int) -> bool:
+    """Whether any account may read a boundary of a claim in `block`: its round has a root, and of the segment
+    that ends there no vote counts any more, and none will. Who could read it earlier could seal it as its own
+    end. The slot may be one without a claim."""
+    claim, closed, audit_max = game_round.claims.get(slot), game_round.closed, state.terms.windows.audit_max
+    is_there = claim is not None and 0 <= boundary <= claim.segments
+    if not is_there or closed is None or game_round.phase != RoundPhase.POSTED:
+        return False
+    until, ended = closed + 2 * audit_max, boundary - 1
+    if boundary > 0 and ended not in get_segments(state, game_round, slot):
+        if any(one.index == game_round.index for one in list_late_missing(state, block)):
+            return False
+        late = get_late_draw(state, game_round, slot)
+        if late is not None and late.segment == ended:
+            until = max(until, (game_round.late_from or 0) + 2 * audit_max)
+    return block > until
+
+
+def is_segment_public(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:
+    """Whether any account may read both ends of a segment of a claim. Its start is the end of the segment
+    before."""
+    return all(is_boundary_public(state, game_round, slot, one, block) for one in (segment, segment + 1))
 
 
 # --- The claim before it ------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import DrawnAudit, get_drawn
-from protocol.spec.game.state import GameState, SeatRole, create_game
+from protocol.spec.game.state import GameState, RoundPhase, SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_levels, compute_path
 from protocol.spec.statements import (
@@ -112,6 +112,9 @@ class Claim:
             leaves.append(compute_boundary_leaf(*where, boundary, self.salts[boundary], root))
         work = (build_delta_tree(self.delta).root, self.carried_root)
         return compute_levels([*leaves, compute_work_leaf(*where, len(leaves) - 1, *work)])
+
+    def list_boundaries(self, index: int) -> dict[int, StateHeader]:
+        return dict(enumerate(self.headers))
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
         path = tuple(compute_path(self.levels, boundary))
@@ -241,6 +244,13 @@ class Stage:
         if account not in self.peers:
             raise EnvironmentFault(what="nowhere", expected="", actual="", remedy="")
         return self.peers[account]
+
+    def settle(self, phase: RoundPhase = RoundPhase.POSTED) -> None:
+        """Round 0 has its root; after the next block no vote on its draws counts any more."""
+        state = self.world.state
+        game_round = replace(state.rounds[0], phase=phase, root=make_word("root"))
+        self.world.state = replace(state, rounds={0: game_round})
+        self.world.jump((game_round.closed or 0) + 2 * state.terms.windows.audit_max - 1)
 
     async def wait_for_block(self, block: int) -> int:
         while self.head < block:

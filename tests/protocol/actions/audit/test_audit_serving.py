@@ -8,27 +8,34 @@ from typing import Any
 import pytest
 
 from protocol.actions.audit.audit_messages import (
+    PUBLIC,
     SEAL,
     START,
     AskStart,
     EndShown,
     PlaceSaid,
     SealHanded,
+    SegmentAsked,
+    SegmentShown,
     StartShown,
     make_form,
     say_sealed,
 )
 from protocol.actions.audit.audit_records import make_sealed
-from protocol.adapters.blobs import BlobKind, BlobRef
+from protocol.actions.audit.replaying import audit
+from protocol.adapters.blobs import BlobKind, BlobRef, refer_state
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import AuditPlace, DrawnAudit, get_heard_until
+from protocol.spec.game.state import RoundPhase
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Sealed
 from tests.protocol.actions.audit.stage import (
     STRANGER,
+    TASK,
     VERIFIERS,
     Node,
     Stage,
+    Twist,
     get_account,
     list_keys,
     make_solver,
@@ -195,3 +202,112 @@ async def test_only_tensors_are_shown_in_an_audit(tmp_path: Path) -> None:
     assert not solver.audits.may_read(account, BlobKind.TRACE_1024, root)
     assert not solver.audits.may_read(get_account(STRANGER), BlobKind.TENSOR, root)
     solver.journal.close()
+
+
+# --- Once the audits are over -------------------------------------------------------------------------------
+async def ask_segment(node: Node, peer: Node, segment: int, **changes: Any) -> SegmentShown:
+    asked = SegmentAsked(**{"task": TASK, "round": 0, "slot": node.stage.slot, "segment": segment, **changes})
+    address = node.stage.find_peer(peer.account)
+    return await node.client.ask(address, PUBLIC, asked, make_form(SegmentShown))
+
+
+async def test_any_account_reads_both_ends_once_no_vote_counts_any_more(tmp_path: Path) -> None:
+    """In the last block of the votes it reads none of it, whatever the round has come to."""
+    stage = make_stage()
+    segment = stage.get_drawn().segment
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run() as solver, stranger.run():
+        stage.settle()
+        with pytest.raises(EnvironmentFault, match="no vote counts any more"):
+            await ask_segment(stranger, solver, segment)
+        assert await list_readable(stranger, solver) == set()
+        stage.world.jump(stage.head + 1)
+        shown = await ask_segment(stranger, solver, segment)
+        found = [one.read().header for one in (shown.first, shown.start, shown.end)]
+        assert found == [stage.claim.headers[one] for one in (0, segment, segment + 1)]
+        assert await list_readable(stranger, solver) == {0, 1, 2, 3, 4, 9}
+
+
+@pytest.mark.parametrize("phase", [phase for phase in RoundPhase if phase != RoundPhase.POSTED])
+async def test_of_a_round_without_a_standing_root_nothing_is_read(tmp_path: Path, phase: RoundPhase) -> None:
+    stage = make_stage()
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run() as solver, stranger.run():
+        stage.settle(phase)
+        stage.world.block += 1_000
+        for segment in range(4):
+            with pytest.raises(EnvironmentFault, match="a posted round"):
+                await ask_segment(stranger, solver, segment)
+        assert await list_readable(stranger, solver) == set()
+
+
+async def test_what_is_audited_late_is_secret_for_longer(tmp_path: Path) -> None:
+    """So is the segment behind it, which starts where it ends. A whistleblower's other account would read
+    there what it has to seal."""
+    stage = make_stage(is_late=True)
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run() as solver, stranger.run():
+        stage.settle()
+        stage.world.jump(stage.head + 1)
+        state, drawn = stage.world.state, stage.get_drawn().segment
+        assert await list_readable(stranger, solver) == {0, drawn + 1} | ({9} if drawn == 3 else set())
+        late_from = stage.head
+        seeded = replace(
+            state.rounds[0], late_seed=make_word("l"), late_slots=frozenset({stage.slot}), late_from=late_from
+        )
+        stage.world.state = replace(state, rounds={0: seeded})
+        late = stage.get_drawn(draw=state.terms.draws).segment
+        secret = {late + 1} | ({9} if late == 3 else set())
+        assert await list_readable(stranger, solver) == {0, 1, 2, 3, 4, 9} - secret
+        for segment in (late, late + 1):
+            with pytest.raises(EnvironmentFault, match="no vote counts any more"):
+                await ask_segment(stranger, solver, segment)
+        stage.world.jump(late_from + 2 * state.terms.windows.audit_max - 1)
+        assert await list_readable(stranger, solver) == {0, 1, 2, 3, 4, 9} - secret
+        stage.world.jump(stage.head + 1)
+        assert await list_readable(stranger, solver) == {0, 1, 2, 3, 4, 9}
+
+
+async def test_an_auditor_shows_what_the_claim_says_and_nothing_of_its_own(tmp_path: Path) -> None:
+    """Its solver may have pruned it."""
+    stage = make_stage(Twist(boundary=2))
+    drawn = stage.get_drawn()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with auditor.run(), stranger.run():
+        async with make_solver(stage, tmp_path).run():
+            await audit(auditor.room, drawn)
+        stage.settle()
+        assert await list_readable(stranger, auditor) == set()
+        stage.world.jump(stage.head + 1)
+        shown = await ask_segment(stranger, auditor, drawn.segment)
+        assert shown.end.read().header == stage.claim.headers[drawn.segment + 1]
+        assert await list_readable(stranger, auditor) == {0, drawn.segment, drawn.segment + 1} - (
+            set() if drawn.segment == 0 else {0}
+        )
+        [made] = auditor.room.book.list_seals(0)
+        own = refer_state(made.own_end, auditor.room.about.parameter_count)
+        assert made.own_end != shown.end.read().header and not await can_read(stranger, auditor, own[0])
+        with pytest.raises(EnvironmentFault, match="a claim of this node, or an audit by it"):
+            await ask_segment(stranger, auditor, (drawn.segment + 1) % 4)
+
+
+async def test_a_segment_that_is_none_is_not_opened(tmp_path: Path) -> None:
+    stage = make_stage()
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run() as solver, stranger.run():
+        stage.settle()
+        stage.world.jump(stage.head + 1)
+        wrong: list[dict[str, Any]] = [
+            {"task": make_word("other")},
+            {"round": 1},
+            {"slot": 7},
+            {"segment": 4},
+        ]
+        for changes in wrong:
+            with pytest.raises(EnvironmentFault, match="not served to you"):
+                await ask_segment(stranger, solver, **{"segment": 0, **changes})
+        async with solver.room.showing:
+            with pytest.raises(EnvironmentFault, match="one request at a time"):
+                await ask_segment(stranger, solver, 0)
+        assert await ask_segment(stranger, solver, 3)

@@ -12,6 +12,7 @@ from protocol.actions.audit.audit_records import ShownWork
 from protocol.actions.audit.replaying import audit
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.outer.outer_tensors import encode_delta
+from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import compute_serving_until
 from protocol.spec.params import ZERO_WORD
@@ -244,6 +245,9 @@ class Liar:
 
     claim: Claim
     lie: int
+
+    def list_boundaries(self, index: int) -> dict[int, StateHeader]:
+        return self.claim.list_boundaries(index)
 
     def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
         proof = self.claim.open_boundary(index, boundary)

@@ -16,7 +16,7 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
 )
 from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.fates import get_segments
+from protocol.spec.game.fates import get_late_draw, get_segments
 from protocol.spec.game.state import GameState, SeatStatus, StatementRef
 from protocol.spec.game.timing import get_statement_until
 from protocol.spec.statements import Vote, VoteWord
@@ -98,3 +98,31 @@ def test_what_may_still_be_drawn_late_is_not_shown(game: GameState) -> None:
     late = 1 << 20
     assert game.terms.late_chance and not are_steps_shown(game, game_round, 0, other, late)
     assert are_steps_shown(game, replace(game_round, late_seed=b"z" * 32), 0, other, late)
+
+
+def test_what_starts_where_a_late_audited_segment_ends_is_not_shown(game: GameState) -> None:
+    """A whistleblower would read there what it has to seal."""
+    for word in range(64):
+        seeded = replace(
+            game.rounds[0],
+            votes={},
+            late_seed=bytes([word]) * 32,
+            late_slots=frozenset({0}),
+            late_from=1_000,
+            closed=1,
+        )
+        state = replace(game, rounds={0: seeded}, terms=replace(game.terms, late_chance=1 << 16))
+        late, drawn = get_late_draw(state, seeded, 0), get_segments(state, seeded, 0)
+        if (
+            late is not None
+            and late.segment + 1 < seeded.claims[0].segments
+            and late.segment + 1 not in drawn
+        ):
+            break
+    assert late is not None
+    until = 1_000 + 2 * game.terms.windows.audit_max
+    for segment in (late.segment, late.segment + 1):
+        assert not are_steps_shown(state, seeded, 0, segment, until)
+        assert are_steps_shown(state, seeded, 0, segment, until + 1)
+    others = set(range(seeded.claims[0].segments)) - {late.segment, late.segment + 1}
+    assert others and all(are_steps_shown(state, seeded, 0, segment, until) for segment in others)
