@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.command_results import ExitCode
+from scripts.console import ExitCode
 from scripts.toolchain import ROOT
 from scripts.touchstone import make_parser
 
