@@ -10,6 +10,7 @@ count of restarts.
 import asyncio
 import logging
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -98,6 +99,8 @@ class Watch:
     _origin: bytes | None = None
     _turn: int = 0
     _refused: str = ""
+    _end: End = End.KILLED
+    _writing: threading.Lock = field(default_factory=threading.Lock)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Watch"]:
@@ -147,18 +150,24 @@ class Watch:
             self.troubles[kind] = SeenTrouble(kind, since_s, said)
 
     def write(self, end: End = End.KILLED) -> None:
-        """Write the home's file. Where the disk refuses it, that is a trouble of the next look."""
-        troubles, head = tuple(self.troubles.values()), self.party.state.head_block
-        past = (self.past.restarts, self.past.kills, self.past.end)
-        state = NodeState(
-            self.party.account, self._started_s, int(time.time()), end, *past, head, troubles
-        )  # fmt: skip
-        self._written_s = time.monotonic()
+        """Write the home's file. Where the disk refuses it, that is a trouble of the next look. After an end
+        nothing is written any more: a look may have been under way in another thread."""
+        with self._writing:
+            if self._end is End.KILLED:
+                self._end, self._written_s = end, time.monotonic()
+                self._refused = self._try_to_write()
+
+    def _try_to_write(self) -> str:
+        """What the system says where it refuses; else empty."""
+        party, past, now_s = self.party, self.past, int(time.time())
+        counts = (past.restarts, past.kills, past.end)
+        now = (party.state.head_block, tuple(self.troubles.values()))
+        state = NodeState(party.account, self._started_s, now_s, self._end, *counts, *now)
         try:
-            replace_private_file(self.party.config.home / STATE_FILE, encode_message(state))
-            self._refused = ""
+            replace_private_file(party.config.home / STATE_FILE, encode_message(state))
         except OSError as error:
-            self._refused = error.strerror or str(error)
+            return error.strerror or str(error)
+        return ""
 
     # --- What may be wrong ----------------------------------------------------------------------------------
     def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:

@@ -299,6 +299,14 @@ async def test_a_run_that_said_no_end_was_killed(tmp_path: Path, caplog: pytest.
     assert state is not None and (state.restarts, state.kills, state.earlier_end) == (1, 1, End.KILLED)
 
 
+async def test_a_look_that_was_under_way_does_not_take_back_the_end(tmp_path: Path) -> None:
+    """It writes in a thread of its own, and may come after the end."""
+    watch = await run_once(tmp_path)
+    await watch.look()
+    watch.write()
+    assert read_end(tmp_path) is End.STOPPED
+
+
 async def test_a_bug_in_a_look_does_not_end_the_watch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
