@@ -74,7 +74,7 @@ from scripts.console import Console, Document
 from scripts.home import unlock_key
 from scripts.role_commands import open_config
 from scripts.task_file import read_task_file
-from scripts.tasks import find_game
+from scripts.wallet import find_game
 
 ROOT = Path(__file__).resolve().parents[1]
 BYTES_PER_ELEMENT = 12

@@ -245,7 +245,7 @@ COMMANDS = (
         "task example",
         "write a task file to begin with, and a small corpus for it",
         "touchstone task example --out example",
-        "scripts.task_init:run_task_example",
+        "scripts.example:run_task_example",
         (
             Option(
                 "--out",
@@ -258,14 +258,14 @@ COMMANDS = (
         "task close",
         "pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit",
         "touchstone task close 0x3fa9 --home ~/submitter",
-        "scripts.task_creation:run_close",
+        "scripts.closing_commands:run_close",
         (TASK, *PARTY),
     ),
     Command(
         "task halt",
         "end an own task: the round that runs is finished, none follows",
         "touchstone task halt 0x3fa9 --home ~/submitter",
-        "scripts.task_creation:run_halt",
+        "scripts.closing_commands:run_halt",
         (TASK, YES, *PARTY),
     ),
     Command(

@@ -30,8 +30,7 @@ from protocol.spec.game.logs import LoggedGame
 from scripts.console import explain_disk
 from scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
-from scripts.tasks import show_task
-from scripts.wallet import is_node_running
+from scripts.wallet import is_node_running, show_task
 
 
 class NotTested(Exception):

@@ -29,7 +29,7 @@ from scripts.console import Console, Document
 from scripts.data_pack import PackedDataset, open_dataset
 from scripts.documents import ByteTokens, FileTokens, Tokens
 from scripts.role_commands import open_config
-from scripts.tasks import find_game, read_state
+from scripts.wallet import find_game, read_state
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """Tokens, flat."""

@@ -34,14 +34,18 @@ from protocol.spec.game.settling import is_in_pool
 from protocol.spec.game.state import GameState, Seat, SeatStatus
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 from scripts.console import Console, Document, parse_tokens, spell_id
-from scripts.tasks import NUMBER_BITS, find_game, read_state, show_seat, show_task
 from scripts.wallet import (
+    NUMBER_BITS,
     deposit_missing,
+    find_game,
+    read_state,
     require_agreement,
     require_tokens,
     run_with_chain,
     send,
     send_dues,
+    show_seat,
+    show_task,
     tell_wallet,
 )
 

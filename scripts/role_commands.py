@@ -38,8 +38,16 @@ from scripts.console import Console, Document, ExitCode, parse_tokens, show_prog
 from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
 from scripts.task_file import compute_disk_bytes
-from scripts.tasks import find_game, read_state, show_seat, show_task, tell_missing
-from scripts.wallet import require_agreement, require_coin, require_tokens
+from scripts.wallet import (
+    find_game,
+    read_state,
+    require_agreement,
+    require_coin,
+    require_tokens,
+    show_seat,
+    show_task,
+    tell_missing,
+)
 from verifier import verifier
 
 Result = TypeVar("Result")

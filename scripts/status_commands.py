@@ -29,7 +29,7 @@ from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
 from scripts.console import Console, Document, spell_id
 from scripts.home import HomeConfig, read_config
 from scripts.money_commands import Holding, Pace, describe_stake, find_holding, read_pace, tell_release
-from scripts.tasks import (
+from scripts.wallet import (
     DIGITS,
     find_game,
     is_task_closable,

@@ -41,7 +41,7 @@ from scripts.role_commands import Offer, export_model, open_config, play_role, r
 from scripts.status_commands import tell_status
 from scripts.task_creation import create_task
 from scripts.task_file import read_task_file
-from scripts.tasks import read_state
+from scripts.wallet import read_state
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 

@@ -10,10 +10,10 @@ from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
 from protocol.spec.game.purse import credit_of
-from scripts import task_creation, wallet
+from scripts import closing_commands, wallet
+from scripts.closing_commands import SHOWN_SEATS, close_task, halt_task
 from scripts.console import Console
 from scripts.money_commands import Pace
-from scripts.task_creation import SHOWN_SEATS, close_task, halt_task
 from tests.protocol.spec.game.world import SUBMITTER, make_quiet_world
 from tests.scripts.test_wallet import TASK, WorldChain, play_over, use
 
@@ -42,8 +42,8 @@ def open_chain(chain: WorldChain, monkeypatch: pytest.MonkeyPatch) -> GameChain:
     async def read_pace(_: GameChain) -> Pace:
         return Pace(chain.world.block - 1, None)
 
-    monkeypatch.setattr(task_creation, "read_pace", read_pace)
-    return use(chain, monkeypatch, task_creation, wallet)
+    monkeypatch.setattr(closing_commands, "read_pace", read_pace)
+    return use(chain, monkeypatch, closing_commands, wallet)
 
 
 # --- Close --------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """A task file from answers: posting takes it, and no answer is left out in silence."""
 
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,11 @@ from scripts.figures import refuse_bad_terms
 from scripts.model_table import PRESETS
 from scripts.task_file import TaskFile, read_task_file, sketch_terms
 from scripts.task_init import (
-    CORPUS_BYTES,
     MOST_ROW_TOKENS,
     QUESTIONS,
     SIZE,
     SIZES,
     answer,
-    run_task_example,
     write_task_file,
 )
 from scripts.touchstone import main
@@ -200,14 +197,3 @@ def test_the_command_runs_without_a_terminal(
     assert "can be posted" in capsys.readouterr().out
     assert main(["task", "init", "--dataset", str(raw), "--out", str(out)]) == 2
     assert "would replace" in capsys.readouterr().err
-
-
-def test_the_example_is_a_whole_task_and_replaces_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "example"
-    run_task_example(Namespace(out=folder))
-    file = read_task_file(folder / "task.toml")
-    assert file.dataset == folder / "corpus.bin" and file.dataset.stat().st_size == CORPUS_BYTES
-    (folder / "task.toml").unlink()
-    with pytest.raises(InvalidInput, match="corpus.bin"):
-        run_task_example(Namespace(out=folder))
-    assert not (folder / "task.toml").exists()

@@ -22,7 +22,7 @@ from scripts import touchstone
 from scripts.command_form import LOGS, Command
 from scripts.command_table import COMMANDS
 from scripts.console import ExitCode
-from scripts.task_init import CORPUS_BYTES
+from scripts.example import CORPUS_BYTES
 from scripts.touchstone import find_home, main, make_parser, render
 from tests.scripts.network import DEADLINE_S, ROOT
 from tests.scripts.schemas import read_one
@@ -102,7 +102,7 @@ def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    "module", ["money_commands", "chain_commands", "closing_commands", "example", "limit_policy"]
+    "module", ["money_commands", "chain_commands", "closing_commands", "example", "figures"]
 )
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
     code = f"import scripts.{module}, sys; print('torch' in sys.modules)"
