@@ -10,8 +10,18 @@ from protocol.spec.game.state import Seat
 from protocol.spec.game.timing import is_over
 from scripts.console import Console, Document, spell_id
 from scripts.money_commands import Pace, find_holding, read_pace, tell_release
-from scripts.tasks import find_game, is_task_closable, list_open, read_state, show_seat, show_task
-from scripts.wallet import require_agreement, run_with_chain, send, send_dues
+from scripts.wallet import (
+    find_game,
+    is_task_closable,
+    list_open,
+    read_state,
+    require_agreement,
+    run_with_chain,
+    send,
+    send_dues,
+    show_seat,
+    show_task,
+)
 
 SHOWN_SEATS = 3
 """Named in an error; `touchstone status` shows one's own."""
