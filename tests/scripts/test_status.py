@@ -1,10 +1,14 @@
 """What `touchstone status` says can be taken out, and when."""
 
 import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from protocol.spec.game.state import SeatRole
+from scripts.status_commands import list_node_lines
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
 
@@ -75,3 +79,13 @@ def test_one_task_in_detail(operators: Operators) -> None:
     assert seat.startswith(f"{operators.account_of('alice')}|open|0.0000000000000005 tokens")
     assert other[:12] not in said
     assert "unknown task" in operators.fail("bob", "status", "0xzz")[0]
+
+
+def test_a_full_disk_is_told_by_the_status_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node cannot write it down."""
+    room = SimpleNamespace(free=10**12)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: room)
+    assert list(list_node_lines(None, tmp_path, 0.0)) == []
+    room.free = 1_000_000
+    (line,) = list_node_lines(None, tmp_path, 0.0)
+    assert line == "WARNING: the disk of this home is full: 1 MB free"
