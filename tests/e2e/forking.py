@@ -10,6 +10,7 @@ Keys are derived quickly there, as on a test network: a second for each password
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -36,7 +37,8 @@ with socket.socket(socket.AF_UNIX) as wire:
 
 
 def serve(path: Path) -> None:
-    """Fork for each call at the socket, for ever."""
+    """Fork for each call at the socket, until standard input ends, as it does with whoever started this. The
+    process leads its group: all that it forked ends with it."""
     keys.SCRYPT_WORK_FACTOR = keys.DEVNET_SCRYPT_WORK_FACTOR
     for name in (*(command.act for command in COMMANDS), *ROLES.values()):
         resolve_name(name)
@@ -44,12 +46,13 @@ def serve(path: Path) -> None:
         listening.bind(str(path))
         listening.listen(64)
         signal.signal(signal.SIGCHLD, _reap)
-        while True:
+        while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
             wire, _ = listening.accept()
             if os.fork() == 0:
                 listening.close()
                 _answer(wire)
             wire.close()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _reap(*_: object) -> None:
