@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from explorer.event_index import EventIndex
@@ -106,8 +108,7 @@ class ChainView:
         self.touched = dict.fromkeys(self.touched, self.turn + 1)
         heads = self.index.list_heads()
         for events in self.index.list_blocks():
-            self._fold(events)
-            await asyncio.sleep(0)
+            await self._fold_in_turns(events)
         if heads:
             self.head, self.state.head_block = heads[-1], heads[-1].number
 
@@ -117,7 +118,7 @@ class ChainView:
         if batch.forget_from is not None:
             await self.refold()
         else:
-            self._fold(batch.events)
+            await self._fold_in_turns(batch.events)
         self.head, self.state.head_block = batch.head, batch.head.number
         await self._read_numbers()
         await self._announce()
@@ -134,6 +135,12 @@ class ChainView:
             self.changed.notify_all()
 
     # --- Folding --------------------------------------------------------------------------------------------
+    async def _fold_in_turns(self, events: Sequence[Event]) -> None:
+        """Block by block; between two of them requests are answered."""
+        for _, of_block in groupby(events, attrgetter("block_number")):
+            self._fold(list(of_block))
+            await asyncio.sleep(0)
+
     def _fold(self, events: Sequence[Event]) -> None:
         """events: of whole blocks, so that all events of a transaction are together."""
         beside, lines = group_names(events), list[tuple[bytes, int, int, str]]()

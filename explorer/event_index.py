@@ -43,11 +43,12 @@ CREATE TEMP TABLE lines (
 );
 CREATE INDEX temp.lines_of_task ON lines (task, block, log);
 CREATE TEMP TABLE rounds (
-    task BLOB NOT NULL, number INTEGER NOT NULL, document TEXT NOT NULL, PRIMARY KEY (task, number)
+    task BLOB NOT NULL, number INTEGER NOT NULL, document TEXT NOT NULL, short TEXT NOT NULL,
+    PRIMARY KEY (task, number)
 ) WITHOUT ROWID;
 """
 EVENT_COLUMNS = "block, log, hash, transaction_hash, contract, name, data"
-BLOCKS_AT_ONCE = 64
+BLOCKS_AT_ONCE = 8
 """Blocks with events whose events are in memory together while all are read."""
 
 
@@ -71,6 +72,7 @@ class EventIndex:
         if found != identity:
             self.close()
             raise self._refuse(identity, found)
+        self._count = self._count_from(0)
 
     def _open(self, identity: str) -> str:
         """Lock the file and make what is missing; whose it is."""
@@ -109,11 +111,14 @@ class EventIndex:
     # --- Writing --------------------------------------------------------------------------------------------
     def take(self, batch: LogBatch) -> None:
         """Store a batch whole or not at all, after what it voids is gone."""
-        head = batch.head
+        head, forget_from = batch.head, batch.forget_from
+        places = [event.block_number for event in batch.events]
+        first = min(places if forget_from is None else [forget_from, *places], default=head.number)
+        before = self._count_from(first)
         with self._rows:
-            if batch.forget_from is not None:
+            if forget_from is not None:
                 for table, column in (("events", "block"), ("heads", "number")):
-                    self._rows.execute(f"DELETE FROM {table} WHERE {column} >= ?", (batch.forget_from,))
+                    self._rows.execute(f"DELETE FROM {table} WHERE {column} >= ?", (forget_from,))
             self._rows.executemany(
                 "INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_to_row, batch.events)
             )
@@ -121,6 +126,7 @@ class EventIndex:
             self._rows.execute("INSERT OR REPLACE INTO heads VALUES (?, ?, ?, ?, ?)", place)
             oldest = "SELECT number FROM heads ORDER BY number DESC LIMIT 1 OFFSET ?"
             self._rows.execute(f"DELETE FROM heads WHERE number < ({oldest})", (REMEMBERED_HEADS - 1,))
+        self._count += self._count_from(first) - before
 
     def put_number(self, transaction_hash: bytes, found: dict[str, Any] | None) -> None:
         """Store what a transaction of a conviction shows; None where it shows no number."""
@@ -143,14 +149,15 @@ class EventIndex:
     def put_round(self, task: bytes, number: int, document: dict[str, Any]) -> None:
         """A round as it was when the contracts forgot it."""
         with self._rows:
-            row = (task, number, json.dumps(document))
-            self._rows.execute("INSERT OR REPLACE INTO rounds VALUES (?, ?, ?)", row)
+            short = {key: value for key, value in document.items() if key != "slots"}
+            row = (task, number, json.dumps(document), json.dumps(short))
+            self._rows.execute("INSERT OR REPLACE INTO rounds VALUES (?, ?, ?, ?)", row)
 
-    def find_round(self, task: bytes, number: int) -> dict[str, Any] | None:
-        """Such a round, None where there is none."""
-        found = self._rows.execute(
-            "SELECT document FROM rounds WHERE task = ? AND number = ?", (task, number)
-        ).fetchone()
+    def find_round(self, task: bytes, number: int, *, is_short: bool = False) -> dict[str, Any] | None:
+        """Such a round, None where there is none. is_short: without its slots, as a table has it."""
+        column = "short" if is_short else "document"
+        query = f"SELECT {column} FROM rounds WHERE task = ? AND number = ?"
+        found = self._rows.execute(query, (task, number)).fetchone()
         return None if found is None else dict(json.loads(found[0]))
 
     def list_lines(self, task: bytes, before: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
@@ -203,8 +210,11 @@ class EventIndex:
         return (False, None) if found is None else (True, json.loads(found[0]))
 
     def count_events(self) -> int:
-        """How many are stored."""
-        ((count,),) = self._rows.execute("SELECT count(*) FROM events")
+        """How many are stored. All are counted once, when the file is opened: each page asks."""
+        return self._count
+
+    def _count_from(self, block: int) -> int:
+        ((count,),) = self._rows.execute("SELECT count(*) FROM events WHERE block >= ?", (block,))
         return int(count)
 
     def _select(self, condition: str, values: Sequence[Any]) -> list[Event]:

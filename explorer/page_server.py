@@ -190,9 +190,9 @@ class PageServer:
         rows = []
         for number in range(end - 1, max(-1, end - 1 - read_limit(request)), -1):
             found = game.rounds.get(number)
-            old = self._view.index.find_round(task, number) if found is None else None
+            old = self._view.index.find_round(task, number, is_short=True) if found is None else None
             row = old if found is None else make_round_row(found)
-            rows += [] if row is None else [{key: value for key, value in row.items() if key != "slots"}]
+            rows += [] if row is None else [row]
         return answer({"total": game.next_round, "rounds": rows})
 
     async def get_round(self, request: web.Request) -> web.Response:

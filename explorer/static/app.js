@@ -1,6 +1,6 @@
 // Which view the address asks for, when it is shown again, and the keyboard.
 import { el, link } from "/static/dom.js";
-import { fetchJson, showAllLines, showDispute, showRound, showTask, showTasks } from "/static/pages.js";
+import { fetchJson, showAllLines, showDispute, showOldRounds, showRound, showTask, showTasks } from "/static/pages.js";
 
 const main = document.getElementById("main");
 const HEX = /^0x[0-9a-f]{64}$/;
@@ -21,6 +21,7 @@ function find([kind, task, view, ...rest]) {
   if (!HEX.test(task || "")) return async () => [el("h1", {}, "No such task"), el("p", {}, "The address names no task.")];
   if (view === "round") return () => showRound(task, rest[0]);
   if (view === "dispute" && HEX.test(rest[0] || "")) return () => showDispute(task, rest[0]);
+  if (view === "rounds") return () => showOldRounds(task, rest[0]);
   if (view === "lines") return () => showAllLines(task, ...rest);
   return () => showTask(task);
 }
@@ -30,6 +31,13 @@ function showPlace([kind, task, view, name]) {
   if (kind === "task") steps.push(link(["task", task], `task ${task.slice(0, 14)}`));
   if (view) steps.push(el("span", { "aria-current": "page" }, [view, (name || "").slice(0, 14)].join(" ")));
   document.getElementById("place").replaceChildren(...steps.map((one) => el("li", {}, one)));
+}
+
+// What has not changed stays, so a click that has begun reaches its link, and little is drawn anew.
+function put(content, isLive) {
+  const old = [...main.children];
+  if (!isLive || old.length !== content.length) main.replaceChildren(...content);
+  else content.forEach((one, at) => { if (old[at] !== one && !old[at].isEqualNode(one)) old[at].replaceWith(one); });
 }
 
 // isLive: shown again because something changed, so neither the focus nor the place on the page moves.
@@ -45,7 +53,7 @@ async function show(isLive = false) {
   if (turn !== shown) return;
   const at = isLive ? [...main.querySelectorAll("a, button, [tabindex]")].indexOf(document.activeElement) : -1;
   const open = [...main.querySelectorAll("details")].map((one) => one.open);
-  main.replaceChildren(...content.filter(Boolean));
+  put(content.filter(Boolean), isLive);
   showPlace(now);
   document.title = `${main.querySelector("h1")?.textContent || "Explorer"} – Touchstone`;
   const title = main.querySelector("h1")?.textContent || "";

@@ -2,13 +2,16 @@
 import { el } from "/static/dom.js";
 
 // The chart that is shown: it listens to the window, so it has to be let go before the next one is made.
-let shown = null;
+let shown = null, place = null, told = "";
 
 /** How many blocks each round trained, and how many claims it had and merged. rows: newest first. */
 export function showRounds(rows) {
   const done = rows.filter((row) => row.closed !== null).reverse();
   if (done.length < 2 || !window.uPlot) return null;
-  const place = el("div", { class: "chart", "aria-hidden": "true" });
+  const said = JSON.stringify([done.map((row) => [row.round, row.claims, row.merged, row.closed, row.opened]), window.innerWidth]);
+  if (place && place.isConnected && said === told) return place;
+  told = said;
+  place = el("div", { class: "chart", "aria-hidden": "true" });
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };

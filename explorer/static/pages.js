@@ -44,7 +44,7 @@ export async function showTask(task) {
     el("h1", {}, `Task ${short(task)}: ${found.phase}`),
     ...found.convicted.map((one) => showConviction(task, one)),
     showTraining(found),
-    el("h2", {}, "Rounds"), showRounds(rounds.rounds), roundTable(task, rounds),
+    el("h2", {}, "Rounds"), showRounds(rounds.rounds), roundTable(task, rounds), olderRounds(task, rounds),
     el("p", {}, el("a", { href: api(task, "work.csv") }, "Who trained what, as CSV")),
     el("h2", {}, "Disputes"), ...disputeTables(task, disputes),
     el("h2", {}, "Seats"), seatTable(found.seated),
@@ -86,6 +86,18 @@ const roundTable = (task, rounds) => table(`Rounds, newest first (${rounds.total
   ["claims", (row) => row.claims, true], ["votes", (row) => row.votes, true],
   ["merged", (row) => row.merged, true], ["root", (row) => hash(row.root)],
 ], rounds.rounds);
+
+function olderRounds(task, rounds) {
+  const last = rounds.rounds[rounds.rounds.length - 1];
+  return last && last.round > 0 ? el("p", {}, link(["task", task, "rounds", String(last.round)], "older rounds")) : null;
+}
+
+/** Rounds before one, a page at a time. */
+export async function showOldRounds(task, before) {
+  const number = Number(before) || 0;
+  const rounds = await fetchJson(api(task, `rounds?limit=50&before=${number}`));
+  return [el("h1", {}, `Rounds before round ${number}`), roundTable(task, rounds), olderRounds(task, rounds)];
+}
 
 function disputeTables(task, found) {
   const rows = table("Disputes, newest first", [

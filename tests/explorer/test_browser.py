@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+from explorer.page_server import open_explorer
+from explorer.story import Names
 from tests.explorer.browsing import LOOKS, Flaws, open_browser, open_page, require_chromium, see
+from tests.explorer.crowd import DISPUTED_EVERY, make_chain
+from tests.explorer.crowd_files import PLACE, make_files
 from tests.explorer.test_page_server import open_pages
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
@@ -41,3 +45,35 @@ async def test_an_address_that_names_nothing_says_so(
     assert not any(flaws.found.values())
     # A browser tells of each 404 itself.
     assert all("404" in one for one in flaws.said)
+
+
+async def test_a_long_task_is_read_while_it_goes_on(tmp_path: Path) -> None:
+    """Older rounds are behind links, back to the first one. What has not changed stays the element that it
+    was: a click that has begun reaches its link, though rounds come meanwhile."""
+    require_chromium()
+    rounds, live, flaws = DISPUTED_EVERY + 3, 3, Flaws()
+    make_files(tmp_path, rounds, 4, live)
+    chain = make_chain(tmp_path / "live.sqlite", pace_s=0.5)
+    async with (
+        open_browser() as browser,
+        open_explorer(chain, tmp_path / "stored.sqlite", Names({})) as explorer,
+    ):
+        page = await open_page(browser, explorer.url + PLACE, "wide-light", flaws)
+        await page.wait_for_selector(f"a:text-is('round {rounds}')")
+        disputes = "table:has(caption:has-text('Disputes'))"
+        await page.evaluate("(one) => { one.isKept = true; }", await page.query_selector(disputes))
+        last = f"a:text-is('round {rounds + live}')"
+        assert not await page.locator(last).count(), "it was marked too late"
+        await page.wait_for_selector(last)
+        assert await page.evaluate("(one) => one.isKept", await page.query_selector(disputes))
+        ends = []
+        while await page.locator("a:has-text('older rounds')").count():
+            before = await page.inner_text("h1")
+            await page.click("a:has-text('older rounds')")
+            await page.wait_for_function(
+                "(before) => document.querySelector('h1').innerText !== before", arg=before
+            )
+            ends.append(await page.locator("tbody a").last.inner_text())
+        assert ends == ["round 7", "round 0"]
+        await page.context.close()
+    flaws.require_none()

@@ -48,6 +48,8 @@ async def test_a_reorg_takes_back_events_and_heads(
     index.take(make_batch([one for one in events if one.block_number >= middle], events[-1].block_number))
     moved = [replace(one, block_hash=b"\7" * 32) for one in events if one.block_number == middle]
     index.take(make_batch(moved, middle, forget_from=middle))
+    index.take(make_batch(moved, middle))
+    assert index.count_events() == len(list_all(index)), "what comes twice counts once"
     assert list_all(index) == [one for one in events if one.block_number < middle] + moved
     assert [head.number for head in index.list_heads()] == [middle - 1, middle]
     index.close()

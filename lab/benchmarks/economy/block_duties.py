@@ -12,10 +12,9 @@ from fractions import Fraction
 from itertools import count
 
 from lab.benchmarks.economy import pursuing
-from lab.benchmarks.economy.conduct import Agent, Audit, Claim
+from lab.benchmarks.economy.conduct import Agent, AnyTable, Audit, Claim
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import KEEPER, Play, Spots
-from lab.benchmarks.economy.pure_table import AnyTable
 from lab.benchmarks.economy.pursuing import make_ask
 from protocol.actions.dispute.known_statements import count_askers
 from protocol.spec.drawing import RANKS

@@ -9,7 +9,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lab.benchmarks.economy.conduct import HONEST, Agent, Audit, Claim, Conduct, Fault, Shown
+from lab.benchmarks.economy.conduct import (
+    HONEST,
+    SUBMITTER,
+    Agent,
+    AnyTable,
+    Audit,
+    Claim,
+    Conduct,
+    Fault,
+    Shown,
+)
 from lab.benchmarks.economy.ground import (
     GAS,
     GAS_PRICE,
@@ -21,7 +31,6 @@ from lab.benchmarks.economy.ground import (
     WHISTLEBLOWERS,
     price_call,
 )
-from lab.benchmarks.economy.pure_table import SUBMITTER, AnyTable
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import VotePlace, may_say_unserved
 from protocol.spec.game.calls import GameCall

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from lab.benchmarks.economy.auditors import Says
-from lab.benchmarks.economy.conduct import Agent, Claim, Conduct, Sends
+from lab.benchmarks.economy.conduct import SUBMITTER, Agent, Claim, Conduct, Sends
 from lab.benchmarks.economy.ground import SEGMENTS
 from lab.benchmarks.economy.play import STRANGER, Play
-from lab.benchmarks.economy.pure_table import SUBMITTER
 from lab.benchmarks.economy.pursuing import make_dispute
 from lab.benchmarks.economy.signers import Forges
 from protocol.spec.game import calls

@@ -7,7 +7,7 @@ from functools import cache
 
 from lab.benchmarks.economy import auditors, challengers, honest_roles, signers, solvers, submitters
 from lab.benchmarks.economy.block_duties import compute_chance, list_chances, play_task
-from lab.benchmarks.economy.conduct import HONEST, Agent, Outcome
+from lab.benchmarks.economy.conduct import HONEST, SUBMITTER, Agent, Outcome, Table, Wish
 from lab.benchmarks.economy.ground import (
     FIGURES,
     GAS_PRICE,
@@ -20,7 +20,6 @@ from lab.benchmarks.economy.ground import (
     make_word,
 )
 from lab.benchmarks.economy.play import EXTRAS, Play, Spots, name_parties
-from lab.benchmarks.economy.pure_table import SUBMITTER, Table, Wish
 from protocol.analysis.amounts import list_binding
 from protocol.spec.drawing import RANKS
 from protocol.spec.errors import InvalidInput

@@ -14,11 +14,10 @@ import pytest
 
 from lab.benchmarks.economics import describe, does_fall_short, summarise
 from lab.benchmarks.economy.block_duties import compute_chance, list_chances, play_task
-from lab.benchmarks.economy.conduct import Agent, list_hands, list_outcomes
+from lab.benchmarks.economy.conduct import Agent, Table, list_hands, list_outcomes
 from lab.benchmarks.economy.contracts_table import MoneyTwin, play_contracts
 from lab.benchmarks.economy.ground import LIMITS, ROUNDS, make_terms
 from lab.benchmarks.economy.play import Play, Spots
-from lab.benchmarks.economy.pure_table import Table
 from lab.benchmarks.economy.worth import AGENTS, list_names, weigh
 from protocol.spec.game import calls
 from protocol.spec.game.calls import GameCall
