@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from eth_account import Account
 
@@ -140,10 +141,12 @@ async def open_checkout(folder: Path) -> AsyncIterator[None]:
     tools.mkdir(parents=True)
     (folder / "node_modules" / ".bin").mkdir(parents=True)
     (folder / "node_modules" / ".bin" / "cast").symlink_to(anvil_path().parents[2] / CAST)
-    (tools / "activate").write_text(f"PATH={tools}:$PATH\n")
+    (tools / "activate").write_text(f"PATH={quote(str(tools))}:$PATH\n")
     for name, module in (("python", ""), ("touchstone", "scripts.touchstone")):
         (tools / f"{name}.py").write_text(CLIENT.format(path=str(wire), module=module))
-        (tools / name).write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {tools / name}.py "$@"\n')
+        (tools / name).write_text(
+            f'#!/bin/sh\nexec {quote(sys.executable)} -I -S {quote(str(tools / name))}.py "$@"\n'
+        )
         (tools / name).chmod(0o755)
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.e2e.forking", str(wire), cwd=ROOT, stdin=PIPE, start_new_session=True
