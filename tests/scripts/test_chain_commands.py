@@ -223,7 +223,7 @@ async def test_it_serves_until_it_is_asked_to_end(chain: RoundChain, tmp_path: P
                 if tasks:
                     break
                 await asyncio.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         assert await process.wait() == 130
     assert tasks == [f"0x{task.hex()}"] and url.startswith("http://127.0.0.1:")
     assert not (tmp_path / "home").exists()

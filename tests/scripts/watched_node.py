@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -20,5 +21,7 @@ async def run(home: Path) -> None:
 
 
 if __name__ == "__main__":
+    # Tests that a shell runs in the background hand on that SIGINT is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with open_logs(None, None):
         asyncio.run(run(Path(sys.argv[1])))
