@@ -27,7 +27,7 @@ from node.model_folder import (
     format_note,
     format_tokenizer_config,
 )
-from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer, load_outer, make_form
+from protocol.actions.merge.global_model import ask_outer, load_outer
 from protocol.actions.merge.merge_records import ClaimBook, OuterShown
 from protocol.actions.merge.outer_step import find_oldest
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
@@ -46,7 +46,7 @@ from protocol.compute.model.model_config import (
     export_tensors,
     export_texts,
 )
-from protocol.spec.codec import compute_outer_root, decode_training
+from protocol.spec.codec import decode_training
 from protocol.spec.containers import ModelConfig, OuterHeader, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.game.state import GameRound, GameState, RoundPhase
@@ -187,7 +187,7 @@ async def load_weights(
         return await _load_first(reader, spec, peers)
     own = await asyncio.to_thread(find_own_header, config.home, task, choice.root)
     asks = [] if own is None else [partial(_answer_self, own)]
-    asks += [partial(_ask_header, reader, task, choice.root, peer) for peer in peers]
+    asks += [partial(ask_outer, reader.client, task, choice.root, peer) for peer in peers]
     for ask in asks:
         try:
             return await _load(reader, spec, await ask(), peers)
@@ -226,21 +226,6 @@ async def _load_first(reader: Reader, spec: TaskSpec, peers: list[Peer]) -> Tens
 
 
 async def _answer_self(header: OuterHeader) -> OuterHeader:
-    return header
-
-
-async def _ask_header(reader: Reader, task: bytes, root: bytes, peer: Peer) -> OuterHeader:
-    """What `peer` says stands behind the root. Raises ProtocolFault where it does not."""
-    said = await reader.client.ask(peer, OUTER, AskOuter(task, root), make_form(OuterAnswer))
-    header = OuterHeader(said.weights_root, said.momentum_root)
-    if compute_outer_root(header) != root:
-        raise ProtocolFault(
-            what="two roots are not those of the outer root",
-            expected=root.hex(),
-            actual=compute_outer_root(header).hex(),
-            culprit=peer.account,
-            remedy="Ask another peer.",
-        )
     return header
 
 

@@ -31,8 +31,7 @@ from protocol.actions.audit.audit_room import AuditTask, StateShelf, read_audit_
 from protocol.actions.audit.replaying import judge_ends
 from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import posting
-from protocol.actions.merge.global_model import OUTER, AskOuter, OuterAnswer
-from protocol.actions.merge.global_model import make_form as make_model_form
+from protocol.actions.merge.global_model import ask_outer
 from protocol.actions.pruning import pruning_duties as pruning
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
@@ -229,23 +228,7 @@ async def _find_base(audit: SeatlessAudit) -> OuterHeader:
     initial = OuterHeader(terms.initial_weights_root, terms.zero_root)
     if root == compute_outer_root(initial):
         return initial
-
-    async def ask(peer: Peer) -> OuterHeader:
-        """As one peer says. Raises ProtocolFault where it does not hash to the root."""
-        question = AskOuter(audit.place.task, root)
-        said = await audit.reader.client.ask(peer, OUTER, question, make_model_form(OuterAnswer))
-        header = OuterHeader(said.weights_root, said.momentum_root)
-        if compute_outer_root(header) != root:
-            raise ProtocolFault(
-                what="two roots are not those of the base root",
-                expected=root.hex(),
-                actual=compute_outer_root(header).hex(),
-                culprit=peer.account,
-                remedy="Ask another peer.",
-            )
-        return header
-
-    return await _ask_any(audit, ask)
+    return await _ask_any(audit, partial(ask_outer, audit.reader.client, audit.place.task, root))
 
 
 async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, word: VoteWord) -> Replayed:

@@ -25,6 +25,7 @@ from protocol.actions.runtime.task_inputs import load_start
 from protocol.actions.stored_tensors import keep_tree, load_tensor
 from protocol.adapters.blobs import BlobKind, refer_tensor
 from protocol.adapters.messages import Count, Form, Message, Signature, Word
+from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer, ask_in_turn
 from protocol.compute.digest import build_tensor_tree, tensor_bytes
 from protocol.compute.outer.outer_tensors import OuterState, begin_outer
@@ -116,25 +117,25 @@ async def load_outer(party: Party, root: bytes) -> OuterHeader:
 
 
 async def _ask_all(party: Party, root: bytes) -> OuterHeader:
-    async def ask(peer: Peer) -> OuterHeader:
-        """One peer's answer, checked against the root."""
-        said = await ask_peer(party, peer, OUTER, AskOuter(party.task.task, root), OuterAnswer)
-        return _check(root, said, peer.account)
-
     peers = list_peers(party, party.task.task)
     if not peers:
         raise _make_unknown(root)
-    return await ask_in_turn([partial(ask, peer) for peer in peers])
+    return await ask_in_turn(
+        [partial(ask_outer, party.client, party.task.task, root, peer) for peer in peers]
+    )
 
 
-def _check(root: bytes, said: OuterAnswer, culprit: str) -> OuterHeader:
+async def ask_outer(client: BlobClient, task: bytes, root: bytes, peer: Peer) -> OuterHeader:
+    """What a peer says stands behind an outer root. Raises ProtocolFault where that does not hash to it, and
+    EnvironmentFault where the peer does not answer now."""
+    said = await client.ask(peer, OUTER, AskOuter(task, root), make_form(OuterAnswer))
     header = OuterHeader(said.weights_root, said.momentum_root)
     if compute_outer_root(header) != root:
         raise ProtocolFault(
             what="two roots are not those of the outer root",
             expected=root.hex(),
             actual=compute_outer_root(header).hex(),
-            culprit=culprit,
+            culprit=peer.account,
             remedy="Ask another peer.",
         )
     return header
