@@ -1,4 +1,4 @@
-"""Subcommands that make a test network and a home: devnet, init."""
+"""Subcommands that make a test network and a home, and serve the explorer: devnet, init, explorer."""
 
 import argparse
 import asyncio

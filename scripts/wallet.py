@@ -1,9 +1,8 @@
 """What commands that move money share, and how they name tasks, seats and what a task waits for.
 
 Settling seats, paying stakes out and closing a task bring money out, and any account may send these calls.
-Running nodes send them too; a command sends what no node has sent.
-
-What the chain tells of its tasks: which one a name means, what is open, whether it can be closed.
+Running nodes send them too; a command sends what no node has sent. Of the tasks of a chain it is said here
+which one a name means, what is open, and whether it can be closed.
 """
 
 import argparse
