@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from protocol.actions.audit.audit_duties import make_desks, may_read
-from protocol.actions.audit.audit_messages import SEAL, START, VOTES
+from protocol.actions.audit.audit_messages import PUBLIC, SEAL, START, VOTES
 from protocol.actions.audit.replaying import audit
 from protocol.adapters.blobs import BlobKind
 from protocol.spec.errors import EnvironmentFault
@@ -52,7 +52,7 @@ async def test_a_dispute_is_told_what_a_replay_found_and_what_was_shown(tmp_path
 async def test_before_a_task_is_joined_nothing_is_answered_or_shown() -> None:
     party = cast(Any, SimpleNamespace(joined=None))
     desks = make_desks(party)
-    assert set(desks) == {START, SEAL, VOTES}
+    assert set(desks) == {START, SEAL, VOTES, PUBLIC}
     for desk in desks.values():
         with pytest.raises(EnvironmentFault, match="joined no task"):
             await desk.answer("0x" + "11" * 20, b"{}")
