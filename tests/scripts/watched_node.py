@@ -21,7 +21,9 @@ async def run(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    # Tests that a shell runs in the background hand on that SIGINT is ignored.
+    # Tests that a shell runs in the background hand on that SIGINT is ignored, and, once they have called a
+    # command in their own process, that it is blocked.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with open_logs(None, None):
         asyncio.run(run(Path(sys.argv[1])))
