@@ -62,14 +62,14 @@ def show_wei(wei: int) -> str:
 
 
 # --- Money --------------------------------------------------------------------------------------------------
-POTS = ("escrow", "stakes", "bonds")
+POTS = ("escrow", "stakes", "bonds", "revenue")
 RESTITUTION = "restitution"
 """As the library `Pots` names them; of the last there is one for each fall of a root."""
 MOVEMENTS = ("Given", "Taken", "Discarded")
 """Events of the purse that name a pot, and move money out of it or into it."""
-PAY, REWARD, STAKE, BOND, ESCROW = "pay", "slash share", "stake", "bonds", "escrow"
+PAY, REWARD, STAKE, BOND, ESCROW, REVENUE = "pay", "slash share", "stake", "bonds", "escrow", "revenue"
 REASONS = (PAY, REWARD, STAKE, BOND, ESCROW)
-"""Columns of a table of money; each is what came in less what went out."""
+"""Columns of a table of money; each is what came in less what went out. A task may have REVENUE as well."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _find_reason(kind: str, name: str, beside: set[str]) -> str:
         return REWARD if name == "Given" and "SeatConvicted" in beside else STAKE
     if kind == RESTITUTION:
         return PAY if name == "Given" else STAKE
-    return BOND
+    return REVENUE if kind == "revenue" else BOND
 
 
 # --- Events -------------------------------------------------------------------------------------------------
@@ -218,6 +218,20 @@ class Teller:
 
     def _closed(self, v: Mapping[str, Any]) -> Iterator[str]:
         yield f"the task is closed; {show_wei(v['refund_wei'])} of the escrow go back to the submitter"
+
+    def _halted(self, v: Mapping[str, Any]) -> Iterator[str]:
+        yield "the task is halted: no later round opens, and what is open settles as always"
+
+    def _voted_halt(self, v: Mapping[str, Any]) -> Iterator[str]:
+        shares = show_wei(v["shares"]).removesuffix(" tokens")
+        majority = f"; they are the majority since block {v['since']}" if v["since"] else ""
+        yield f"{self._names.of(v['holder'])} votes with {shares} shares to halt the task{majority}"
+
+    def _revenue_paid(self, v: Mapping[str, Any]) -> Iterator[str]:
+        yield f"{self._names.of(v['payer'])} pays {show_wei(v['wei_'])} of revenue to the holders of shares"
+
+    def _revenue_claimed(self, v: Mapping[str, Any]) -> Iterator[str]:
+        yield f"{self._names.of(v['holder'])} claims {show_wei(v['wei_'])} of revenue"
 
     def _tell_given(self, v: Mapping[str, Any], beside: set[str]) -> Iterator[str]:
         kind, who = self._pots.get(v["pot"]), self._names.of(v["account"])
@@ -313,6 +327,10 @@ _TELLERS: Mapping[str, Callable[[Teller, Mapping[str, Any]], Iterator[str]]] = {
     "SeatSettled": Teller._settled,
     "SeatFreed": Teller._freed,
     "GameClosed": Teller._closed,
+    "TaskHalted": Teller._halted,
+    "HaltVoted": Teller._voted_halt,
+    "RevenuePaid": Teller._revenue_paid,
+    "RevenueClaimed": Teller._revenue_claimed,
     "RoundOpened": Teller._opened,
     "ClaimTaken": Teller._claimed,
     "AuditsDrawn": Teller._drawn,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from explorer.story import PAY, REASONS, Books, Names, show_wei
+from explorer.story import PAY, REASONS, REVENUE, Books, Names, show_wei
 from protocol.spec.codec import decode_training
 from protocol.spec.drawing import RANKS, deal_shards
 from protocol.spec.errors import TouchstoneError
@@ -116,14 +116,15 @@ def make_seat(game: LoggedGame, seat: Seat, books: Books, names: Names) -> dict[
 
 def make_money(books: Books, names: Names) -> dict[str, Any]:
     """Who earned and lost what in a task, and why; what nobody has any more."""
+    columns = (*REASONS, REVENUE)
     rows = [
         make_person(account, names)
-        | {reason: show_wei(found[reason]) for reason in REASONS}
+        | {reason: show_wei(found[reason]) for reason in columns}
         | {"change": show_wei(books.get_change(account))}
         for account, found in books.accounts.items()
     ]
-    burned = {reason: show_wei(books.burned[reason]) for reason in REASONS}
-    return {"reasons": list(REASONS), "accounts": rows, "burned": burned}
+    burned = {reason: show_wei(books.burned[reason]) for reason in columns}
+    return {"reasons": list(columns), "accounts": rows, "burned": burned}
 
 
 def list_seats(game: LoggedGame, books: Books, names: Names) -> list[dict[str, Any]]:

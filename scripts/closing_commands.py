@@ -1,6 +1,12 @@
-"""Subcommands that end a task: `task close` and `task halt`."""
+"""Subcommands that end a task (`task close`, `task halt`), and those of its shares: who owns its model.
+
+A share is minted for each wei of pay that a seat settles. `shares pay` pays revenue for those who hold
+shares, `shares claim` takes out what this account has earned, `shares vote` and `shares halt` end a task for
+the majority of its shares. `contracts/game/interfaces/IShares.sol` is the manual of the contract.
+"""
 
 import argparse
+from dataclasses import dataclass
 
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.refusal_words import format_tokens
@@ -8,19 +14,22 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat
 from protocol.spec.game.timing import is_over
-from scripts.console import Console, Document, spell_id
+from scripts.console import Console, Document, parse_tokens, spell_id
 from scripts.money_commands import Pace, find_holding, read_pace, tell_release
 from scripts.wallet import (
+    deposit_missing,
     find_game,
     is_task_closable,
     list_open,
     read_state,
     require_agreement,
+    require_tokens,
     run_with_chain,
     send,
     send_dues,
     show_seat,
     show_task,
+    tell_wallet,
 )
 
 SHOWN_SEATS = 3
@@ -98,10 +107,201 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
             expected=f"a running task of {chain.address}",
             actual="halted already" if game.is_halted else f"a task of {game.terms.submitter}",
             where=show_task(task),
-            remedy="Only its submitter can halt a task, once.",
+            remedy="Its submitter can halt a task, once; so can the majority of its shares "
+            "(`touchstone shares vote`).",
         )
     warning = f"WARNING: {show_task(task)} opens no further round. That cannot be taken back."
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
     console.say(f"halted {show_task(task)}; `touchstone task close` when all is settled")
     return {"task": spell_id(task)}
+
+
+# --- Shares -------------------------------------------------------------------------------------------------
+ALL, NONE = "all", "none"
+"""What `shares vote` takes in the place of an amount."""
+
+
+def run_shares_show(options: argparse.Namespace) -> Document:
+    """Who owns a task's model, as far as this account is concerned."""
+    console = Console()
+    return run_with_chain(options, lambda chain: show_shares(chain, options.task, console))
+
+
+def run_shares_pay(options: argparse.Namespace) -> Document:
+    """Pay revenue for the holders of a task's shares."""
+    amount_wei, console = parse_tokens(options.amount), Console()
+    return run_with_chain(options, lambda chain: pay_revenue(chain, options.task, amount_wei, console))
+
+
+def run_shares_claim(options: argparse.Namespace) -> Document:
+    """Turn the revenue that this account's shares have earned into its credit."""
+    console = Console()
+    return run_with_chain(options, lambda chain: claim_revenue(chain, options.task, console))
+
+
+def run_shares_vote(options: argparse.Namespace) -> Document:
+    """Vote for a task's halt with this account's shares, or take the vote back."""
+    amount = None if options.amount == ALL else 0 if options.amount == NONE else parse_tokens(options.amount)
+    console = Console()
+    return run_with_chain(options, lambda chain: vote_halt(chain, options.task, amount, console))
+
+
+def run_shares_halt(options: argparse.Namespace) -> Document:
+    """Halt a task for the majority of its shares."""
+    console = Console()
+    return run_with_chain(options, lambda chain: halt_by_vote(chain, options.task, console))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of a task, and what this account has of them. Shares are counted as wei of pay are. since: the
+    block from which on more than half of all shares vote for the halt, 0 where they do not; halt_block: the
+    first in which the vote halts the task, 0 where there is no majority; round: every seat must have settled
+    all rounds before it."""
+
+    task: bytes
+    token: str
+    supply: int
+    held: int
+    votes: int
+    claimable_wei: int
+    revenue_wei: int
+    voting: int
+    since: int
+    halt_block: int
+    round: int
+
+    def to_document(self) -> Document:
+        """As JSON has it."""
+        return {
+            "task": spell_id(self.task), "token": self.token, "supply": str(self.supply),
+            "held": str(self.held), "votes": str(self.votes), "claimable_wei": str(self.claimable_wei),
+            "revenue_wei": str(self.revenue_wei), "voting": str(self.voting),
+            "majority_since": self.since, "halt_block": self.halt_block, "settled_before": self.round,
+        }  # fmt: skip
+
+
+async def read_shares(chain: GameChain, name: str) -> Shares:
+    """The shares of the task that is called so. Raises InvalidInput where no task or more than one is."""
+    task, game = find_game(await read_state(chain, chain.address), name)
+    token = await chain.open_shares(task)
+    voting, since, round_ = await token.halt_vote()
+    return Shares(
+        task=task,
+        token=token.address,
+        supply=await token.total_supply(),
+        held=await token.balance_of(chain.address),
+        votes=await token.votes_of(chain.address),
+        claimable_wei=await token.claimable_of(chain.address),
+        revenue_wei=await token.revenue_wei(),
+        voting=voting,
+        since=since,
+        halt_block=since + game.terms.windows.dispute if since else 0,
+        round=round_ if since else 0,
+    )
+
+
+async def show_shares(chain: GameChain, name: str, console: Console) -> Document:
+    """Say how many shares there are, what this account has of them, and how the vote stands."""
+    now, pace = await read_shares(chain, name), await read_pace(chain)
+    percent = 100 * now.held / now.supply if now.supply else 0.0
+    console.say(f"{show_task(now.task)} has {show_amount(now.supply)} shares; their token is {now.token}")
+    console.say(
+        f"this account holds {show_amount(now.held)} ({percent:.2f} %); {show_amount(now.votes)} vote to halt"
+    )
+    console.say(f"revenue paid in: {format_tokens(now.revenue_wei)}")
+    console.say(f"this account can claim: {format_tokens(now.claimable_wei)}")
+    console.say(f"{show_amount(now.voting)} shares vote to halt the task, {_tell_vote(now, pace)}")
+    return now.to_document()
+
+
+def show_amount(amount: int) -> str:
+    """A number of shares, with as many decimals as an amount of tokens."""
+    return format_tokens(amount).removesuffix(" tokens")
+
+
+def _tell_vote(now: Shares, pace: Pace) -> str:
+    if not now.since:
+        return "no majority"
+    from_block = pace.show_block(now.halt_block)
+    return (
+        f"the majority since block {now.since}; they can from {from_block}, once all seats have settled "
+        f"round {now.round - 1}"
+    )
+
+
+async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Console) -> Document:
+    """Pay revenue, out of credit and then of the wallet. Raises InvalidInput where the task has no shares
+    yet, or there is not so much money."""
+    now = await read_shares(chain, name)
+    if not now.supply:
+        raise InvalidInput(
+            what="nobody holds a share of the task yet",
+            expected="a task of which a seat has settled work",
+            actual="no shares",
+            where=show_task(now.task),
+            remedy="Pay once work is settled: what is paid belongs to those who hold shares at that moment.",
+        )
+    await require_tokens(chain, chain.address, amount_wei)
+    await deposit_missing(chain, amount_wei)
+    await send(chain.shares.pay_revenue(now.task, amount_wei))
+    console.say(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
+    await tell_wallet(chain, console)
+    return {"task": spell_id(now.task), "paid_wei": str(amount_wei), "supply": str(now.supply)}
+
+
+async def claim_revenue(chain: GameChain, name: str, console: Console) -> Document:
+    """Claim what this account has earned. Raises InvalidInput where that is nothing."""
+    now = await read_shares(chain, name)
+    if not now.claimable_wei:
+        raise InvalidInput(
+            what="there is no revenue to claim",
+            expected=f"revenue of {chain.address}",
+            actual=f"{show_amount(now.held)} of {show_amount(now.supply)} shares, nothing earned",
+            where=show_task(now.task),
+            remedy="Revenue belongs to those who held shares when it was paid in (`touchstone shares show`).",
+        )
+    receipt = await send(chain.shares.claim_revenue(now.task, chain.address))
+    amount_wei = receipt.find("RevenueClaimed").arguments["wei_"]
+    console.say(f"claimed {format_tokens(amount_wei)}: it is now credit of {chain.address}")
+    console.say("Next: touchstone withdraw")
+    return {"task": spell_id(now.task), "claimed_wei": str(amount_wei)}
+
+
+async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> Document:
+    """Vote with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput where
+    this account has fewer."""
+    before = await read_shares(chain, name)
+    wanted = before.held if amount is None else amount
+    if wanted > before.held or not before.held:
+        raise InvalidInput(
+            what="this account has too few shares",
+            expected=f"{show_amount(wanted)} shares" if wanted else "shares of the task",
+            actual=show_amount(before.held),
+            where=show_task(before.task),
+            remedy="Vote with those that you have: `touchstone shares show` tells how many.",
+        )
+    await send(chain.shares.vote_halt(before.task, wanted))
+    console.say(f"{show_amount(wanted)} shares of this account vote to halt; they cannot be transferred")
+    return await show_shares(chain, name, console)
+
+
+async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Document:
+    """Halt the task; any account may once the vote stands. Raises InvalidInput where it does not."""
+    now = await read_shares(chain, name)
+    pace, settled = await read_pace(chain), await chain.tasks.settled_by(now.task)
+    is_due = now.since and now.halt_block <= pace.head_block + 1 and settled >= now.round
+    if not is_due:
+        held = f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it"
+        until = f"; from {pace.show_block(now.halt_block)}" if now.since else ""
+        raise InvalidInput(
+            what="the vote does not halt the task yet",
+            expected="a majority that has stood for the task's dispute window, and work that is settled",
+            actual=f"{held}{until}; all seats have settled the rounds before {settled}, {now.round} is due",
+            where=show_task(now.task),
+            remedy="See `touchstone shares show`; running nodes settle by themselves.",
+        )
+    await send(chain.shares.halt_by_vote(now.task))
+    console.say(f"halted {show_task(now.task)}; `touchstone task close` when all is settled")
+    return {"task": spell_id(now.task)}

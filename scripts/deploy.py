@@ -173,10 +173,12 @@ def require_address(name: str, expected: str, actual: str) -> None:
 
 
 MODULES = (
-    "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests",
+    "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests", "Shares",
     "BlockRandomness",
 )  # fmt: skip
 """As the struct `Modules` has them."""
+MOVERS = ("Tasks", "Settlement", "Asks", "Disputes", "Contests", "Shares")
+"""The contracts that move money in the purse."""
 
 
 def predict_game(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> GameDeployment:
@@ -196,6 +198,7 @@ def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: Deplo
     """The value of a constructor's parameter. Raises InvalidInput for a parameter that is not known here."""
     known: dict[str, Any] = {
         "modules": tuple(where[name] for name in MODULES),
+        "movers": [where[name] for name in MOVERS],
         "token": where["token"],
         "referee": where["Referee"],
         "seal_blocks": limits.seal_blocks,

@@ -46,9 +46,9 @@ from scripts.console import (
     is_of_disk,
     render_error,
 )
-from scripts.example import CORPUS_BYTES, TASK_FILE
 from scripts.home_checks import NotTested, Patient
 from scripts.task_file import read_task_file
+from scripts.task_init import CORPUS_BYTES, TASK_FILE
 from scripts.wallet import find_game, read_state, show_seat, show_task
 
 BLOCK_S = {"12s": 12.0, "2s": 2.0}

@@ -10,6 +10,7 @@ import {IQuestions} from "./interfaces/IQuestions.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {ISettlement} from "./interfaces/ISettlement.sol";
+import {IShares} from "./interfaces/IShares.sol";
 import {ITasks} from "./interfaces/ITasks.sol";
 import {IVotes} from "./interfaces/IVotes.sol";
 import {Hashing} from "../libraries/Hashing.sol";
@@ -27,6 +28,7 @@ struct Modules {
     IQuestions disputes;
     address evidence;
     IContests contests;
+    IShares shares;
     IRandomness randomness;
 }
 
@@ -47,6 +49,7 @@ abstract contract Module {
     IQuestions internal immutable disputes;
     address internal immutable evidence;
     IContests internal immutable contests;
+    IShares internal immutable shares;
     IRandomness internal immutable randomness;
     uint256 private immutable _chainId;
     bytes32 private immutable _ownSeparator;
@@ -54,7 +57,7 @@ abstract contract Module {
     constructor(Modules memory m) {
         (purse, tasks, rounds, votes) = (m.purse, m.tasks, m.rounds, m.votes);
         (settlement, asks, disputes, evidence) = (m.settlement, m.asks, m.disputes, m.evidence);
-        (contests, randomness) = (m.contests, m.randomness);
+        (contests, shares, randomness) = (m.contests, m.shares, m.randomness);
         (_chainId, _ownSeparator) = (block.chainid, _separate(address(m.tasks)));
     }
 

@@ -46,12 +46,12 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         if (!isModule(msg.sender)) revert IRefusals.NotModule(msg.sender);
     }
 
-    constructor(IERC20 token_, address[] memory modules) {
+    constructor(IERC20 token_, address[] memory movers) {
         _token = token_;
-        if (modules.length > MODULES_MAX) revert TooManyModules(MODULES_MAX, modules.length);
+        if (movers.length > MODULES_MAX) revert TooManyModules(MODULES_MAX, movers.length);
         address[MODULES_MAX] memory all;
-        for (uint256 i = 0; i < modules.length; ++i) {
-            all[i] = modules[i];
+        for (uint256 i = 0; i < movers.length; ++i) {
+            all[i] = movers[i];
         }
         (_module0, _module1, _module2, _module3, _module4) = (all[0], all[1], all[2], all[3], all[4]);
         (_module5, _module6, _module7, _module8, _module9) = (all[5], all[6], all[7], all[8], all[9]);

@@ -142,7 +142,8 @@ abstract contract RoundOpening is RoundStorage {
     function halt(TaskId task) external {
         (State storage s, Track memory t) = _at(task);
         address submitter = _terms(task).submitter;
-        if (msg.sender != submitter) revert IRefusals.NotSubmitter(submitter, msg.sender);
+        bool mayHalt = msg.sender == submitter || msg.sender == address(shares);
+        if (!mayHalt) revert IRefusals.NotSubmitter(submitter, msg.sender);
         if (t.isHalted != 0) revert IRefusals.TaskHalted(TaskId.unwrap(task));
         t.isHalted = 1;
         s.track = t.pack();

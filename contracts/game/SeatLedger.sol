@@ -52,7 +52,10 @@ abstract contract SeatLedger is SeatMembership {
         record.settled = uint16(untilRound + 1);
         feeWei = _min(feeWei, record.stakeWei);
         emit SeatSettled(task, seat, untilRound, paidWei, burnedWei, feeWei);
-        purse.give(Pots.escrow(task), record.account, paidWei);
+        if (paidWei != 0) {
+            purse.give(Pots.escrow(task), record.account, paidWei);
+            shares.mint(task, record.account, paidWei);
+        }
         if (burnedWei != 0) purse.discard(Pots.escrow(task), burnedWei);
         if (feeWei == 0) return;
         unchecked {

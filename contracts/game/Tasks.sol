@@ -40,6 +40,7 @@ contract Tasks is SeatLedger {
         (entry.askBond, entry.disputeBond) = (terms.amounts.askBond, terms.amounts.disputeBond);
         uint256 escrowWei = escrowFor(terms);
         emit TaskPosted(task, msg.sender, terms, training, escrowWei);
+        shares.create(task);
         rounds.begin(task, Hashing.outerRoot(terms.initialWeightsRoot, terms.zeroRoot));
         purse.take(msg.sender, Pots.escrow(task), escrowWei);
     }

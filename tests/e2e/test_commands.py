@@ -32,6 +32,7 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from scripts import devnet
 from scripts.chain_commands import make_home
+from scripts.closing_commands import claim_revenue, halt_by_vote, pay_revenue, show_shares, vote_halt
 from scripts.console import Console, Document
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
 from scripts.home import read_config
@@ -319,3 +320,39 @@ async def _check_money(desk: Desk, parties: dict[str, tuple[PartyConfig, Console
     assert sum(gains.values()) == 0 and gains["submitter"] < 0
     assert [gains[name] for name in CAST if name.startswith("solver")] == [20 * 10**18] * 2
     assert all(gain >= 0 for name, gain in gains.items() if name != "submitter")
+    await _check_shares(parties, gains)
+
+
+async def _check_shares(parties: dict[str, tuple[PartyConfig, Console]], gains: dict[str, int]) -> None:
+    """Each has a share for each wei that it has earned, also now that the task is closed. Revenue is paid in
+    and claimed; a vote of all shares halts nothing in a task of less than sixteen rounds."""
+    config, console = parties["submitter"]
+    paid_wei, supply = 10**18, sum(gains[name] for name in CAST)
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment), config.key) as chain:
+        [task] = (await read_state(chain)).games
+        with pytest.raises(InvalidInput, match="too few shares"):
+            await vote_halt(chain, task.hex(), None, console)
+        with pytest.raises(InvalidInput, match="no revenue to claim"):
+            await claim_revenue(chain, task.hex(), console)
+        check("shares pay", await pay_revenue(chain, task.hex(), paid_wei, console))
+    claimed_wei = 0
+    for name in CAST:
+        config, console = parties[name]
+        deployment = read_game_deployment(config.deployment)
+        async with open_game_chain(config.rpc_url, deployment, config.key) as chain:
+            shown = check("shares show", await show_shares(chain, task.hex(), console))
+            assert (int(shown["supply"]), int(shown["held"])) == (supply, gains[name])
+            assert shown["claimable_wei"] == str(paid_wei * gains[name] // supply)
+            if gains[name] == 0:
+                continue
+            claimed = check("shares claim", await claim_revenue(chain, task.hex(), console))
+            assert claimed["claimed_wei"] == shown["claimable_wei"]
+            claimed_wei += int(claimed["claimed_wei"])
+            voted = check("shares vote", await vote_halt(chain, task.hex(), None, console))
+            assert voted["votes"] == voted["held"]
+    assert paid_wei - len(CAST) < claimed_wei <= paid_wei
+    async with open_game_chain(config.rpc_url, deployment, config.key) as chain:
+        shown = check("shares show", await show_shares(chain, task.hex(), console))
+        assert shown["voting"] == shown["supply"] and shown["majority_since"] > 0
+        with pytest.raises(InvalidInput, match="does not halt the task yet"):
+            await halt_by_vote(chain, task.hex(), console)

@@ -85,12 +85,15 @@ def test_books_tell_why_money_moved() -> None:
             (6, "Given", move("escrow", SUBMITTER, 95)),
             (7, "Taken", move("stakes", FINDER, 3)),
             (8, "Given", move("stakes", FINDER, 3)),
+            (9, "Taken", move("revenue", OPENER, 6)),
+            (10, "Given", move("revenue", FINDER, 5)),
         ),
     )
-    assert dict(books.accounts[FINDER]) == {"slash share": 10, "pay": 5, "stake": 0}
-    assert dict(books.accounts[SOLVER]) == {"stake": -40} and dict(books.accounts[OPENER]) == {"bonds": 0}
+    assert dict(books.accounts[FINDER]) == {"slash share": 10, "pay": 5, "stake": 0, "revenue": 5}
+    assert dict(books.accounts[SOLVER]) == {"stake": -40}
+    assert dict(books.accounts[OPENER]) == {"bonds": 0, "revenue": -6}
     assert dict(books.accounts[SUBMITTER]) == {"escrow": -5} and books.burned == {"stake": 30}
-    assert sum(map(books.get_change, books.accounts)) + books.burned.total() == 0
+    assert sum(map(books.get_change, books.accounts)) + books.burned.total() == -1, "one wei is not claimed"
 
 
 # --- Rounds -------------------------------------------------------------------------------------------------

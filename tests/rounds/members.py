@@ -23,6 +23,17 @@ class Member:
         return self.key.address.lower()
 
 
+@dataclass(frozen=True)
+class ContractParty:
+    """A contract that calls another one, in lower case."""
+
+    address: str
+
+
+Party = Member | ContractParty
+"""Who sends."""
+
+
 @cache
 def make_member(name: str) -> Member:
     """The same key for the same name."""

@@ -19,6 +19,7 @@ from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
 from protocol.spec.game.ledger import apply, fold_all, get_state_at
 from protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
+from protocol.spec.game.rounds import SHARES
 from protocol.spec.game.state import (
     GameOutcome,
     GameRound,
@@ -36,9 +37,11 @@ from scripts.devnet import CHAIN_ID
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.logged import LoggedTask
 from tests.rounds.members import (
+    ContractParty,
     Draw,
     HandedVote,
     Member,
+    Party,
     hand_vote,
     make_member,
     make_vote,
@@ -115,11 +118,12 @@ class Twin:
             return "early"
         self.count += 1
         self.calls.append((call, sender, self.get_block()))
-        block, party = self.get_block(), self.parties[sender]
+        block, party = self.get_block(), self._find_party(sender)
+        account = SHARES if sender == SHARES else party.address
         prepared = self._prepare(call, block, sender)
         before, refused = self.state, None
         try:
-            events = apply(self.state, prepared, party.address, block)
+            events = apply(self.state, prepared, account, block)
         except GameRefusal as refusal:
             refused, events = refusal.name, ()
         sent = self._send(prepared, party)
@@ -130,6 +134,10 @@ class Twin:
             self.check()
         self._check_logs()
         return refused
+
+    def _find_party(self, sender: str) -> Party:
+        """A member, or the contract that halts a task for the majority of its shares."""
+        return ContractParty(self.chain.addresses["Shares"]) if sender == SHARES else self.parties[sender]
 
     def _check_logs(self) -> None:
         """What the logs alone tell is the machine's state."""
@@ -152,7 +160,7 @@ class Twin:
                 f"{call}: the machine says {refused}, the contract {sent.error} at {self.get_block() - 1}"
             )
 
-    def _remember(self, call: GameCall, before: GameState, party: Member, sent: Sent | None) -> None:
+    def _remember(self, call: GameCall, before: GameState, party: Party, sent: Sent | None) -> None:
         if sent is None:
             return
         for _, name, values in sent.events:
@@ -216,7 +224,7 @@ class Twin:
         return b"" if decisive is None or decisive >= self.get_block() else self.chain.get_header(decisive)[0]
 
     # --- Calls of the contracts -----------------------------------------------------------------------------
-    def _send(self, call: GameCall, party: Member) -> Sent | None:
+    def _send(self, call: GameCall, party: Party) -> Sent | None:
         """None where the call cannot even be written down for the chain."""
         made = _WRITERS[type(call)](self, call)
         return None if made is None else self.chain.send(party.address, *made)

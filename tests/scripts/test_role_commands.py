@@ -28,7 +28,6 @@ from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
 from protocol.spec.statements import VoteWord
 from scripts import role_commands
-from scripts.example import TASK_FILE
 from scripts.home import read_config
 from scripts.role_commands import (
     ROLES,
@@ -41,6 +40,7 @@ from scripts.role_commands import (
     tell_solver,
 )
 from scripts.task_file import compute_disk_bytes
+from scripts.task_init import TASK_FILE
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms

@@ -22,7 +22,7 @@ from scripts import touchstone
 from scripts.command_form import LOGS, Command
 from scripts.command_table import COMMANDS
 from scripts.console import ExitCode
-from scripts.example import CORPUS_BYTES
+from scripts.task_init import CORPUS_BYTES
 from scripts.touchstone import find_home, main, make_parser, render
 from tests.scripts.network import DEADLINE_S, ROOT
 from tests.scripts.schemas import read_one
@@ -43,6 +43,11 @@ WANTED = {
     "task example",
     "task close",
     "task halt",
+    "shares show",
+    "shares pay",
+    "shares claim",
+    "shares vote",
+    "shares halt",
     "calibrate",
     "policy",
     "solve",

@@ -20,7 +20,7 @@ interface IRounds {
     /// @param standsSince when the task last stopped
     /// @param startBlock whose randomness deals a start that was asked for; 0: none
     /// @param freedEpochs epochs whose storage may be used again
-    /// @param isHalted whether the submitter wants no later round
+    /// @param isHalted whether no later round opens
     struct Line {
         uint32 nextRound;
         uint32 live;
@@ -183,7 +183,7 @@ interface IRounds {
     /// @param round index of the round in its task, from 0
     function stand(TaskId task, uint256 round) external;
 
-    /// @notice The submitter wants no later round.
+    /// @notice No later round opens: its submitter wants it, or the majority of its shares (`IShares.haltByVote`). What is open settles as always.
     /// @param task the task
     function halt(TaskId task) external;
 

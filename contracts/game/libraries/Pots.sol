@@ -20,6 +20,11 @@ library Pots {
         return _name("bonds", 5, task);
     }
 
+    /// @notice What was paid in for the holders of a task's shares, and they have not claimed.
+    function revenue(TaskId task) internal pure returns (bytes32) {
+        return _name("revenue", 7, task);
+    }
+
     /// @notice What a fallen root's signers owe to claims of the rounds that were undone with it.
     function restitution(TaskId task, uint256 fall) internal pure returns (bytes32) {
         return keccak256(abi.encode("restitution", task, fall));

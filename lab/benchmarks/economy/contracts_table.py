@@ -34,7 +34,7 @@ from protocol.spec.statements import (
 )
 from tests.rounds import members, twin
 from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, hand_vote
+from tests.rounds.members import Member, Party, hand_vote
 from tests.rounds.twin import Disagreement, Twin
 
 STEPS = 5
@@ -123,7 +123,7 @@ class MoneyTwin(Twin):
             return replace(call, outcome=GameOutcome.CLEARED if is_cleared else GameOutcome.CONVICTED)
         return super()._prepare(call, block, sender)
 
-    def _send(self, call: GameCall, party: Member) -> Sent | None:
+    def _send(self, call: GameCall, party: Party) -> Sent | None:
         writers = {
             calls.AnswerAsk: ("Asks", self._write_answer),
             calls.ConvictSeat: ("Evidence", self._write_proof),

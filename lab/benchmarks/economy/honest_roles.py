@@ -11,6 +11,7 @@ from lab.benchmarks.economy.signers import Forges
 from lab.benchmarks.economy.solvers import Refuses, Spoils
 from lab.benchmarks.economy.submitters import Halts
 from protocol.spec.game.fates import has_undecided
+from protocol.spec.game.rounds import SHARES
 from protocol.spec.game.state import GameRound, RoundPhase
 from protocol.spec.statements import VoteWord
 
@@ -236,6 +237,20 @@ AGENTS = (
         Conduct(),
         SOLVER,
         foes=Halts(),
+    ),
+    _make(
+        "solver of a task that bought votes halt",
+        "is paid for what was accepted",
+        Conduct(),
+        SOLVER,
+        foes=Halts(2, SHARES),
+    ),
+    _make(
+        "verifier of a task that is halted after a good model",
+        "is paid for its audits",
+        Conduct(),
+        VERIFIER,
+        foes=Halts(5),
     ),
     _make(
         "verifier whom two solvers do not serve",

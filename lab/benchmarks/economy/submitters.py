@@ -9,6 +9,7 @@ from lab.benchmarks.economy.play import STRANGER, Play
 from lab.benchmarks.economy.pursuing import make_dispute
 from lab.benchmarks.economy.signers import Forges
 from protocol.spec.game import calls
+from protocol.spec.game.rounds import SHARES
 from protocol.spec.game.state import GameOutcome, GameRound, StatementRef
 from protocol.spec.statements import VoteWord
 
@@ -17,13 +18,17 @@ ALL = frozenset(range(SEGMENTS))
 
 @dataclass(frozen=True)
 class Halts(Conduct):
-    """Halts once round 2 is closed, and asks for the rest of its escrow at once."""
+    """Halts once a round is closed, and asks for the rest of the escrow at once. by: the submitter, or the
+    majority of the shares. What an account has paid for its shares is not counted: that is in its favour."""
+
+    after: int = 2
+    by: str = SUBMITTER
 
     def plan(self, play: Play) -> Sends:
-        """When its third round is committed."""
-        game_round = play.now.rounds.get(2)
+        """When the claims of that round are committed."""
+        game_round = play.now.rounds.get(min(self.after, play.now.terms.rounds - 1))
         if game_round is not None and game_round.closed is not None:
-            yield SUBMITTER, calls.HaltTask()
+            yield self.by, calls.HaltTask()
             yield SUBMITTER, calls.CloseGame()
 
 
@@ -110,6 +115,8 @@ AGENTS = (
         (0, 2, 0),
     ),
     _make("submitter that halts early", "halts once work is committed", Halts()),
+    _make("submitter that halts after a good model", "halts once six of eight rounds are in", Halts(5)),
+    Agent("solver that buys votes", "its shares and bought ones halt the task", Halts(2, SHARES), (1, 0, 0)),
     _make("self-challenger", "idle solver, own whistleblower, own task", ChallengesItself(), (1, 0, 1)),
     _make(
         "submitter that closes over a dispute",

@@ -209,7 +209,7 @@ class GameChain(ChainClient):
         super().__init__(connection, deployment, sender)
         self.deployment = deployment
         self.signing = SigningDomain(deployment.chain_id, deployment.tasks)
-        tools = (connection, sender, self._reader)
+        self._tools = tools = (connection, sender, self._reader)
         self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
         self.purse = Contract("Purse", deployment.purse, *tools)
         self.tasks = Contract("Tasks", deployment.tasks, *tools)
@@ -220,8 +220,13 @@ class GameChain(ChainClient):
         self.disputes = Contract("Disputes", deployment.disputes, *tools)
         self.evidence = Contract("Evidence", deployment.evidence, *tools)
         self.contests = Contract("Contests", deployment.contests, *tools)
+        self.shares = Contract("Shares", deployment.shares, *tools)
         self.referee = Contract("Referee", deployment.referee, *tools)
         self.randomness = Randomness("BlockRandomness", deployment.randomness, *tools)
+
+    async def open_shares(self, task: bytes) -> Contract:
+        """The ERC-20 token of a task's shares (`contracts/game/interfaces/IShares.sol`)."""
+        return Contract("TaskShares", await self.shares.shares_of(task), *self._tools)
 
     async def prove_header(self, block: int) -> bytes:
         """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault

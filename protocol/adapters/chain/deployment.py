@@ -56,6 +56,7 @@ GAME_CONTRACTS = {
     "disputes": "Disputes",
     "evidence": "Evidence",
     "contests": "Contests",
+    "shares": "Shares",
 }
 """Field of GameDeployment -> name of the contract, in the order in which they are created."""
 
@@ -76,6 +77,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
     disputes: AnyAddress
     evidence: AnyAddress
     contests: AnyAddress
+    shares: AnyAddress
     deploy_block: Count
 
     def __post_init__(self) -> None:
@@ -83,7 +85,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
             structs.force_setattr(self, name, getattr(self, name).lower())
 
     def contracts(self) -> dict[str, str]:
-        """Contract name -> address, of all eleven."""
+        """Contract name -> address, of all twelve."""
         return {name: str(getattr(self, field)) for field, name in GAME_CONTRACTS.items()}
 
     def to_json(self) -> str:

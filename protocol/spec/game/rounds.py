@@ -134,9 +134,14 @@ def open_next(draft: Draft) -> None:
         draft.emit(TaskStood())
 
 
+SHARES = "shares"
+"""The account under which the machine knows the contract that halts a task for the majority of its shares."""
+
+
 def apply_halt(draft: Draft, call: HaltTask, sender: str) -> None:
-    """The submitter wants no later round."""
-    require(sender == draft.state.terms.submitter, "NotSubmitter", draft.state.terms.submitter, sender)
+    """The submitter, or the majority of the shares, wants no later round."""
+    may_halt = sender in (draft.state.terms.submitter, SHARES)
+    require(may_halt, "NotSubmitter", draft.state.terms.submitter, sender)
     require(not draft.state.is_halted, "TaskHalted")
     draft.emit(TaskHalted())
 

@@ -23,6 +23,7 @@ import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
+import {IShares, ITaskShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
@@ -66,6 +67,7 @@ abstract contract GameWorld is Test {
     address internal disputes;
     address internal evidence;
     address internal contests;
+    IShares internal shares;
 
     TaskId internal task;
     GameTerms internal terms;
@@ -76,6 +78,8 @@ abstract contract GameWorld is Test {
     address[] internal people;
     /// @dev Every pot that can hold something.
     bytes32[] internal pots;
+    /// @dev What holders of shares can claim: parts of a wei stay there.
+    bytes32[] internal revenuePots;
     /// @dev Seats in the order of joining, by role.
     mapping(SeatRole => uint256[]) internal seatsOf;
     /// @dev Segments of a claim, where it is short: by round and seat.
@@ -95,12 +99,12 @@ abstract contract GameWorld is Test {
         (token, randomness) = (new DevToken(), new RandomnessBook());
         makeHelpers();
         uint256 nonce = vm.getNonce(address(this));
-        address[] memory places = new address[](9);
+        address[] memory places = new address[](10);
         for (uint256 i = 0; i < places.length; ++i) {
             places[i] = vm.computeCreateAddress(address(this), nonce + i);
         }
         Modules memory m = modulesAt(places);
-        address[] memory movers = new address[](8);
+        address[] memory movers = new address[](9);
         for (uint256 i = 0; i < movers.length; ++i) {
             movers[i] = places[i + 1];
         }
@@ -113,7 +117,8 @@ abstract contract GameWorld is Test {
         disputes = makeDisputes(m);
         evidence = makeEvidence(m);
         contests = makeContests(m);
-        assertEq(contests, places[8], "addresses are as predicted");
+        shares = IShares(create("Shares.sol:Shares", abi.encode(m)));
+        assertEq(address(shares), places[9], "addresses are as predicted");
         for (uint256 i = 0; i < people.length; ++i) {
             vm.prank(people[i]);
             token.approve(address(purse), type(uint256).max);
@@ -138,7 +143,7 @@ abstract contract GameWorld is Test {
         (m.purse, m.tasks, m.rounds) = (IPurse(places[0]), ITasks(places[1]), IRounds(places[2]));
         (m.votes, m.settlement) = (IVotes(places[3]), ISettlement(places[4]));
         (m.asks, m.disputes, m.evidence) = (IQuestions(places[5]), IQuestions(places[6]), places[7]);
-        (m.contests, m.randomness) = (IContests(places[8]), randomness);
+        (m.contests, m.shares, m.randomness) = (IContests(places[8]), IShares(places[9]), randomness);
     }
 
     /// @dev Contracts that the modules need must be made here: each of the functions below creates exactly one.
@@ -207,6 +212,7 @@ abstract contract GameWorld is Test {
         pots.push(Pots.escrow(task));
         pots.push(Pots.stakes(task));
         pots.push(Pots.bonds(task));
+        revenuePots.push(Pots.revenue(task));
         for (uint256 i = 0; i < 4; ++i) {
             pots.push(Pots.restitution(task, i));
         }
@@ -765,12 +771,19 @@ abstract contract GameWorld is Test {
             purse.withdraw();
         }
         if (purse.burnPending() != 0) purse.burn();
-        assertEq(token.balanceOf(address(purse)), 0, "no token is left");
+        assertEq(token.balanceOf(address(purse)), unclaimedWei(), "no token is left but for revenue");
+    }
+
+    /// @dev What lies there for holders of shares.
+    function unclaimedWei() internal view returns (uint256 sumWei) {
+        for (uint256 i = 0; i < revenuePots.length; ++i) {
+            sumWei += purse.potOf(revenuePots[i]);
+        }
     }
 
     /// @dev The purse holds what its books say.
     function assertBooks() internal view {
-        uint256 sumWei = purse.burnPending();
+        uint256 sumWei = purse.burnPending() + unclaimedWei();
         for (uint256 i = 0; i < people.length; ++i) {
             sumWei += purse.creditOf(people[i]);
         }

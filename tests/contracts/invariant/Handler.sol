@@ -231,6 +231,10 @@ contract Handler is Properties {
         return false;
     }
 
+    function holder(uint256 seed) external counted("holder", seed) {
+        _play("holder", moveShares);
+    }
+
     /// @dev Calls that only modules may make, others' money, and a copied vote: all of it is refused.
     function thief(uint256 seed) external counted("thief", seed) {
         address who = person("thief");

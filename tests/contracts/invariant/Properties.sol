@@ -7,10 +7,10 @@ import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Slots} from "../../../contracts/game/libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
-import {Court} from "./Court.sol";
+import {Holders} from "./Holders.sol";
 
 /// @title What must hold after every call, at each settlement, and when a task has come to its end.
-abstract contract Properties is Court {
+abstract contract Properties is Holders {
     /// @dev Seats that were seen convicted in this lap.
     mapping(bytes32 => bool) private _isConvicted;
 
@@ -23,7 +23,7 @@ abstract contract Properties is Court {
 
     /// @dev Tokens held are credits, pots and what is to be burned.
     function checkSolvency() public view {
-        uint256 owedWei = purse.burnPending();
+        uint256 owedWei = purse.burnPending() + unclaimedWei();
         for (uint256 i = 0; i < people.length; ++i) {
             owedWei += purse.creditOf(people[i]);
         }
@@ -122,11 +122,18 @@ abstract contract Properties is Court {
         uint256[] memory seats = new uint256[](1);
         seats[0] = seat;
         bytes memory data = abi.encodeWithSelector(settlement.settle.selector, task, seats, next - 1);
+        uint256 escrowWei = _unpaidWei();
         if (!attempt(stranger, address(settlement), data)) return false;
+        notePay(record.account, escrowWei - _unpaidWei());
         if (record.status == SeatStatus.CLOSED) return true;
         uint256 gotWei = purse.creditOf(record.account) - beforeWei;
         _require(gotWei >= dueWei, "work that counts is paid", dueWei, gotWei);
         return true;
+    }
+
+    /// @dev It falls by what settling pays out of the escrow, not by what it burns of escrow and stakes.
+    function _unpaidWei() private view returns (uint256) {
+        return purse.potOf(Pots.escrow(task)) + purse.potOf(Pots.stakes(task)) + purse.burnPending();
     }
 
     function _claimsWei(uint256 seat, uint256 first, uint256 next) private view returns (uint256 dueWei) {
@@ -179,6 +186,7 @@ abstract contract Properties is Court {
             _requireEqual(purse.potOf(pots[i]), 0, "nothing is left in any pot");
         }
         checkSolvency();
+        handOver();
         withdrawAll();
         _countEnds(next);
     }

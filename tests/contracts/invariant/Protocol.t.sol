@@ -25,7 +25,7 @@ contract ProtocolInvariantTest is Test {
     }
 
     function targetSelectors() external view returns (FuzzSelector[] memory targets) {
-        bytes4[17] memory handlers = [
+        bytes4[18] memory handlers = [
             play.honestSolver.selector,
             play.cheatingSolver.selector,
             play.honestAuditor.selector,
@@ -41,6 +41,7 @@ contract ProtocolInvariantTest is Test {
             play.finder.selector,
             play.leaver.selector,
             play.thief.selector,
+            play.holder.selector,
             play.keeper.selector,
             play.waiting.selector
         ];
@@ -68,7 +69,7 @@ contract ProtocolInvariantTest is Test {
                 revert(add(reason, 32), mload(reason))
             }
         }
-        string[13] memory names = [
+        string[14] memory names = [
             "honestSolver",
             "cheatingSolver",
             "honestAuditor",
@@ -81,7 +82,8 @@ contract ProtocolInvariantTest is Test {
             "answerer",
             "contester",
             "finder",
-            "thief"
+            "thief",
+            "holder"
         ];
         for (uint256 i = 0; i < names.length; ++i) {
             assertTrue(play.countOf(string.concat("success ", names[i])) > 0, names[i]);

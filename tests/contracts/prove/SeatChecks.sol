@@ -19,6 +19,7 @@ import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IQuestions} from "../../../contracts/game/interfaces/IQuestions.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
+import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
@@ -71,6 +72,11 @@ contract Relay {
     }
 }
 
+/// @title Shares of which nothing is asked here.
+contract SharesStub {
+    fallback() external {}
+}
+
 /// @title Disputes that anybody opens and ends as it likes.
 contract QuestionHarness is QuestionModule {
     constructor(Modules memory modules) QuestionModule(modules) {}
@@ -115,6 +121,7 @@ abstract contract SeatChecks {
         Modules memory m;
         (m.purse, m.rounds) = (IPurse(address(till)), IRounds(address(rounds)));
         (m.settlement, m.disputes) = (ISettlement(address(this)), IQuestions(address(door)));
+        m.shares = IShares(address(new SharesStub()));
         GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
         tasks = new Tasks(m, DeploymentLimits(least, 1_000_000, 1, uint128(AMOUNT_MAX), 200, 50, 1));
         m.tasks = ITasks(address(door));
