@@ -49,12 +49,14 @@ contract TaskShares is ERC20, ITaskShares {
         return abi.decode(LibClone.argsOnClone(address(this), 0, 32), (bytes32));
     }
 
-    /// @notice The token's name: that of the project and the first four bytes of the task's id.
+    /// @notice The token's name.
+    /// @return text with the first four bytes of the task's id
     function name() public view override returns (string memory) {
         return string.concat("Touchstone task ", _label());
     }
 
     /// @notice The token's symbol.
+    /// @return text with the first four bytes of the task's id
     function symbol() public view override returns (string memory) {
         return string.concat("TASK-", _label());
     }

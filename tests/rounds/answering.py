@@ -18,7 +18,7 @@ from protocol.spec.game.state import GameOutcome, RunningDispute, StatementRef
 from protocol.spec.merkle import compute_levels, compute_path
 from protocol.spec.statements import VoteWord, compute_claim_root, compute_seal, compute_work_leaf
 from tests.rounds.chain import Sent
-from tests.rounds.members import Member, hand_vote, make_word
+from tests.rounds.members import Member, Party, hand_vote, make_word
 from tests.rounds.twin import Twin, _words
 
 STEPS = 5
@@ -152,7 +152,7 @@ class AnsweringTwin(Twin):
             return replace(prepared, outcome=outcome)
         return prepared
 
-    def _send(self, call: GameCall, party: Member) -> Sent | None:
+    def _send(self, call: GameCall, party: Party) -> Sent | None:
         made = None
         if isinstance(call, calls.AnswerAsk):
             made = self._write_answer_ask(call)

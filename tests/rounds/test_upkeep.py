@@ -17,7 +17,7 @@ from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.game.upkeep import get_next_block
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
-from tests.rounds.members import Member
+from tests.rounds.members import Party as Sender
 from tests.rounds.nodes import Watcher, make_node, make_watcher
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
@@ -44,7 +44,7 @@ class NodeTwin:
         self._write, twin._send = twin._send, self.send  # type: ignore[method-assign]
         self._watcher = make_watcher(twin.chain, "", twin.signing)
 
-    def send(self, call: GameCall, party: Member) -> Sent | None:
+    def send(self, call: GameCall, party: Sender) -> Sent | None:
         """Through `send_upkeep` where the call is upkeep and there is something to write."""
         state = self._watcher.catch_up()
         game = state.games[self.twin.task]

@@ -115,8 +115,8 @@ AGENTS = (
         (0, 2, 0),
     ),
     _make("submitter that halts early", "halts once work is committed", Halts()),
-    _make("submitter that halts after a good model", "halts once six of eight rounds are in", Halts(5)),
-    Agent("solver that buys votes", "its shares and bought ones halt the task", Halts(2, SHARES), (1, 0, 0)),
+    _make("submitter that halts after a good model", "halts once half of its rounds are in", Halts(3)),
+    Agent("solver that buys votes", "its shares and bought ones halt the task", Halts(1, SHARES), (1, 0, 0)),
     _make("self-challenger", "idle solver, own whistleblower, own task", ChallengesItself(), (1, 0, 1)),
     _make(
         "submitter that closes over a dispute",

@@ -20,6 +20,7 @@ import msgspec
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
+from protocol.adapters.chain.abi import load_abi
 from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
 from protocol.adapters.chain.contract import ERC20_ABI, Contract, Event, EventReader, Follower, LogBatch
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
@@ -226,7 +227,8 @@ class GameChain(ChainClient):
 
     async def open_shares(self, task: bytes) -> Contract:
         """The ERC-20 token of a task's shares (`contracts/game/interfaces/IShares.sol`)."""
-        return Contract("TaskShares", await self.shares.shares_of(task), *self._tools)
+        entries, address = load_abi("TaskShares"), await self.shares.shares_of(task)
+        return Contract("TaskShares", address, *self._tools, entries=entries)
 
     async def prove_header(self, block: int) -> bytes:
         """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault

@@ -34,7 +34,7 @@ from scripts.deploy import compute_creation_code
 from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment, run_test_chain
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 13)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
 DEPLOYMENT = make_deployment(31337, ADDRESSES)
 NOWHERE = "http://127.0.0.1:1"
 
@@ -128,7 +128,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         sender = Sender(connection, key, devnet.CHAIN_ID, MiningPatience())
         receipt = await sender.send("", compute_creation_code(name, []), name)
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
-        deployment = make_deployment(devnet.CHAIN_ID, [str(receipt["contractAddress"]).lower()] * 12)
+        deployment = make_deployment(devnet.CHAIN_ID, [str(receipt["contractAddress"]).lower()] * 13)
         reader = EventReader(connection, deployment)
         yield connection, Randomness("Randomness", deployment.randomness, connection, None, reader)
         await connection.close()

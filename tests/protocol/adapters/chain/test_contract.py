@@ -106,7 +106,7 @@ async def test_arguments_that_do_not_fit_are_refused() -> None:
         await make_contract().credit_of(7)
 
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 13)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
 DEPLOYMENT = make_deployment(1, ADDRESSES)
 HEADER = StateHeader(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5)
 

@@ -14,7 +14,7 @@ from protocol.adapters.chain.deployment import (
 from protocol.spec.errors import InvalidInput
 from tests.protocol.adapters.anvil import make_deployment
 
-DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xAC)])
+DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xAD)])
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_the_keys_are_those_of_solidity() -> None:
     assert list(json.loads(DEPLOYMENT.to_json())) == [
         "chainId", "token", "referee", "randomness", "purse", "tasks", "rounds", "votes", "settlement",
-        "asks", "disputes", "evidence", "contests", "deployBlock",
+        "asks", "disputes", "evidence", "contests", "shares", "deployBlock",
     ]  # fmt: skip
 
 
