@@ -22,7 +22,7 @@ from protocol.compute.program.builder import Builder, quantize_products
 from protocol.compute.program.layout import View, make_contiguous, straighten
 from protocol.compute.program.lowering import Lowering
 from protocol.compute.program.writer import Record, record
-from protocol.spec.codec import compute_step_root
+from protocol.spec.codec import compute_program_root, compute_step_root
 from protocol.spec.containers import ModelConfig, OptimizerConfig, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root
@@ -38,7 +38,6 @@ from protocol.spec.program import (
     Role,
     require_valid,
 )
-from protocol.spec.program_codec import compute_program_root
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from protocol.spec.task_rules import count_activations
 

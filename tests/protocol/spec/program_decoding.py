@@ -3,6 +3,7 @@ nodes (`contracts/libraries`)."""
 
 from dataclasses import replace
 
+from protocol.spec.codec import PROGRAM_HEADER, encode_access, encode_program_leaves
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
     MAX_LOOPS,
@@ -16,7 +17,6 @@ from protocol.spec.program import (
     Role,
     require_valid,
 )
-from protocol.spec.program_codec import PROGRAM_HEADER, encode_access, encode_program_leaves
 
 MAX_NODES = 1 << 16
 MAX_BUFFERS = 1 << 16

@@ -25,13 +25,12 @@ from protocol.compute.program.task_program import (
     with_program,
     with_step_root,
 )
-from protocol.spec.codec import compute_step_root
+from protocol.spec.codec import compute_program_root, compute_step_root
 from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, REDUCTIONS, Role
-from protocol.spec.program_codec import compute_program_root
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from tests.protocol.compute.conftest import TINY, build_tiny_training
 from tests.protocol.compute.model.family_models import MODELS

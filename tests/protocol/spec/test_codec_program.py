@@ -7,6 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.spec.codec import (
+    LEAVES_BEFORE_NODES,
+    PROGRAM_HEADER,
+    compute_program_root,
+    encode_buffers,
+    encode_head,
+    encode_node,
+    encode_program_leaves,
+    open_program_leaf,
+)
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_root, hash_leaf, verify_path
 from protocol.spec.program import (
@@ -18,16 +28,6 @@ from protocol.spec.program import (
     Program,
     Role,
     require_valid,
-)
-from protocol.spec.program_codec import (
-    LEAVES_BEFORE_NODES,
-    PROGRAM_HEADER,
-    compute_program_root,
-    encode_buffers,
-    encode_head,
-    encode_node,
-    encode_program_leaves,
-    open_program_leaf,
 )
 from tests.protocol.spec.program_decoding import decode_program, encode_program
 from tests.protocol.spec.test_program import (
