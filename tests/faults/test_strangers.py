@@ -5,6 +5,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -98,6 +99,60 @@ async def test_strangers_that_speak_slowly_leave_desks_to_members(tmp_path: Path
         for one in speaking:
             one.cancel()
         await asyncio.gather(*speaking, return_exceptions=True)
+
+
+class SlowWork:
+    """What a desk does in threads until it is let go on. started: how often it began; most: at once."""
+
+    def __init__(self) -> None:
+        self.started = self.running = self.most = 0
+        self.lock, self.go_on = threading.Lock(), threading.Event()
+
+    def work(self) -> None:
+        with self.lock:
+            self.started, self.running = self.started + 1, self.running + 1
+            self.most = max(self.most, self.running)
+        self.go_on.wait(60)
+        with self.lock:
+            self.running -= 1
+
+    async def answer(self, account: str, body: bytes) -> Said:
+        await asyncio.to_thread(self.work)
+        return Said("done")
+
+
+async def test_who_asks_and_hangs_up_again_and_again_fills_no_threads(tmp_path: Path, member: Party) -> None:
+    """What a thread has begun cannot be broken off. The node reads its disk and hashes in the same few
+    threads."""
+    slow = SlowWork()
+    desks = {"slow": Desk(1000, slow.answer)}
+    node, body = (
+        make_node(tmp_path, member, desks=desks, limits=WireLimits(strangers=2)),
+        encode_message(Said("hello")),
+    )
+    path = conventions.format_desk("slow", body)
+    async with node.serve() as peer, open_session() as session:
+        pin, url = aiohttp.Fingerprint(peer.fingerprint), peer.format_url(path)
+
+        async def ask(signer: RequestSigner) -> int:
+            headers = signer.sign("POST", path, peer.account)
+            async with session.post(url, data=body, headers=headers, ssl=pin) as said:
+                return said.status
+
+        strangers, refused = make_strangers(6), 0
+        for signer in strangers[:5]:
+            before, asking = slow.started, asyncio.create_task(ask(signer))
+            while slow.started == before and not asking.done():
+                await asyncio.sleep(0.02)
+            refused += asking.done() and asking.result() == 429
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            await asyncio.sleep(0.2)
+        slow.go_on.set()
+        async with asyncio.timeout(60):
+            while await ask(strangers[5]) != 200:
+                await asyncio.sleep(0.05)
+    assert (slow.most, refused) == (2, 3), "two are answered at once, whoever still waits for it"
 
 
 def test_accounts_that_ask_once_are_forgotten() -> None:

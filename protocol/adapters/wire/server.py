@@ -8,10 +8,11 @@ the node a call to the chain.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 from aiohttp import web
 
@@ -102,6 +103,7 @@ class BlobServer:
         self._runner: web.AppRunner | None = None
         self._listener: TlsListener | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._answering: set[asyncio.Task[web.Response]] = set()
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
         """Listen; return the port (a free one for 0). Raises EnvironmentFault when the address is taken."""
@@ -126,6 +128,8 @@ class BlobServer:
             return
         await self._listener.close()
         self._watching.cancel()
+        for answering in self._answering:
+            answering.cancel()
         with suppress(asyncio.CancelledError):
             await self._watching
         await self._runner.cleanup()
@@ -229,7 +233,21 @@ class BlobServer:
                 body = await self._read_body(request, desk.most_bytes)
             except TimeoutError:
                 return _refuse_body(408, "the message takes too long", "Send it at once.")
-            return await _ask_desk(desk, account, body, request.query.get(conventions.BODY_DIGEST, ""))
+            digest = request.query.get(conventions.BODY_DIGEST, "")
+            return await self._finish(_ask_desk(desk, account, body, digest))
+
+    async def _finish(self, answer: Coroutine[Any, Any, web.Response]) -> web.Response:
+        """The answer, worked out to its end also where its asker hangs up before. What a desk does in a
+        thread goes on then, so until that has ended it counts among what is answered at once: who asks and
+        hangs up again and again would fill all threads of the node."""
+        answering = asyncio.ensure_future(answer)
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+        try:
+            return await asyncio.shield(answering)
+        except asyncio.CancelledError:
+            await asyncio.wait({answering})
+            raise
 
     async def _read_body(self, request: web.Request, most_bytes: int) -> bytes:
         """The body; of a longer one the first `most_bytes` and a little more."""
