@@ -10,7 +10,7 @@ one rule here keeps a node from contradicting itself: a place has one seal and o
 the seal.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,6 +121,10 @@ class AuditBook:
     wrong_starts: dict[AuditPlace, WrongStart] = field(default_factory=dict)
     places: defaultdict[int, set[AuditPlace]] = field(default_factory=lambda: defaultdict(set))
     """Of which a statement is known, by round."""
+    versions: Counter[int] = field(default_factory=Counter)
+    """How many records of a round are indexed: what was made of them is made anew when that changes."""
+    works: dict[bytes, ShownWork] = field(default_factory=dict)
+    """Work leaves that solvers have shown to this node, by claim root."""
     held: dict[AuditPlace, frozenset[BlobKey]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -157,6 +161,13 @@ class AuditBook:
         """This node's own seals about claims of a round, by place."""
         return [self.seals[place] for place in sorted(self.places[index]) if place in self.seals]
 
+    def list_compared(self, index: int) -> Iterator[tuple[SealMade, EndsShown]]:
+        """Own audits of claims of a round, of which the claimed end was shown to this node."""
+        for made in self.list_seals(index):
+            vote = self.votes.get(get_place(made.sealed))
+            if vote is not None and vote.ends is not None:
+                yield made, vote.ends
+
     def open_vote(self, made: VoteMade) -> VoteOpening | None:
         """What stands behind an own vote; None where it saw no end."""
         sealed = self.seals.get(get_place(made.vote))
@@ -191,6 +202,8 @@ class AuditBook:
                 self.seals[self._note(record.sealed)] = record
             case VoteMade():
                 self.votes[self._note(record.vote)] = record
+                if record.ends is not None:
+                    self.works[record.vote.claim_root] = record.ends.work
             case SealTaken():
                 self._index_seal(record)
             case VoteTaken():
@@ -201,6 +214,7 @@ class AuditBook:
     def _note(self, said: Sealed) -> AuditPlace:
         place = get_place(said)
         self.places[place.round].add(place)
+        self.versions[place.round] += 1
         return place
 
     def _index_seal(self, record: SealTaken) -> None:

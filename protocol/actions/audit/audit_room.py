@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.stored_tensors import StoredState, keep_tree, load_tensor, open_tensor
@@ -139,6 +139,24 @@ def read_audit_task(task: bytes, spec: TaskSpec, corpus: Corpus) -> AuditTask:
     )  # fmt: skip
 
 
+class BoundaryPlace(NamedTuple):
+    """A boundary of a slot's claim whose state may be on this disk. audit: this node's audit of the claim
+    that showed it; None for an own claim."""
+
+    slot: int
+    boundary: int
+    audit: AuditPlace | None = None
+
+
+@dataclass(frozen=True)
+class RootIndex:
+    """The boundaries of a round by the roots of their tensors. made_of: what else it would be if that were
+    another."""
+
+    made_of: tuple[object, ...]
+    places: Mapping[bytes, Sequence[BoundaryPlace]]
+
+
 @dataclass
 class AuditRoom:
     """get_game, get_head: the chain as it was read last; find_peer: where an account serves (EnvironmentFault
@@ -170,6 +188,8 @@ class AuditRoom:
     showing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a segment is opened for who has no part in its audits."""
     grants: dict[int, set[tuple[str, bytes]]] = field(default_factory=dict)
+    root_indexes: dict[int, RootIndex] = field(default_factory=dict)
+    """By round, of rounds that strangers have asked about."""
     offered: set[tuple[AuditPlace, bool, str]] = field(default_factory=set)
     strikes: Counter[str] = field(default_factory=Counter)
     """By account: statements of others that it brought and they did not sign."""

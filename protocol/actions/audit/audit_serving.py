@@ -12,7 +12,8 @@ that, and strangers have their small share of what the server answers.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from protocol.actions.audit.audit_messages import (
@@ -35,8 +36,8 @@ from protocol.actions.audit.audit_messages import (
     read_sealed,
     say_boundary,
 )
-from protocol.actions.audit.audit_records import EndsShown, SealMade, SealTaken, VoteMade, VoteTaken
-from protocol.actions.audit.audit_room import AuditRoom, WorkOpening
+from protocol.actions.audit.audit_records import SealMade, SealTaken, ShownWork, VoteMade, VoteTaken
+from protocol.actions.audit.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
 from protocol.actions.audit.audit_votes import HandedVote, list_handed, take_votes
 from protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from protocol.actions.merge.merge_records import WorkProof
@@ -57,7 +58,7 @@ from protocol.spec.game.auditing import (
     is_boundary_public,
     is_segment_public,
 )
-from protocol.spec.game.state import RoundPhase, StatementRef
+from protocol.spec.game.state import GameRound, RoundPhase, StatementRef
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Sealed, VoteWord
 
@@ -195,51 +196,71 @@ def _grant(room: AuditRoom, drawn: DrawnAudit, *roots: bytes) -> None:
 
 def _open_segment(room: AuditRoom, asked: SegmentAsked) -> tuple[BoundaryProof, ...] | None:
     """Boundary 0, start and end; None where this node neither made the claim nor compared the segment."""
-    claim = room.get_game().rounds[asked.round].claims[asked.slot]
+    game = room.get_game()
+    claim = game.rounds[asked.round].claims[asked.slot]
     if claim.account == room.account:
         with suppress(KeyError):
             boundaries = (0, asked.segment, asked.segment + 1)
             return tuple(room.claims.open_boundary(asked.round, one) for one in boundaries)
-    for made, ends in _list_compared(room, asked.round):
-        if (made.sealed.slot, made.sealed.segment) == (asked.slot, asked.segment):
+    for made, ends in room.book.list_compared(asked.round):
+        is_asked = (made.sealed.slot, made.sealed.segment) == (asked.slot, asked.segment)
+        if is_asked and find_stated(game, get_place(made.sealed)) is not None:
             return made.first, made.start, ends.end
     return None
-
-
-def _list_compared(room: AuditRoom, index: int) -> Iterator[tuple[SealMade, EndsShown]]:
-    """Own audits of a round as the chain has it of which the claimed end was shown to this node."""
-    for made in room.book.list_seals(index):
-        place = get_place(made.sealed)
-        vote = room.book.votes.get(place)
-        if vote is not None and vote.ends is not None and find_stated(room.get_game(), place) is not None:
-            yield made, vote.ends
 
 
 def _is_public(room: AuditRoom, root: bytes) -> bool:
     """Whether a tensor is of a boundary that any account may read."""
     game = room.get_game()
     return any(
-        root in _list_roots(header)
-        and is_boundary_public(game, game.rounds[index], slot, boundary, room.block)
-        for index, slot, boundary, header in _list_boundaries(room)
+        is_boundary_public(game, game_round, place.slot, place.boundary, room.block)
+        for game_round, place in _find_boundaries(room, root)
     )
 
 
-def _list_boundaries(room: AuditRoom) -> Iterator[tuple[int, int, int, StateHeader]]:
-    """(round, slot, boundary, state) of posted rounds that this node may have on its disk: of its own claims,
-    older ones than of the last two rounds are pruned; and of claims that it has audited."""
+def _find_boundaries(room: AuditRoom, root: bytes) -> Iterator[tuple[GameRound, BoundaryPlace]]:
+    """Boundaries of posted rounds that have this tensor. Every request of a stranger asks for them."""
     game = room.get_game()
-    posted = [one for one in game.rounds.values() if one.phase == RoundPhase.POSTED]
-    for game_round in posted:
-        index = game_round.index
-        slot = next((one for one, claim in game_round.claims.items() if claim.account == room.account), None)
-        if slot is not None and is_recent(game, index):
-            own = room.claims.list_boundaries(index)
-            yield from ((index, slot, boundary, header) for boundary, header in own.items())
-        for made, ends in _list_compared(room, index):
-            said = made.sealed
-            yield index, said.slot, said.segment, made.start.header
-            yield index, said.slot, said.segment + 1, ends.end.header
+    for gone in room.root_indexes.keys() - game.rounds.keys():
+        del room.root_indexes[gone]
+    for game_round in game.rounds.values():
+        if game_round.phase == RoundPhase.POSTED:
+            for place in _index_roots(room, game_round).get(root, ()):
+                if place.audit is None or find_stated(game, place.audit) is not None:
+                    yield game_round, place
+
+
+def _index_roots(room: AuditRoom, game_round: GameRound) -> Mapping[bytes, Sequence[BoundaryPlace]]:
+    """The boundaries of a round that this node may have on its disk, by their tensors: of its own claim,
+    which is pruned but for the last two rounds; and of claims that it has audited. Made once."""
+    index, claims, slot = game_round.index, game_round.claims, -1
+    if is_recent(room.get_game(), index):
+        slot = next((one for one, claim in claims.items() if claim.account == room.account), -1)
+    own: Mapping[int, StateHeader] = {} if slot < 0 else room.claims.list_boundaries(index)
+    made_of = (slot, len(own), own.get(len(own) - 1), room.book.versions[index])
+    known = room.root_indexes.get(index)
+    if known is None or known.made_of != made_of:
+        places = [(BoundaryPlace(slot, boundary), header) for boundary, header in own.items()]
+        known = RootIndex(made_of, _sort_by_root([*places, *_list_audited(room, index)]))
+        room.root_indexes[index] = known
+    return known.places
+
+
+def _list_audited(room: AuditRoom, index: int) -> Iterator[tuple[BoundaryPlace, StateHeader]]:
+    for made, ends in room.book.list_compared(index):
+        said, place = made.sealed, get_place(made.sealed)
+        yield BoundaryPlace(said.slot, said.segment, place), made.start.header
+        yield BoundaryPlace(said.slot, said.segment + 1, place), ends.end.header
+
+
+def _sort_by_root(
+    states: Iterable[tuple[BoundaryPlace, StateHeader]],
+) -> Mapping[bytes, Sequence[BoundaryPlace]]:
+    found: defaultdict[bytes, list[BoundaryPlace]] = defaultdict(list)
+    for place, header in states:
+        for root in _list_roots(header):
+            found[root].append(place)
+    return dict(found)
 
 
 def _list_roots(header: StateHeader) -> tuple[bytes, bytes, bytes]:
@@ -358,10 +379,9 @@ class Audits:
                 work, last = WorkProof(**vars(vote.ends.work)), vote.ends.last
         return ClaimOpenings(boundaries, work, last)
 
-    def list_works(self) -> dict[bytes, WorkProof]:
+    def list_works(self) -> Mapping[bytes, ShownWork]:
         """Work leaves of claims, by claim root, as their solvers have shown them to this node."""
-        found = ((made.vote.claim_root, made.ends) for made in self.room.book.votes.values())
-        return {root: WorkProof(**vars(ends.work)) for root, ends in found if ends is not None}
+        return self.room.book.works
 
     def _read_replay(self, made: SealMade) -> OwnReplay:
         said = made.sealed

@@ -204,10 +204,11 @@ class ClaimBook:
     their claim; contests: by round, root, the end of its window and attempt; kept: outer roots of the models
     that this home keeps.
 
-    In memory alone, since it can be had again: most of outer, what stands behind outer roots; fetched, claims
-    whose pseudo-gradient is in the store; begun, the initial model, once it was made from the seed; wanted,
-    merges that peers asked to sign; signatures of merges by seat number; seen, when something was first seen
-    to be due."""
+    In memory alone, since it can be had again: most of outer, what stands behind outer roots; shown_deltas,
+    pseudo-gradients that any account may have, and of how many work leaves; fetched, claims whose
+    pseudo-gradient is in the store; begun, the initial model, once it was made from the seed; wanted, merges
+    that peers asked to sign; signatures of merges by seat number; seen, when something was first seen to be
+    due."""
 
     journal: Journal
     task: bytes
@@ -217,6 +218,7 @@ class ClaimBook:
     contests: dict[tuple[int, bytes, int, int], ContestMade] = field(default_factory=dict)
     kept: set[bytes] = field(default_factory=set)
     proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
+    shown_deltas: tuple[int, frozenset[bytes]] = (0, frozenset())
     fetched: set[ClaimName] = field(default_factory=set)
     begun: OuterHeader | None = None
     wanted: WantedMerges = field(default_factory=WantedMerges)

@@ -243,8 +243,9 @@ def _find_shown(party: Party, asked: AskWork) -> WorkProof | None:
 def _find_audited(party: Party, name: ClaimName, segments: int) -> WorkProof | None:
     """The work leaf of a claim as its solver has shown it to this node as an auditor. A solver that shows its
     work to its auditors alone could otherwise keep the others from merging it."""
-    proof = party.task.audits.list_works().get(name.claim_root)
-    if proof is not None:
+    shown = party.task.audits.list_works().get(name.claim_root)
+    if shown is not None:
+        proof = WorkProof(shown.delta_root, shown.carried_root, shown.path)
         with suppress(ProtocolFault):
             _check(party, name, segments, proof)
             return proof
@@ -253,10 +254,18 @@ def _find_audited(party: Party, name: ClaimName, segments: int) -> WorkProof | N
 
 def may_read_delta(party: Party, root: bytes) -> bool:
     """Whether a pseudo-gradient may be shown: from the close on, to any account, whichever solver made it."""
-    known = (*party.task.claims.proofs.values(), *party.task.audits.list_works().values())
-    if any(proof.delta_root == root for proof in known):
-        return True
-    return root in _list_own_deltas(party)
+    return root in _list_shown_deltas(party) or root in _list_own_deltas(party)
+
+
+def _list_shown_deltas(party: Party) -> frozenset[bytes]:
+    """Pseudo-gradients of all work leaves that this node knows. Any account asks for that with each request:
+    they are gone through once, and again when another is known."""
+    book, works = party.task.claims, party.task.audits.list_works()
+    count = len(book.proofs) + len(works)
+    if book.shown_deltas[0] != count:
+        roots = {proof.delta_root for proof in book.proofs.values()}
+        book.shown_deltas = (count, frozenset(roots.union(work.delta_root for work in works.values())))
+    return book.shown_deltas[1]
 
 
 def _list_own_deltas(party: Party) -> set[bytes]:

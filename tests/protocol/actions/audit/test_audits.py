@@ -34,6 +34,9 @@ async def test_a_dispute_is_told_what_a_replay_found_and_what_was_shown(tmp_path
     assert [(known.said, known.auditor) for known in seals] == [(made.sealed, auditor.account)]
     [known] = auditor.audits.list_votes(0)
     assert (known.vote, known.auditor) == (vote, auditor.account) and known.opening is not None
+    works = auditor.audits.list_works()
+    assert {root: vars(work) for root, work in works.items()} == {claim.root: vars(claim.open_work(0))}
+    assert auditor.audits.list_works() is works, "any account's request asks for it: it is made once"
     shown = auditor.audits.get_openings(0, stage.slot)
     assert shown.boundaries == {b: claim.open_boundary(0, b) for b in (0, segment, segment + 1)}
     assert vars(shown.work) == vars(claim.open_work(0)) and shown.last == claim.open_boundary(0, 4)

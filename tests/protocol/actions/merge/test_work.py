@@ -8,7 +8,7 @@ import pytest
 
 from protocol.actions.audit.audit_messages import WorkSaid
 from protocol.actions.merge.global_model import AskWork
-from protocol.actions.merge.merge_records import ClaimFinished, WorkShown
+from protocol.actions.merge.merge_records import ClaimFinished, WorkProof, WorkShown
 from protocol.actions.merge.work import (
     OwnClaims,
     answer_work,
@@ -89,6 +89,28 @@ async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_
         assert may_read_delta(party, second.delta_root)
         own = await find_work(party, game_round, game_round.claims[stage.get_slot(1)])
         assert own.delta_root == first.delta_root and count_shown(party) == 1
+
+
+async def test_what_a_node_knows_is_not_gone_through_for_each_request(tmp_path: Path) -> None:
+    """Any account may ask for pseudo-gradients, and a node knows those of a thousand rounds."""
+
+    class Works(dict[bytes, WorkProof]):
+        looks = 0
+
+        def values(self) -> Any:
+            self.looks += 1
+            return super().values()
+
+    async with open_stage(tmp_path, 1) as stage:
+        party, works = stage.parties[1], Works()
+        works[make_word("claim")] = WorkProof(make_word("delta"), make_word("carried"), ())
+        party.task.audits.works = works  # type: ignore[attr-defined]
+        for number in range(20):
+            assert may_read_delta(party, make_word("delta"))
+            assert not may_read_delta(party, make_word("guess", number))
+        assert works.looks == 1
+        works[make_word("another")] = WorkProof(make_word("later"), make_word("carried"), ())
+        assert may_read_delta(party, make_word("later")) and works.looks == 2
 
 
 async def test_what_has_just_arrived_is_hashed_no_second_time_unless_its_file_has_changed(
