@@ -43,11 +43,10 @@ from protocol.actions.runtime.states import has_state
 from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import GameRound, GameState
 
-REORG_BLOCKS = 16
-"""Windows count as open for so many blocks more: a chain that takes back its last blocks may open them."""
 STRAY_AUDITS = 2
 """A blob that no record names stays for so many times `audit_max`: the longest that an audit lasts."""
 PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_KINDS, key=str))

@@ -213,6 +213,11 @@ def may_open(state: GameState, vote: Vote, block: int) -> bool:
 
 
 # --- What every account may read ----------------------------------------------------------------------------
+REORG_BLOCKS = 16
+"""A chain may take back its last blocks. So a window counts as open for so many blocks more, wherever a node
+gives something away, or deletes it, once no window is open any more."""
+
+
 def is_boundary_public(state: GameState, game_round: GameRound, slot: int, boundary: int, block: int) -> bool:
     """Whether any account may read a boundary of a claim in `block`: its round has a root, and of the segment
     that ends there no vote counts any more, and none will. Who could read it earlier could seal it as its own
@@ -221,14 +226,17 @@ def is_boundary_public(state: GameState, game_round: GameRound, slot: int, bound
     is_there = claim is not None and 0 <= boundary <= claim.segments
     if not is_there or closed is None or game_round.phase != RoundPhase.POSTED:
         return False
-    until, ended = closed + 2 * audit_max, boundary - 1
+    until, ended, late_from = closed + 2 * audit_max, boundary - 1, game_round.late_from
     if boundary > 0 and ended not in get_segments(state, game_round, slot):
-        if any(one.index == game_round.index for one in list_late_missing(state, block)):
+        if any(one.index == game_round.index for one in list_late_missing(state, block - REORG_BLOCKS)):
             return False
+        if late_from is not None:
+            # From here on the late draw is known. In place of the block that decided it another may come.
+            until = max(until, compute_draw_window(state, late_from)[0])
         late = get_late_draw(state, game_round, slot)
         if late is not None and late.segment == ended:
-            until = max(until, (game_round.late_from or 0) + 2 * audit_max)
-    return block > until
+            until = max(until, (late_from or 0) + 2 * audit_max)
+    return block > until + REORG_BLOCKS
 
 
 def is_segment_public(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:

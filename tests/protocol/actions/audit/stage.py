@@ -34,7 +34,7 @@ from protocol.spec.containers import OuterHeader, StateHeader, TaskSpec
 from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
-from protocol.spec.game.auditing import DrawnAudit, get_drawn
+from protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit, get_drawn
 from protocol.spec.game.state import GameState, RoundPhase, SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.merkle import compute_levels, compute_path
@@ -69,7 +69,8 @@ def get_account(seed: int) -> str:
 class Twist:
     """What is wrong in a claim. boundary: from which boundary on its states are of something else; element,
     amount: what was added to one weight there; steps: added to the step numbers of a boundary alone;
-    untrainable: a boundary whose second moment is negative, so that each step from it is not finite."""
+    untrainable: a boundary whose second moment is negative, so that each step from it is not finite; moment:
+    added to one first moment of boundary 0, from which all is trained."""
 
     boundary: int = -1
     element: int = 300
@@ -78,6 +79,7 @@ class Twist:
     delta_leaf: int = -1
     is_carried_wrong: bool = False
     untrainable: int = -1
+    moment: float = 0.0
 
 
 HONEST = Twist()
@@ -149,6 +151,10 @@ def train_claim(beacon: bytes, shard: int, twist: Twist, spec: TaskSpec = TINY) 
     """Trains a whole round, with a twist."""
     about, state = get_task(spec), begin_model(spec)
     batches = partial(get_batch, about.corpus, about.training, beacon, shard)
+    if twist.moment:
+        moment = state.first_moment.clone()
+        moment[twist.element] += twist.moment
+        state = replace(state, first_moment=moment)
     states = []
     for boundary in range(about.inner_steps // about.segment_steps + 1):
         if boundary:
@@ -246,11 +252,13 @@ class Stage:
         return self.peers[account]
 
     def settle(self, phase: RoundPhase = RoundPhase.POSTED) -> None:
-        """Round 0 has its root; after the next block no vote on its draws counts any more."""
+        """Round 0 has its root; after the next block no vote on its draws can count any more, whatever blocks
+        the chain takes back."""
         state = self.world.state
         game_round = replace(state.rounds[0], phase=phase, root=make_word("root"))
         self.world.state = replace(state, rounds={0: game_round})
-        self.world.jump((game_round.closed or 0) + 2 * state.terms.windows.audit_max - 1)
+        until = (game_round.closed or 0) + 2 * state.terms.windows.audit_max
+        self.world.jump(until + REORG_BLOCKS - 1)
 
     async def wait_for_block(self, block: int) -> int:
         while self.head < block:

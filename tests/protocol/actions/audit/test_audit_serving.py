@@ -1,12 +1,14 @@
 """What a solver shows, to whom, and in which order: nobody sees an end before its own seal."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from protocol.actions.audit import audit_serving
 from protocol.actions.audit.audit_messages import (
     PUBLIC,
     SEAL,
@@ -25,8 +27,9 @@ from protocol.actions.audit.audit_records import make_sealed
 from protocol.actions.audit.replaying import audit
 from protocol.adapters.blobs import BlobKind, BlobRef, refer_state
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import AuditPlace, DrawnAudit, get_heard_until
+from protocol.spec.game.auditing import REORG_BLOCKS, AuditPlace, DrawnAudit, get_heard_until
 from protocol.spec.game.state import RoundPhase
+from protocol.spec.game.timing import compute_draw_window
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import Sealed
 from tests.protocol.actions.audit.stage import (
@@ -212,7 +215,8 @@ async def ask_segment(node: Node, peer: Node, segment: int, **changes: Any) -> S
 
 
 async def test_any_account_reads_both_ends_once_no_vote_counts_any_more(tmp_path: Path) -> None:
-    """In the last block of the votes it reads none of it, whatever the round has come to."""
+    """In the last block that votes may still come into it reads none of it, whatever the round has come
+    to."""
     stage = make_stage()
     segment = stage.get_drawn().segment
     stranger = Node(stage, STRANGER, tmp_path / "stranger")
@@ -256,13 +260,18 @@ async def test_what_is_audited_late_is_secret_for_longer(tmp_path: Path) -> None
             state.rounds[0], late_seed=make_word("l"), late_slots=frozenset({stage.slot}), late_from=late_from
         )
         stage.world.state = replace(state, rounds={0: seeded})
+        # Another block may come in place of the one that decided the draw.
+        known = compute_draw_window(state, late_from)[0] + REORG_BLOCKS
+        stage.world.jump(known - 1)
+        assert await list_readable(stranger, solver) == {0, drawn + 1} | ({9} if drawn == 3 else set())
+        stage.world.jump(known)
         late = stage.get_drawn(draw=state.terms.draws).segment
         secret = {late + 1} | ({9} if late == 3 else set())
         assert await list_readable(stranger, solver) == {0, 1, 2, 3, 4, 9} - secret
         for segment in (late, late + 1):
             with pytest.raises(EnvironmentFault, match="no vote counts any more"):
                 await ask_segment(stranger, solver, segment)
-        stage.world.jump(late_from + 2 * state.terms.windows.audit_max - 1)
+        stage.world.jump(late_from + 2 * state.terms.windows.audit_max + REORG_BLOCKS - 1)
         assert await list_readable(stranger, solver) == {0, 1, 2, 3, 4, 9} - secret
         stage.world.jump(stage.head + 1)
         assert await list_readable(stranger, solver) == {0, 1, 2, 3, 4, 9}
@@ -311,3 +320,52 @@ async def test_a_segment_that_is_none_is_not_opened(tmp_path: Path) -> None:
             with pytest.raises(EnvironmentFault, match="one request at a time"):
                 await ask_segment(stranger, solver, 0)
         assert await ask_segment(stranger, solver, 3)
+
+
+async def test_a_request_looks_at_no_boundary_that_lacks_the_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any account may ask fifty times a second, and a request is answered by the thread that serves all
+    peers: it does not go through each boundary of a claim and each audit of the node."""
+    stage, looks = make_stage(), Counter[str]()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    async with auditor.run(), make_solver(stage, tmp_path).run() as solver:
+        await audit(auditor.room, stage.get_drawn())
+        stage.settle()
+        stage.world.jump(stage.head + 100)
+        segment = stage.get_drawn().segment
+        for node in (solver, auditor):
+            assert node.audits.may_read("", BlobKind.TENSOR, stage.claim.headers[segment].weights_root)
+        for name in ("find_stated", "is_boundary_public", "_list_roots"):
+            usual = getattr(audit_serving, name)
+
+            def count(*arguments: Any, name: str = name, usual: Any = usual) -> Any:
+                looks[name] += 1
+                return usual(*arguments)
+
+            monkeypatch.setattr(audit_serving, name, count)
+        for number in range(20):
+            for node in (solver, auditor):
+                assert not node.audits.may_read("", BlobKind.TENSOR, make_word("guess", number))
+        assert looks == Counter()
+        assert auditor.audits.may_read("", BlobKind.TENSOR, stage.claim.headers[segment].weights_root)
+        assert looks == {"find_stated": 1, "is_boundary_public": 1}
+
+
+async def test_what_is_audited_after_a_stranger_has_asked_is_shown_as_well(tmp_path: Path) -> None:
+    stage = make_stage()
+    drawn = stage.get_drawn()
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+    root = stage.claim.headers[drawn.segment + 1].weights_root
+    async with auditor.run(), make_solver(stage, tmp_path).run():
+        state, head = stage.world.state, stage.head
+        stage.settle()
+        stage.world.jump(stage.head + 100)
+        assert not auditor.audits.may_read("", BlobKind.TENSOR, root), "it has not audited yet"
+        stage.world.state, stage.world.block = state, head
+        await audit(auditor.room, drawn)
+        stage.settle()
+        stage.world.jump(stage.head + 100)
+        assert auditor.audits.may_read("", BlobKind.TENSOR, root)
+        stage.world.state = replace(stage.world.state, rounds={})
+        assert not auditor.audits.may_read("", BlobKind.TENSOR, root) and not auditor.room.root_indexes

@@ -32,13 +32,13 @@ from protocol.actions.merge.merge_records import (
 )
 from protocol.actions.merge.outer_step import make_key
 from protocol.actions.pruning.kept import Books, list_kept
-from protocol.actions.pruning.pruning_duties import PRUNED_KINDS, REORG_BLOCKS, delete_blobs, list_removable
+from protocol.actions.pruning.pruning_duties import PRUNED_KINDS, delete_blobs, list_removable
 from protocol.actions.pruning.windows import PruningMemory, list_stages
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import build_byte_tree, build_delta_tree
 from protocol.spec.containers import OuterHeader, StateHeader
-from protocol.spec.game.auditing import DrawnAudit
+from protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.inner_dispute import InnerBook
 from protocol.spec.game.state import GameRound, GameState, RoundPhase

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from protocol.actions.pruning.pruning_duties import REORG_BLOCKS
 from protocol.actions.pruning.windows import is_answerable, is_contestable
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.params import DELTA_LEAF_BYTES
 from tests.protocol.actions.pruning.stage import SEGMENTS, TENSOR_BYTES, Node
 from tests.protocol.spec.game.world import World, make_world

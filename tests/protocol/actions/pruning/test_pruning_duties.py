@@ -29,7 +29,7 @@ from protocol.actions.dispute.step_serving import (
 )
 from protocol.actions.merge.work import get_finished, open_boundary
 from protocol.actions.pruning import pruning_duties
-from protocol.actions.pruning.pruning_duties import REORG_BLOCKS, Prune, RestoreBoundary
+from protocol.actions.pruning.pruning_duties import Prune, RestoreBoundary
 from protocol.actions.pruning.windows import ASKED_AUDITS
 from protocol.actions.retraining import AUDITS
 from protocol.actions.runtime.party import Party
@@ -39,7 +39,7 @@ from protocol.adapters.messages import encode_message
 from protocol.compute.program.step import train_segment
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import compute_serving_until, get_drawn
+from protocol.spec.game.auditing import REORG_BLOCKS, compute_serving_until, get_drawn
 from protocol.spec.game.fates import get_late_draw, get_segments
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
 from protocol.spec.game.state import GameState, RoundPhase, StatementRef
