@@ -23,7 +23,14 @@ from typing import Any
 from protocol.actions.dispute.casebook import KnownVote, Sentence
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.auditing import get_heard_until, get_place
-from protocol.spec.game.fates import find_seat, get_claim_fate, get_late_draw, get_segments, get_votes
+from protocol.spec.game.fates import (
+    find_seat,
+    get_claim_fate,
+    get_late_draw,
+    get_segments,
+    get_votes,
+    is_draw_over,
+)
 from protocol.spec.game.inner_dispute import AskEnding, InnerBook
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.state import (
@@ -147,11 +154,16 @@ def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: st
 
 def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:
     """Whether the steps of a segment may be shown before a dispute: once no auditor can copy what follows
-    from them. A segment that is not drawn waits until the late draw is known; and for a late audit of the
-    segment before it, which ends where this one starts."""
+    from them. Its own draw and that of the segment before it, which ends where this one starts, are over:
+    the claim may have failed by another one. A segment that is not drawn waits until the late draw is known;
+    and for a late audit of it, or of the segment before it."""
     if get_claim_fate(state, game_round, slot, block) not in (ClaimFate.ACCEPTED, ClaimFate.VOID):
         return False
-    if segment in get_segments(state, game_round, slot):
+    segments = get_segments(state, game_round, slot)
+    draws = [draw for draw, one in enumerate(segments) if one in (segment, segment - 1)]
+    if not all(is_draw_over(state, game_round, slot, draw, block) for draw in draws):
+        return False
+    if segment in segments:
         return True
     late = get_late_draw(state, game_round, slot)
     if late is None or late.segment not in (segment, segment - 1):

@@ -16,8 +16,8 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
 )
 from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.fates import get_late_draw, get_segments
-from protocol.spec.game.state import GameState, SeatStatus, StatementRef
+from protocol.spec.game.fates import get_claim_fate, get_late_draw, get_segments
+from protocol.spec.game.state import ClaimFate, CountedVote, GameState, SeatStatus, StatementRef
 from protocol.spec.game.timing import get_statement_until
 from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.spec.game.world import is_drawn, make_world
@@ -88,6 +88,27 @@ def test_nothing_is_disputed_or_shown_before_the_claim_is_decided(game: GameStat
     assert not is_disputable(game, ref, seat, "me", early) and is_disputable(game, ref, seat, "me", late)
     assert not are_steps_shown(game, game_round, 0, drawn.segment, early)
     assert are_steps_shown(game, game_round, 0, drawn.segment, late)
+
+
+def test_where_another_draw_has_failed_what_is_still_voted_on_is_not_shown() -> None:
+    """The claim is void, and a vote of the other draw is paid: its auditor could seal what it read. So could
+    it what the segment behind begins with."""
+    game = make_world(verifiers=6, draws=2, least_verifiers=6).play(is_drawn).state
+    first, second = get_segments(game, game.rounds[0], 0)
+    failed = {0: CountedVote(VoteWord.REJECT_STATE, 1), 1: CountedVote(VoteWord.REJECT_STATE, 1)}
+    game_round = replace(game.rounds[0], votes={(0, 0): failed}, late_seed=b"z" * 32)
+    block = (game_round.closed or 0) + 1
+    assert get_claim_fate(game, game_round, 0, block) == ClaimFate.VOID
+    assert are_steps_shown(game, game_round, 0, first, block), "its draw is over"
+    behind = [second + 1] if second + 1 < game_round.claims[0].segments else []
+    last = (game_round.closed or 0) + 2 * game.terms.windows.audit_max
+    for segment in (second, *behind):
+        assert not are_steps_shown(game, game_round, 0, segment, block)
+        assert not are_steps_shown(game, game_round, 0, segment, last)
+        assert are_steps_shown(game, game_round, 0, segment, last + 1)
+    accepted = {0: CountedVote(VoteWord.ACCEPT, 1)}
+    game_round = replace(game_round, votes={(0, 0): failed, (0, 1): accepted})
+    assert are_steps_shown(game, game_round, 0, second, block), "no further vote counts"
 
 
 def test_what_may_still_be_drawn_late_is_not_shown(game: GameState) -> None:
