@@ -156,7 +156,8 @@ def tell_replayed(found: verifier.Replayed) -> Iterator[str]:
         yield f"largest distance of the {quantity}: {distance:.3g}, limit {limit:.3g}"
     meaning = {
         VoteWord.ACCEPT: "the claimed end lies inside the limits of the task",
-        VoteWord.REJECT_START: "the claim does not start from the model that the round began with",
+        VoteWord.REJECT_START: "the claim does not start from what the round began with: it has other "
+        "weights, other moments, or step numbers of another place",
         VoteWord.REJECT_STATE: "the claimed end is not what this machine comes to. Who is wrong a dispute "
         "computes, from one number of the segment",
     }

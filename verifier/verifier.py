@@ -7,6 +7,7 @@ says of the segment, and the samples, and computes the steps. What it finds move
 
     claim root on chain --> boundary 0, start, end: proven --> W, m, v by their roots
     base root on chain  --> roots of the model: proven     --> boundary 0 has these weights?
+    claim before it     --> what it hands on: proven       --> boundary 0 has these moments?
     start, samples      --> own end                        --> inside the limits of the claimed end?
 """
 
@@ -14,8 +15,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from protocol.actions.audit import audit_duties as audits
@@ -24,21 +23,23 @@ from protocol.actions.audit.audit_messages import (
     BoundarySaid,
     SegmentAsked,
     SegmentShown,
+    WorkSaid,
     are_steps_right,
     make_form,
 )
 from protocol.actions.audit.audit_room import AuditTask, StateShelf, read_audit_task
-from protocol.actions.audit.replaying import judge_ends
+from protocol.actions.audit.replaying import carry_nothing, judge_ends
 from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import posting
-from protocol.actions.merge.global_model import ask_outer
+from protocol.actions.merge.global_model import WORK, AskWork, ask_outer
 from protocol.actions.pruning import pruning_duties as pruning
 from protocol.actions.runtime import upkeep_duties
-from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.config import PartyConfig, hold_folder
 from protocol.actions.runtime.joining import SeatWish, open_data
 from protocol.actions.runtime.party import ListDuties
 from protocol.actions.runtime.playing import Reader, open_party, open_reader, play
 from protocol.adapters.chain.abi import BoundaryProof
+from protocol.adapters.reports import SPARE_DISK_BYTES
 from protocol.adapters.wire.session import Peer, ask_in_turn
 from protocol.compute.audit.compare import measure_apart
 from protocol.compute.determinism import pin_kernels
@@ -50,10 +51,11 @@ from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compu
 from protocol.spec.containers import OuterHeader, StateHeader
 from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.game.auditing import is_segment_public
+from protocol.spec.game.auditing import REORG_BLOCKS, AuditPlace, find_last_merged, is_segment_public
 from protocol.spec.game.state import GameRound, GameState, SeatRole, SlotClaim
 from protocol.spec.game.terms import make_spec
-from protocol.spec.statements import VoteWord, verify_in_claim
+from protocol.spec.params import ZERO_WORD
+from protocol.spec.statements import VoteWord, compute_carried_root, compute_work_leaf, verify_in_claim
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 ROOMS: tuple[ListDuties, ...] = (
@@ -77,6 +79,8 @@ Answer = TypeVar("Answer")
 
 MOST_PEERS = 64
 """that are asked for the same, one after the other"""
+FOLDER = "replay"
+"""In the home: where what is fetched lies."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,8 @@ async def replay(config: PartyConfig, place: Place) -> Replayed:
     Raises InvalidInput where there is no such segment or it may not be read yet, EnvironmentFault where no
     node serves it, ProtocolFault where what is served is not the claim's."""
     pin_kernels(config.threads, device=config.device)
-    with TemporaryDirectory(dir=config.home, prefix="replay-") as folder:
-        async with open_reader(replace(config, home=Path(folder))) as reader:
+    with hold_folder(config.home, FOLDER) as folder:
+        async with open_reader(replace(config, home=folder)) as reader:
             return await compare(await _open_audit(reader, config, place))
 
 
@@ -171,7 +175,7 @@ def require_public(game: GameState, place: Place, block: int) -> GameRound:
             remedy="`touchstone status TASK` lists rounds; a round counts its solvers and segments from 0.",
         )
     if not is_segment_public(game, game_round, place.slot, place.segment, block):
-        waits = 2 * game.terms.windows.audit_max
+        waits = 2 * game.terms.windows.audit_max + REORG_BLOCKS
         raise InvalidInput(
             what="the segment is not for every account yet",
             expected=f"a posted round, {waits} blocks after its close and after the draw of a late audit",
@@ -212,14 +216,42 @@ def _read_boundary(audit: SeatlessAudit, boundary: int, said: BoundarySaid) -> B
 
 
 async def _is_start_right(audit: SeatlessAudit, first: StateHeader, start: StateHeader) -> bool:
-    """Whether boundary 0 has the weights that the round began with, and the start the step numbers of its
-    place. Which moments go on is not looked at."""
+    """Whether boundary 0 has the weights that the round began with, the moments that the claim has to go on
+    from and the step number of the round; and the start the step numbers of its place."""
     about, place = audit.about, audit.place
-    base = await _find_base(audit)
-    steps = place.segment * about.segment_steps
-    placed = (place.round * about.inner_steps + steps, steps)
-    is_placed = are_steps_right(start, first, *placed, carries=about.carry_moments)
-    return first.weights_root == base.weights_root and is_placed
+    base, carried = await _find_base(audit), await _find_carried(audit)
+    begun, steps = place.round * about.inner_steps, place.segment * about.segment_steps
+    is_begun = (first.weights_root, first.global_step) == (base.weights_root, begun)
+    is_carried = carried in (None, compute_carried_root(first))
+    is_placed = are_steps_right(start, first, begun + steps, steps, carries=about.carry_moments)
+    return is_begun and is_carried and is_placed
+
+
+async def _find_carried(audit: SeatlessAudit) -> bytes | None:
+    """The carried root that boundary 0 must have; None where the round that says so is forgotten."""
+    place, claim, game_round = audit.place, audit.claim, audit.game_round
+    if not audit.about.carry_moments:
+        return carry_nothing(audit.about)
+    where = (audit.game.terms.domain, place.round, game_round.base_root, game_round.seed or ZERO_WORD)
+    try:
+        before = find_last_merged(audit.game, AuditPlace(*where, place.slot, claim.claim_root, 0, 0))
+    except KeyError:
+        return None
+    if before is None:
+        return carry_nothing(audit.about)
+    return await _ask_any(audit, partial(_ask_carried, audit, *before))
+
+
+async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) -> bytes:
+    """What a merged claim hands on, as a peer shows it. Raises ProtocolFault where that is not of the
+    claim."""
+    claim = audit.game.rounds[index].claims[slot]
+    question = AskWork(audit.place.task, index, slot, claim.claim_root)
+    said = await audit.reader.client.ask(peer, WORK, question, make_form(WorkSaid))
+    place = (audit.game.terms.domain, index, claim.account, claim.segments)
+    leaf = compute_work_leaf(*place, said.delta_root, said.carried_root)
+    verify_in_claim(claim.claim_root, leaf, claim.segments + 1, claim.segments, said.path)
+    return said.carried_root
 
 
 async def _find_base(audit: SeatlessAudit) -> OuterHeader:
@@ -234,8 +266,11 @@ async def _find_base(audit: SeatlessAudit) -> OuterHeader:
 async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, word: VoteWord) -> Replayed:
     about, place, game_round = audit.about, audit.place, audit.game_round
     is_exact, client = audit.game.terms.is_exact, audit.reader.client
-    size_mb = 12 * about.parameter_count / 1e6
-    audit.say(f"fetching the states of the segment, {size_mb:,.1f} MB each")
+    state_bytes = 12 * about.parameter_count
+    # The start and both ends. A node of the same home writes to this disk too.
+    needed_bytes = (2 if is_exact else 3) * state_bytes + SPARE_DISK_BYTES
+    audit.shelf.store.require_space(needed_bytes, "the states of a replay, and a node beside it")
+    audit.say(f"fetching the states of the segment, {state_bytes / 1e6:,.1f} MB each")
     await audit.shelf.fetch(client, audit.peers, start)
     if not is_exact:
         await audit.shelf.fetch(client, audit.peers, end)

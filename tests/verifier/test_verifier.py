@@ -1,15 +1,23 @@
 """A verifier replays, votes and answers for its votes: its rooms, and the seat that it takes."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from protocol.actions.audit.audit_messages import WorkSaid
 from protocol.actions.audit.audit_room import StateShelf
-from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.audit.replaying import carry_nothing
+from protocol.actions.merge.global_model import AskWork
+from protocol.actions.runtime.config import PartyConfig, hold_folder
 from protocol.actions.runtime.joining import SeatWish
+from protocol.adapters.blobs import BlobKind
+from protocol.adapters.reports import SPARE_DISK_BYTES
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.session import Peer
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.game.state import RoundPhase, SeatRole
@@ -126,6 +134,89 @@ async def test_a_stranger_rejects_step_numbers_of_another_place(tmp_path: Path) 
     assert found.word == VoteWord.REJECT_START
     found, _ = await look(tmp_path / "end", Twist(steps=(2, 0, 1)), 1)
     assert (found.word, found.distances) == (VoteWord.REJECT_STATE, ())
+
+
+@pytest.mark.parametrize("segment", [0, 2])
+async def test_a_stranger_rejects_a_claim_that_starts_from_moments_of_its_own(
+    tmp_path: Path, segment: int
+) -> None:
+    """All of it was trained from there, and no segment ends elsewhere."""
+    found, _ = await look(tmp_path, Twist(moment=0.1), segment)
+    assert found.word == VoteWord.REJECT_START and found.own_end == found.claimed_end
+
+
+async def test_a_stranger_rejects_a_claim_that_begins_with_the_number_of_another_round(
+    tmp_path: Path,
+) -> None:
+    """Also where the segment that it looks at has the right numbers."""
+    found, _ = await look(tmp_path, Twist(steps=(0, 0, 8)), 1)
+    assert found.word == VoteWord.REJECT_START and found.own_end == found.claimed_end
+
+
+async def test_what_a_claim_goes_on_from_is_what_the_one_before_it_hands_on(tmp_path: Path) -> None:
+    """A peer proves that by the root of the earlier claim. Who says something else is not believed."""
+    stage = make_stage()
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with stranger.run():
+        stage.settle()
+        audit = begin(stage, stranger, 0)
+        first = replace(audit.game_round, merged=(stage.slot,))
+        second, about = replace(first, index=1, merged=()), replace(audit.about, carry_moments=True)
+        game = replace(audit.game, rounds={0: first, 1: second})
+        place = replace(audit.place, round=1)
+        audit = replace(audit, about=about, game=game, game_round=second, place=place)
+        right = WorkSaid(**vars(stage.claim.open_work(0)))
+        asked: list[object] = []
+
+        async def answer(said: WorkSaid, peer: Peer, desk: str, question: object, form: object) -> WorkSaid:
+            asked.append((desk, question))
+            return said
+
+        def tell(said: WorkSaid) -> SeatlessAudit:
+            client = SimpleNamespace(ask=partial(answer, said))
+            return replace(audit, reader=cast(Any, SimpleNamespace(client=client)))
+
+        assert await verifier._find_carried(tell(right)) == stage.claim.carried_root
+        assert asked == [("work", AskWork(AUDITED, 0, stage.slot, stage.claim.root))]
+        wrong = WorkSaid(right.delta_root, b"c" * 32, right.path)
+        with pytest.raises(ProtocolFault, match="does not hold"):
+            await verifier._find_carried(tell(wrong))
+        nothing = carry_nothing(about)
+        alone = replace(tell(right), game=replace(game, rounds={0: replace(first, merged=()), 1: second}))
+        assert await verifier._find_carried(alone) == nothing != stage.claim.carried_root
+        forgotten = replace(tell(right), game=replace(game, rounds={1: second}))
+        assert await verifier._find_carried(forgotten) is None
+        anew = replace(tell(right), about=replace(about, carry_moments=False))
+        assert await verifier._find_carried(anew) == nothing
+
+
+async def test_where_the_disk_has_too_little_room_nothing_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node of the same home writes its journal and its states to the same disk."""
+    monkeypatch.setattr(BlobStore, "compute_free_bytes", lambda store: SPARE_DISK_BYTES)
+    stage = make_stage()
+    stranger = Node(stage, STRANGER, tmp_path / "stranger")
+    async with make_solver(stage, tmp_path).run(), stranger.run():
+        stage.settle()
+        stage.world.jump(stage.head + 1)
+        with pytest.raises(EnvironmentFault, match="the states of a replay"):
+            await verifier.compare(begin(stage, stranger, 1))
+    assert not list((stranger.store.folder / BlobKind.TENSOR.value).iterdir())
+
+
+def test_what_a_killed_replay_left_is_gone_with_the_next(tmp_path: Path) -> None:
+    """Gigabytes that a node of the same home would miss. What another replay still works with stays."""
+    left = tmp_path / "replay-killed"
+    (left / "blobs").mkdir(parents=True)
+    (left / "blobs" / "state").write_bytes(b"x")
+    (tmp_path / "journal.sqlite").touch()
+    with hold_folder(tmp_path, "replay") as first:
+        assert not left.exists() and first.is_dir() and first.parent == tmp_path
+        with hold_folder(tmp_path, "replay") as second:
+            assert first.is_dir() and second.is_dir() and first != second
+        assert first.is_dir() and not second.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.sqlite", "replay.lock"]
 
 
 async def test_a_stranger_rejects_a_claim_that_starts_from_another_model(tmp_path: Path) -> None:

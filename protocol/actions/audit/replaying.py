@@ -94,6 +94,11 @@ def judge_work(shelf: StateShelf, base_weights: bytes, ends: EndsShown) -> Findi
     return None if leaf is None else Finding(VoteWord.REJECT_DELTA, leaf)
 
 
+def carry_nothing(about: AuditTask) -> bytes:
+    """The carried root of a boundary 0 that begins anew: moments of zeros, no step."""
+    return compute_carried_root(StateHeader(ZERO_WORD, about.zero_root, about.zero_root, 0, 0))
+
+
 def is_start_right(about: AuditTask, made: SealMade, base_weights: bytes, carried_root: bytes | None) -> bool:
     """Whether boundary 0 is what the claim must start from. carried_root: None where the round that fixes it
     is forgotten."""
@@ -191,15 +196,13 @@ async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
 
 async def _find_carried(room: AuditRoom, drawn: DrawnAudit) -> bytes | None:
     """The carried root that boundary 0 must have; None where the round that says so is forgotten."""
-    zero = room.about.zero_root
-    nothing = compute_carried_root(StateHeader(ZERO_WORD, zero, zero, 0, 0))
     if not room.about.carry_moments:
-        return nothing
+        return carry_nothing(room.about)
     try:
         before = find_last_merged(room.get_game(), drawn.place)
     except KeyError:
         return None
-    return nothing if before is None else await room.models.find_carried(*before)
+    return carry_nothing(room.about) if before is None else await room.models.find_carried(*before)
 
 
 async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:

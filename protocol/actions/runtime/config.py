@@ -2,12 +2,15 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
 
 from protocol.adapters.files import (
     PageLimit,
@@ -148,6 +151,20 @@ def clear_scratch(config: PartyConfig) -> None:
     for left in (config.home / SCRATCH_FOLDER).glob("*"):
         with suppress(OSError):
             left.unlink()
+
+
+@contextmanager
+def hold_folder(home: Path, name: str) -> Iterator[Path]:
+    """A new folder `NAME-...` of the home that is gone afterwards, whatever lies in it. Several processes may
+    hold one each. What those left that were killed meanwhile goes when none is held."""
+    with (home / f"{name}.lock").open("ab") as lock:
+        with suppress(BlockingIOError):
+            flock(lock, LOCK_EX | LOCK_NB)
+            for left in home.glob(f"{name}-*"):
+                rmtree(left, ignore_errors=True)
+        flock(lock, LOCK_SH)
+        with TemporaryDirectory(dir=home, prefix=f"{name}-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
 
 
 def keep_to_memory(folder: Path, memory_mb: int) -> None:
