@@ -36,6 +36,8 @@ from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.state import Seat, SeatRole
+from protocol.spec.game.terms import make_spec
+from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts import home_checks
 from scripts.console import (
     Console,
@@ -117,7 +119,7 @@ def _lagging(chain: GameChain, actual: str) -> EnvironmentFault:
         what="the head of the chain lags behind",
         expected="blocks as they are made",
         actual=actual,
-        where=chain.connection.rpc_url,
+        where=chain.connection.place,
         remedy="Wait until that node has caught up, or set rpc_url in config.toml to another one.",
     )
 
@@ -212,12 +214,21 @@ async def check_bits(patient: Patient) -> str:
     """A training step gives the same bits again."""
     config = patient.get_config()
     try:
-        task, _ = patient.get_game()
-        training = decode_training(patient.get_state().texts[task])
+        training = read_sound_training(patient)
     except NotTested:
         training = sketch_training()
     await asyncio.to_thread(require_repeated_bits, training, config.threads, config.device)
     return f"two runs of a step of {training.model.layer_count} layers gave the same bits"
+
+
+def read_sound_training(patient: Patient) -> TrainingSpec:
+    """The training of the task that was named. Raises NotTested where none was, InvalidInput where no node
+    would join it: what a stranger has posted could take any amount of memory."""
+    task, _ = patient.get_game()
+    state = patient.get_state()
+    spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
+    refuse_broken(find_training_malformations(spec))
+    return spec.training
 
 
 # --- All of them --------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from msgspec import structs
 
 from protocol.adapters.files import TaskBits, write_bits
 from protocol.compute.program.step import advance
+from protocol.spec.codec import encode_training
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
 from scripts import doctor, home_checks
@@ -25,6 +27,7 @@ from scripts.home import read_config
 from scripts.home_checks import NotTested, Patient
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
+from tests.protocol.actions.specs import get_spec
 from tests.scripts.money import Operators
 from tests.scripts.network import Network, edit_config
 from tests.scripts.schemas import read_one
@@ -131,7 +134,7 @@ class StandingChain:
 
     def __init__(self, age_s: float, grown_s: int = 0, syncing: object = False) -> None:
         self.first_s, self.grown_s, self.looks, self.syncing = time.time() - age_s, grown_s, 0, syncing
-        self.connection = SimpleNamespace(rpc_url="http://node", request=self.request)
+        self.connection = SimpleNamespace(place="http://node", request=self.request)
 
     async def request(self, method: str) -> object:
         return self.syncing
@@ -274,3 +277,22 @@ def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(doctor, "advance", err)
     fault = find(make_patient(home), doctor.check_bits)
     assert "other bits each time" in fault.what and str(fault.actual) not in str(fault.expected)
+
+
+def test_a_task_that_no_node_would_join_is_not_computed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a stranger has posted could take all memory of the machine, and a node beside it its stake."""
+    computed: list[TrainingSpec] = []
+    monkeypatch.setattr(doctor, "require_repeated_bits", lambda training, *rest: computed.append(training))
+    spec, task = get_spec(), b"t" * 32
+
+    def name(training: TrainingSpec) -> Patient:
+        state = SimpleNamespace(
+            games={task: None}, texts={task: encode_training(training)}, task_terms={task: spec.terms}
+        )
+        return make_patient(home, task_name="0x74", task=task, state=cast(Any, state))
+
+    look(name(spec.training), doctor.check_bits)
+    assert computed == [spec.training]
+    huge = replace(spec.training, model=replace(spec.training.model, hidden_size=1 << 20, layer_count=256))
+    fault = find(name(huge), doctor.check_bits)
+    assert "malformed" in fault.what and computed == [spec.training]

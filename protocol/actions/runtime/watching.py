@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -129,14 +129,23 @@ class Watch:
 
     async def look(self) -> None:
         """One look at everything, told and written down."""
-        with suppress(TimeoutError, TouchstoneError):  # What does not answer is silent.
-            async with asyncio.timeout(PROBE_S):
-                self._change = await self._find_change()
+        await self._probe()
         found = dict(self._list_troubles())
         is_news = found.keys() != self.troubles.keys()
         self._tell(found)
         if is_news or self._refused or time.monotonic() - self._written_s >= WRITE_S:
             await asyncio.to_thread(self.write)
+
+    async def _probe(self) -> None:
+        """Ask the chain's node whether it is still that of the deployment. What does not answer is silent; an
+        answer that is none must not hide what else is wrong."""
+        try:
+            async with asyncio.timeout(PROBE_S):
+                self._change = await self._find_change()
+        except (TimeoutError, TouchstoneError):
+            pass
+        except Exception:
+            log.exception("the watch cannot ask the chain's node")
 
     def _tell(self, found: dict[Trouble, str]) -> None:
         now_s = int(time.time())

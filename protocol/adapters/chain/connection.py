@@ -10,11 +10,12 @@ and reorgs.
 """
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import aiohttp
 from eth_utils.address import to_checksum_address
@@ -29,16 +30,26 @@ from web3.exceptions import (
 from web3.providers.async_base import AsyncJSONBaseProvider
 from web3.providers.rpc.utils import check_if_retry_on_failure
 from web3.types import RPCEndpoint, RPCResponse
+from yarl import URL
 
 from protocol.adapters.chain.deployment import Addresses
 from protocol.adapters.chain.refusal_words import explain_revert
-from protocol.adapters.wire.session import tell_reason
+from protocol.adapters.wire.session import show, tell_reason
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
+MOST_CALLS = 10_000
+"""Inside of each other. A library below web3 sets 100,000 when it is loaded. The stack does not hold so many:
+JSON that nests as deep would end the process, and not with an error."""
+sys.setrecursionlimit(min(sys.getrecursionlimit(), MOST_CALLS))
 ATTEMPTS = 3
 """Of a request that changes nothing when it is sent twice."""
 FIRST_PAUSE_S = 0.125
 HEADERS = {"Content-Type": "application/json"}
+
+
+class NoAnswer(aiohttp.ClientError):
+    """Something other than an answer came: the page of a proxy that stands before the chain's node, for
+    example."""
 
 
 class HttpProvider(AsyncJSONBaseProvider):
@@ -67,7 +78,14 @@ class HttpProvider(AsyncJSONBaseProvider):
             self._session = aiohttp.ClientSession(timeout=self._timeout, headers=HEADERS)
         async with self._session.post(self._url, data=body) as response:
             response.raise_for_status()
-            return self.decode_rpc_response(await response.read())
+            text = await response.read()
+        try:
+            answer: object = self.decode_rpc_response(text)
+        except (ValueError, RecursionError):
+            raise NoAnswer("what came is no JSON") from None
+        if not isinstance(answer, dict):
+            raise NoAnswer("what came is no JSON-RPC")
+        return cast(RPCResponse, answer)
 
     async def disconnect(self) -> None:
         """Close the session; a later request opens another."""
@@ -122,6 +140,8 @@ class Connection:
     def __init__(self, rpc_url: str, poll_s: float = POLL_S, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         """poll_s: pause between two looks at the head; timeout_s: of one attempt."""
         self.rpc_url = rpc_url
+        self.place = name_place(rpc_url)
+        """Where that node is, as errors and logs name it."""
         self.poll_s = poll_s
         self.health = RpcHealth()
         self._provider = HttpProvider(rpc_url, timeout_s)
@@ -136,7 +156,7 @@ class Connection:
         EnvironmentFault."""
         answer = await self._ask(self._provider.make_request(RPCEndpoint(method), list(parameters)))
         if "error" in answer:
-            raise _fault(self.rpc_url, f"an answer to {method}", str(answer["error"]), retryable=False)
+            raise _fault(self.place, f"an answer to {method}", str(answer["error"]), retryable=False)
         return answer["result"]
 
     async def chain_id(self) -> int:
@@ -153,7 +173,10 @@ class Connection:
 
     async def head(self) -> Head:
         """The latest block."""
-        self.health.head = _to_head(await self._ask(self._web3.eth.get_block("latest")))
+        try:
+            self.health.head = _to_head(await self._ask(self._web3.eth.get_block("latest")))
+        except BlockNotFound:
+            raise _fault(self.place, "its latest block", "none") from None
         return self.health.head
 
     async def block(self, number: int) -> Head | None:
@@ -167,7 +190,7 @@ class Connection:
         """The block as JSON-RPC has it, values as `0x` strings. Raises EnvironmentFault above the head."""
         block = await self.request("eth_getBlockByNumber", hex(number), False)
         if block is None:
-            raise _fault(self.rpc_url, f"block {number}", "none yet")
+            raise _fault(self.place, f"block {number}", "none yet")
         return dict(block)
 
     async def call(
@@ -221,7 +244,7 @@ class Connection:
         EnvironmentFault where the node does not know it."""
         found = await self.request("eth_getTransactionByHash", "0x" + transaction_hash.hex())
         if found is None:
-            raise _fault(self.rpc_url, f"transaction 0x{transaction_hash.hex()}", "none")
+            raise _fault(self.place, f"transaction 0x{transaction_hash.hex()}", "none")
         return str(found["to"] or "").lower(), bytes.fromhex(str(found["input"])[2:])
 
     async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[dict[str, Any]]:
@@ -274,12 +297,10 @@ class Connection:
             self.health.note_error(error)
             if refusal is not None and isinstance(error, refusal):
                 raise
-            raise _fault(self.rpc_url, "a result", str(error), retryable=False) from error
+            raise _fault(self.place, "a result", str(error), retryable=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.health.note_error(error)
-            raise _fault(
-                self.rpc_url, "a chain that answers", f"{type(error).__name__}: {tell_reason(error)}"
-            ) from error
+            raise _fault(self.place, "a chain that answers", _tell_silence(error)) from None
         self.health.note_answer()
         return found
 
@@ -292,7 +313,7 @@ async def check_deployment(connection: Connection, deployment: Addresses) -> Non
             what="this is another chain than the deployment's",
             expected=f"chain id {deployment.chain_id}",
             actual=f"chain id {chain_id}",
-            where=connection.rpc_url,
+            where=connection.place,
             remedy="Pass the --rpc-url of the right chain, or the --deployment of this one.",
         )
     for name, address in {**deployment.contracts(), "token": deployment.token}.items():
@@ -301,9 +322,30 @@ async def check_deployment(connection: Connection, deployment: Addresses) -> Non
                 what=f"no contract at the address of {name}",
                 expected=f"code at {address}",
                 actual="none",
-                where=connection.rpc_url,
+                where=connection.place,
                 remedy="The chain is fresh or the file is stale: deploy again (`touchstone devnet`).",
             )
+
+
+def name_place(rpc_url: str) -> str:
+    """A URL of a chain's node for people: its scheme, host and port. A provider's key may stand in all the
+    rest, and what is told goes into logs and into questions to others."""
+    try:
+        url = URL(rpc_url)
+        origin = str(url.origin())
+    except ValueError:
+        return "an address that is none (not shown)"
+    is_bare = url.path in ("", "/") and not (url.query_string or url.fragment or url.user or url.password)
+    return origin if is_bare else f"{origin}/..."
+
+
+def _tell_silence(error: Exception) -> str:
+    """Why no answer came. The text of some errors has the URL in it, and with it a key."""
+    kind = type(error).__name__
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{kind}: status {error.status} {show(error.message)}"
+    is_url = isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError)
+    return kind if is_url else f"{kind}: {tell_reason(error)}"
 
 
 def _to_transaction(to: str, data: bytes, sender: str) -> dict[str, Any]:
@@ -326,12 +368,12 @@ def _revert_data(error: ContractLogicError) -> bytes:
     return bytes.fromhex(data.removeprefix("0x"))
 
 
-def _fault(rpc_url: str, expected: str, actual: str, retryable: bool = True) -> EnvironmentFault:
+def _fault(place: str, expected: str, actual: str, retryable: bool = True) -> EnvironmentFault:
     return EnvironmentFault(
         what="the chain does not answer as it should",
         expected=expected,
         actual=actual,
-        where=rpc_url,
+        where=place,
         remedy="Start a chain (`touchstone devnet`), or set `rpc_url` in this home's config.toml to one that "
         "runs (`touchstone init --rpc-url` for a new home).",
         retryable=retryable,

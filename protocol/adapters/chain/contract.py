@@ -13,7 +13,9 @@ A follower remembers the hashes of the heads it has processed. When the newest o
 chain, it walks back to one that is. It says from where everything is void, and reads again from there.
 """
 
+import asyncio
 import logging
+import time
 from collections import deque, namedtuple
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ from protocol.adapters.chain.abi import (
     parse_abi,
     to_snake_case,
 )
-from protocol.adapters.chain.connection import Connection, Head
+from protocol.adapters.chain.connection import PATIENCE_S, Connection, Head
 from protocol.adapters.chain.deployment import Addresses
 from protocol.adapters.chain.transactions import Sender
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -110,6 +112,8 @@ def decode_event(entry: Entry, topics: Sequence[bytes], data: bytes) -> dict[str
 
 LOG_SPAN_BLOCKS = 2_000
 """Blocks in one request, at most: public nodes refuse longer ranges."""
+RETRY_S = 0.5
+"""Until logs that did not come are asked for again."""
 REMEMBERED_HEADS = 1_024
 """A reorg deeper than these heads makes the follower read from the start again: slow, still right."""
 
@@ -194,9 +198,22 @@ class Follower:
         """A batch for every new head, the first at once. Never ends; raises EnvironmentFault as `heads`
         does."""
         async for head in self._connection.heads():
-            batch = await self.read_up_to(head)
+            batch = await self._read_patiently(head)
             if batch is not None:
                 yield batch
+
+    async def _read_patiently(self, head: Head) -> LogBatch | None:
+        """As `read_up_to`. A chain that tells of a head and then is silent is asked again as `heads` does: a
+        node that ended there would be silent itself."""
+        silent_since: float | None = None
+        while True:
+            try:
+                return await self.read_up_to(head)
+            except EnvironmentFault as fault:
+                silent_since = silent_since or time.monotonic()
+                if not fault.retryable or time.monotonic() - silent_since > PATIENCE_S:
+                    raise
+            await asyncio.sleep(RETRY_S)
 
     async def read_up_to(self, head: Head) -> LogBatch | None:
         """The batch that ends at `head`, or None when the chain has moved to another branch meanwhile."""

@@ -157,6 +157,23 @@ async def test_another_chain_is_noticed(
     assert word in said
 
 
+async def test_an_answer_that_is_none_hides_no_other_trouble(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fills up while something else than the chain's node answers for it."""
+
+    async def answer_nonsense() -> int:
+        raise ValueError("what is this?")
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=9_000_000))
+    party = make_party(tmp_path)
+    party.chain.connection.chain_id = answer_nonsense
+    watch = Watch(party)
+    await watch.look()
+    assert list(watch.troubles) == [Trouble.DISK_FULL] == list_written(tmp_path)
+    assert "the watch cannot ask the chain's node" in caplog.text
+
+
 @pytest.mark.parametrize("address", ["0xp", "0xk", "0xt"])
 async def test_a_contract_that_has_gone_is_noticed_within_a_look_at_each(
     tmp_path: Path, address: str

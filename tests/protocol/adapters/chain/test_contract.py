@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -280,6 +280,30 @@ async def test_a_head_that_was_dropped_meanwhile_gives_no_batch(net: TestChain) 
     head = await net.chain.head()
     assert await follower.read_up_to(replace(head, block_hash=bytes(32))) is None
     assert read_deposits(await read_next(follower, net)) == [1]
+
+
+async def test_a_chain_that_hides_its_logs_for_a_while_is_asked_again(
+    net: TestChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells of a head, and a moment later it is silent, or the provider has had enough requests."""
+    usual, failures = Connection.logs, 3
+
+    async def fail_first(self: Connection, *place: Any) -> list[dict[str, Any]]:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
+        return await usual(self, *place)
+
+    monkeypatch.setattr(contract, "RETRY_S", 0.01)
+    monkeypatch.setattr(Connection, "logs", fail_first)
+    monkeypatch.setattr(contract, "LOG_SPAN_BLOCKS", 1)
+    await net.chain.purse.deposit(STAKE_WEI)
+    assert read_deposits(await anext(net.chain.follow())) == [1] and failures < 0
+    failures = 10**9
+    monkeypatch.setattr(contract, "PATIENCE_S", -1.0)
+    with pytest.raises(EnvironmentFault, match="silent"):
+        await anext(net.chain.follow())
 
 
 async def test_following_goes_on_with_each_head(net: TestChain) -> None:

@@ -3,6 +3,7 @@ where that changes nothing."""
 
 import asyncio
 import random
+import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ import pytest
 from aiohttp import web
 from web3.types import RPCEndpoint
 
-from protocol.adapters.chain.connection import ATTEMPTS, Connection, HttpProvider
+from protocol.adapters.chain.connection import ATTEMPTS, Connection, HttpProvider, name_place
 from protocol.spec.errors import EnvironmentFault
 
 TIMEOUT_S = 5.0
@@ -19,12 +20,14 @@ TIMEOUT_S = 5.0
 
 @dataclass
 class Node:
-    """A JSON-RPC server that breaks off the first `broken` requests. error: it answers with one."""
+    """A JSON-RPC server that breaks off the first `broken` requests. error: it answers with one; said: it
+    answers with that."""
 
     url: str = ""
     broken: int = 0
     status: int = 200
     error: bool = False
+    said: str = ""
     delay_s: float = 0.001
     asked: list[str] = field(default_factory=list)
 
@@ -35,6 +38,8 @@ class Node:
             assert request.transport is not None
             request.transport.close()
         await asyncio.sleep(self.delay_s)
+        if self.said:
+            return web.Response(text=self.said, content_type="text/html", status=self.status)
         if self.error:
             error = {"code": -32000, "message": "no"}
             return web.json_response({"jsonrpc": "2.0", "id": call["id"], "error": error})
@@ -46,7 +51,7 @@ class Node:
 @pytest.fixture
 async def node() -> AsyncIterator[Node]:
     node, app = Node(), web.Application()
-    app.router.add_post("/", node.answer)
+    app.router.add_post("/{rest:.*}", node.answer)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -156,3 +161,74 @@ async def test_a_node_that_takes_too_long_is_counted(node: Node) -> None:
     finally:
         await connection.close()
     assert connection.health.errors == {"timeout": 1}
+
+
+NULL = '{"jsonrpc": "2.0", "id": 1, "result": null}'
+
+
+@pytest.mark.parametrize(
+    "said", ["<html>Please log in to this network</html>", "[]", '"no"', "\ufeff{}", "[" * 100_000, NULL]
+)
+async def test_a_node_that_answers_something_else_is_silent(
+    node: Node, connection: Connection, said: str
+) -> None:
+    """A proxy before it shows a page of its own, or a node behind it has no block yet. It is asked again: a
+    node of ours that ended there would be silent itself."""
+    node.said = said
+    with pytest.raises(EnvironmentFault, match="the chain does not answer as it should") as fault:
+        await connection.head()
+    assert fault.value.retryable
+    heads = connection.heads()
+    waiting = asyncio.ensure_future(anext(heads))
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+
+# --- Where it is --------------------------------------------------------------------------------------------
+KEY = "f00dfacecafe"
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://127.0.0.1:8545", "http://127.0.0.1:8545"),
+        ("http://127.0.0.1:8545/", "http://127.0.0.1:8545"),
+        (f"https://rpc.example/v3/{KEY}", "https://rpc.example/..."),
+        (f"https://rpc.example:8443/?key={KEY}", "https://rpc.example:8443/..."),
+        (f"https://user:{KEY}@rpc.example", "https://rpc.example/..."),
+        (f"https://rpc.example/#{KEY}", "https://rpc.example/..."),
+        (f"{KEY}", "an address that is none (not shown)"),
+        ("", "an address that is none (not shown)"),
+    ],
+)
+def test_a_place_is_named_without_what_may_be_a_key(url: str, place: str) -> None:
+    assert name_place(url) == place
+
+
+@pytest.mark.parametrize("status", [200, 401, 503])
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_no_error_tells_the_key_of_a_provider(node: Node, status: int, is_there: bool) -> None:
+    """Errors go into logs, and whoever is asked for help gets to see them."""
+    url = f"{node.url if is_there else 'http://127.0.0.1:1/'}v3/{KEY}?key={KEY}"
+    node.status, node.said = status, "" if status != 200 else "<html>no</html>"
+    connection = Connection(url, timeout_s=TIMEOUT_S)
+    try:
+        with pytest.raises(EnvironmentFault) as fault:
+            await connection.chain_id()
+    finally:
+        await connection.close()
+    assert KEY not in "".join(traceback.format_exception(fault.value))
+    assert fault.value.where.endswith("/...")
+
+
+@pytest.mark.parametrize("url", [f"ftp://rpc.example/{KEY}", f"http:///{KEY}", KEY])
+async def test_an_address_that_is_none_is_not_told_either(url: str) -> None:
+    connection = Connection(url, timeout_s=TIMEOUT_S)
+    try:
+        with pytest.raises(EnvironmentFault) as fault:
+            await connection.chain_id()
+    finally:
+        await connection.close()
+    assert KEY not in "".join(traceback.format_exception(fault.value))
