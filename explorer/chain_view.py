@@ -241,11 +241,18 @@ class ChainView:
             try:
                 disputes = self.chain.deployment.disputes
                 found = await find_number(self.chain.connection, disputes, event, numeric_format)
+                shown = None if found is None else found.to_json()
             except EnvironmentFault as fault:
                 log.info("A conviction's transaction is not there yet: %s", fault)
                 self._sought.append(event)
                 continue
-            self.index.put_number(event.transaction_hash, None if found is None else found.to_json())
+            except BROKEN as error:
+                # A stranger's own task, program and proof: it must not end the reading of all others.
+                log.error(
+                    "The number of a conviction in block %d is not shown: %s", event.block_number, error
+                )
+                shown = None
+            self.index.put_number(event.transaction_hash, shown)
             self.touched[task] = self.turn + 1
 
 

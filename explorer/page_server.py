@@ -9,8 +9,6 @@ Every answer is bounded, and says to the browser that nothing but this server's 
 """
 
 import asyncio
-import csv
-import io
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,6 +24,7 @@ from explorer.event_index import EventIndex
 from explorer.story import Names, show_wei
 from explorer.task_documents import (
     WORK_COLUMNS,
+    format_csv,
     list_seats,
     list_work,
     make_dispute_row,
@@ -37,21 +36,22 @@ from explorer.task_documents import (
     to_hex,
 )
 from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.wire.listener import ConnectionWatch, WireLimits, make_request_log
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.ledger import LoggedGame
 
-PAGE = 50
-"""Rows of an answer, unless the address asks for fewer or more."""
-PAGE_MAX = 500
+PAGE, PAGE_MAX = 50, 500
+"""Rows of an answer, unless the address asks for fewer or more; and the most that it gets."""
 SHOWN_TERMS = 16
 """Of a convicted number, where it is not shown by itself."""
-LIVE_MAX = 64
-"""Streams at the same time."""
+LIVE_MAX, LEDGERS_MAX = 64, 4
+"""Streams, and ledgers that are written, at the same time."""
+LIMITS = WireLimits(idle_seconds=60.0)
+"""Of connections, and of how long a reader may take for a piece."""
 PAUSE_S = 0.5
 """Between two messages of a stream."""
-KEEP_ALIVE_S = 15.0
-LAST = 1 << 62
-"""Later than every block, log and round."""
+KEEP_ALIVE_S, LAST = 15.0, 1 << 62
+"""LAST: later than every block, log and round."""
 STATIC = Path(__file__).parent / "static"
 TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".txt": "text/plain",
@@ -74,12 +74,13 @@ class PageServer:
 
     def __init__(self, view: ChainView) -> None:
         self._view = view
-        self._live = 0
+        self._live, self._ledgers = 0, asyncio.Semaphore(LEDGERS_MAX)
+        self.watch = ConnectionWatch(LIMITS)
         self._files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in TYPES}
 
     def make_app(self) -> web.Application:
         """The routes; nothing is taken but GET (and HEAD)."""
-        app = web.Application(middlewares=[add_headers], client_max_size=1024)
+        app = web.Application(middlewares=[self._guard], client_max_size=1024)
         task = "/api/tasks/{task:0x[0-9a-f]{64}}"
         routes: tuple[tuple[str, Handler], ...] = (
             ("/", self.get_file),
@@ -106,6 +107,19 @@ class PageServer:
             raise web.HTTPNotFound
         kind = TYPES[Path(name).suffix]
         return web.Response(body=self._files[name], content_type=kind, charset="utf-8")
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The headers of every answer, refusals included."""
+        with self.watch.mark_busy(request):
+            try:
+                response = await handler(request)
+            except web.HTTPException as refusal:
+                refusal.headers.update(HEADERS)
+                raise
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
 
     # --- The deployment -------------------------------------------------------------------------------------
     async def get_status(self, request: web.Request) -> web.Response:
@@ -213,18 +227,21 @@ class PageServer:
     async def write_work(self, request: web.Request) -> web.StreamResponse:
         """The public ledger: who trained what, a row for each claim, as CSV."""
         (task, game), view = self._find(request), self._view
+        if self._ledgers.locked():
+            raise web.HTTPServiceUnavailable(text="other ledgers are being written; ask again")
         training = make_training(view.state.task_terms[task], view.state.texts[task])
         disposition = {"Content-Disposition": f'attachment; filename="work-{task.hex()[:12]}.csv"'}
         response = web.StreamResponse(headers=HEADERS | disposition)
         response.content_type, response.charset = "text/csv", "utf-8"
-        await response.prepare(request)
-        await response.write(format_csv([WORK_COLUMNS]))
-        for number in range(game.next_round):
-            document = view.make_round(task, number)
-            if document is not None:
-                await response.write(format_csv(list_work(task, number, document, training)))
-            await asyncio.sleep(0)  # others are answered meanwhile: a write seldom waits
-        await response.write_eof()
+        async with self._ledgers:
+            await response.prepare(request)
+            await _write(response, format_csv([WORK_COLUMNS]))
+            for number in range(game.next_round):
+                document = view.make_round(task, number)
+                if document is not None:
+                    await _write(response, format_csv(list_work(task, number, document, training)))
+                await asyncio.sleep(0)  # others are answered meanwhile: a write seldom waits
+            await response.write_eof()
         return response
 
     # --- Disputes -------------------------------------------------------------------------------------------
@@ -275,9 +292,8 @@ class PageServer:
         """A message whenever something has changed: the head, and the tasks that changed."""
         if self._live >= LIVE_MAX:
             raise web.HTTPServiceUnavailable(text=f"{LIVE_MAX} pages are open; close one")
-        response = web.StreamResponse(headers=HEADERS)
+        response, self._live = web.StreamResponse(headers=HEADERS), self._live + 1
         response.content_type = "text/event-stream"
-        self._live += 1
         try:
             await response.prepare(request)
             await self._stream(response)
@@ -289,32 +305,27 @@ class PageServer:
 
     async def _stream(self, response: web.StreamResponse) -> None:
         view, seen = self._view, self._view.turn
-        await response.write(b": open\n\n")
+        await _write(response, b": open\n\n")
         while True:
             try:
                 turn = await asyncio.wait_for(view.wait_for_change(seen), KEEP_ALIVE_S)
             except TimeoutError:
-                await response.write(b": still here\n\n")
+                await _write(response, b": still here\n\n")
                 continue
             changed = [to_hex(task) for task, at in view.touched.items() if at > seen]
             head = None if view.head is None else view.head.number
             message = json.dumps({"head": head, "tasks": changed, "trouble": view.trouble})
-            await response.write(f"data: {message}\n\n".encode())
+            await _write(response, f"data: {message}\n\n".encode())
             seen = turn
             await asyncio.sleep(PAUSE_S)
 
 
-@web.middleware
-async def add_headers(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The headers of every answer, refusals included."""
+async def _write(response: web.StreamResponse, piece: bytes) -> None:
+    """Raises ConnectionResetError where the reader is gone, or takes nothing."""
     try:
-        response = await handler(request)
-    except web.HTTPException as refusal:
-        refusal.headers.update(HEADERS)
-        raise
-    if not response.prepared:
-        response.headers.update(HEADERS)
-    return response
+        await asyncio.wait_for(response.write(piece), LIMITS.write_seconds)
+    except TimeoutError as error:
+        raise ConnectionResetError from error
 
 
 def answer(document: dict[str, Any]) -> web.Response:
@@ -331,13 +342,6 @@ def read_number(request: web.Request, name: str, default: int) -> int:
 def read_limit(request: web.Request) -> int:
     """How many rows are wanted."""
     return min(read_number(request, "limit", PAGE), PAGE_MAX)
-
-
-def format_csv(rows: Any) -> bytes:
-    """Rows as RFC 4180 has them."""
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode()
 
 
 # --- Opening ------------------------------------------------------------------------------------------------
@@ -360,17 +364,21 @@ async def open_explorer(
     kept = EventIndex(index, chain.deployment)
     try:
         view = ChainView(chain, kept, names)
-        runner = web.AppRunner(PageServer(view).make_app(), shutdown_timeout=0.2, access_log=None)
+        server, log = PageServer(view), make_request_log()
+        runner = web.AppRunner(server.make_app(), shutdown_timeout=0.2, access_log=None, logger=log)
         await runner.setup()
+        assert runner.server is not None
         try:
             url = await _listen(runner, host, port)
             following = asyncio.create_task(view.run())
+            watching = asyncio.create_task(server.watch.run(runner.server))
             try:
                 yield Explorer(url, view, following)
             finally:
-                following.cancel()
-                with suppress(asyncio.CancelledError, EnvironmentFault):
-                    await following
+                for running in (watching, following):
+                    running.cancel()
+                    with suppress(asyncio.CancelledError, EnvironmentFault):
+                        await running
         finally:
             await runner.cleanup()
     finally:

@@ -4,8 +4,10 @@ Pure: the fold of a task's logs goes in, a document comes out. Hashes and accoun
 are texts with their unit; whatever a stranger wrote stays text.
 """
 
+import csv
+import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -272,3 +274,10 @@ def list_work(
             to_hex(task), number, one["account"], one["slot"], one["shard"], one["segments"], steps, tokens,
             flops, one["fate"], int(one["is_merged"]), one["claim"],
         )  # fmt: skip
+
+
+def format_csv(rows: Iterable[Iterable[Any]]) -> bytes:
+    """Rows as RFC 4180 has them."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()

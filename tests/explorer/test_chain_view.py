@@ -248,3 +248,27 @@ async def test_numbers_that_the_chains_node_has_lost_hold_up_no_block(
         assert asked == [0, 1]
         await view.take(make_batch([], number + 1))
         assert asked == [0, 1, 2, 0]
+
+
+async def test_a_number_that_cannot_be_shown_ends_no_reading(
+    chain: RoundChain, players: list[Player], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any stranger may post a task of its own program, and have a seat of its own convicted in it."""
+
+    def overflow() -> dict[str, object]:
+        raise OverflowError("a number that no float holds")
+
+    async def find(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(to_json=overflow)
+
+    monkeypatch.setattr(chain_view, "find_number", find)
+    monkeypatch.setattr(chain_view, "decode_training", lambda text: SimpleNamespace(numeric_format="float32"))
+    async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
+        events = await read_all(reader)
+        posted = find_first(events, lambda one: one.name == "TaskPosted")
+        one = find_first(events, lambda one: one.name == "SeatConvicted")
+        convicted = replace(one, arguments={**one.arguments, "task": posted.arguments["task"]})
+        await view.take(make_batch([posted, convicted], one.block_number))
+        assert view.index.find_number(one.transaction_hash) == (True, None)
+        await view.take(make_batch([], one.block_number + 1))
+        assert view.head is not None and view.head.number == one.block_number + 1

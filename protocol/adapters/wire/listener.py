@@ -43,12 +43,13 @@ from protocol.spec.errors import InvalidInput
 
 # --- Connections --------------------------------------------------------------------------------------------
 class NoStrangersNoise(logging.Filter):
-    """Drops what tells of a malformed request; errors of the node itself pass."""
+    """Drops what tells of a malformed request, or of a peer that hung up before its answer had come; errors
+    of the node itself pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written."""
         error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, HttpProcessingError)
+        return not isinstance(error, HttpProcessingError | ConnectionError)
 
 
 def make_request_log() -> logging.Logger:
