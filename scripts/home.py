@@ -68,7 +68,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     executor: Executor = "process"
     ray_address: str = ""
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
-    metrics_host: str = "127.0.0.1"
+    metrics_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     password_file: str = ""
     limits: Limits = "12s"

@@ -47,7 +47,13 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Seque
     terms = sketch_terms(file.plan)
     refuse_bad_terms(terms, limits, REMEDY)
     remedy = f'{REMEDY} `amounts = "derived"` finds the least.'
-    return refuse_bad_money(terms, file.figures, console, remedy)
+    rules, least_wei = refuse_bad_money(terms, file.figures, console, remedy), limits.least_bond_wei
+    bonds = [rule for rule in rules if rule.name.endswith("_bond")]
+    raised = [rule.name for rule in bonds if rule.amount == least_wei > rule.least]
+    if raised:
+        least = f"{format_tokens(least_wei)}, the least that deployments of preset {limits.name} take"
+        console.say(f"{', '.join(raised)}: {least}. Who asks or disputes wrongly loses it")
+    return rules
 
 
 async def require_own_coin(config: PartyConfig) -> None:

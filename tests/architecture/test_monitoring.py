@@ -70,6 +70,14 @@ def test_every_trouble_and_every_duty_with_a_deadline_has_an_alert() -> None:
         assert word in expressions, word
 
 
+@pytest.mark.parametrize("name", ["NodeKilled", "NodeKeepsRestarting"])
+def test_a_restart_is_told_of_also_where_the_node_was_down_for_a_while(name: str) -> None:
+    """While it is down no value comes: what was before has to lie inside of the range that is looked at."""
+    (expression,) = (rule["expr"] for rule in read_alerts() if rule["alert"] == name)
+    (metric, hours) = re.findall(r"min_over_time\((\w+)\[(\d+)h\]\)", expression)[0]
+    assert expression.startswith(f"{metric} > ") and int(hours) >= 1
+
+
 def test_an_alert_says_what_to_do() -> None:
     for rule in read_alerts():
         assert rule["labels"]["severity"] in ("critical", "warning"), rule["alert"]

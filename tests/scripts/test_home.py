@@ -116,6 +116,8 @@ WHOLE = f'rpc_url="u"\ndeployment="d"\naccount="0x{40 * "1"}"\n'
         (WHOLE + 'listen_port="1"', "listen_port"),
         (WHOLE + "listen_port=65536", "listen_port"),
         (WHOLE + "metrics_port=65536", "metrics_port"),
+        # Nowhere would be everywhere.
+        (WHOLE + 'metrics_host=""', "metrics_host"),
         (WHOLE + "threads=0", "threads"),
         (WHOLE + 'device="mps"', "device"),
         (WHOLE + 'device="cuda:x"', "device"),

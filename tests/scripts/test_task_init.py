@@ -17,6 +17,7 @@ from scripts.console import Console
 from scripts.data_pack import PackPlan, pack
 from scripts.figures import refuse_bad_terms
 from scripts.model_table import PRESETS
+from scripts.task_creation import justify
 from scripts.task_file import TaskFile, read_task_file, sketch_terms
 from scripts.task_init import (
     MOST_ROW_TOKENS,
@@ -69,6 +70,18 @@ def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
     assert main(["task", "check", "--config", str(out)]) == 0
     assert main(["task", "check", "--config", str(out), "--limits", "2s"]) == 0
     assert seen == ["12s", "2s"]
+
+
+@pytest.mark.parametrize(("preset", "is_told"), [("12s", True), ("local", False)])
+def test_a_submitter_is_told_of_bonds_that_its_deployment_makes_dearer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], preset: str, is_told: bool
+) -> None:
+    """The figures alone ask for less. Who watches the task pays such a bond for each ask by chance."""
+    out = tmp_path / "task.toml"
+    write_task_file(out, make_answers(make_raw(tmp_path), size="tiny", preset=preset))
+    justify(read_task_file(out), LIMITS[preset], Console())
+    told = " ".join(capsys.readouterr().out.split())
+    assert ("1 tokens, the least that deployments of preset 12s take" in told) == is_told
 
 
 def test_a_packed_dataset_says_vocabulary_and_tokenizer(tmp_path: Path) -> None:
