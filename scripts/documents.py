@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
-from protocol.adapters.extras import load_extra
+from protocol.adapters.machine import load_extra
 from protocol.spec.errors import InvalidInput
 
 # --- Documents ----------------------------------------------------------------------------------------------

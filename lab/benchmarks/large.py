@@ -38,8 +38,8 @@ from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.joining import catch_up, open_task
 from protocol.actions.runtime.playing import Loop, open_party
-from protocol.adapters.extras import load_extra
 from protocol.adapters.files import map_file
+from protocol.adapters.machine import load_extra
 from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import TouchstoneError

@@ -19,7 +19,7 @@ from msgspec import structs
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.playing import RECORDS
-from protocol.adapters import extras
+from protocol.adapters import machine
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import LoggedGame
@@ -288,7 +288,7 @@ def test_ray_that_is_not_installed_is_named_with_the_command_before_the_password
     def miss(name: str) -> None:
         raise ImportError(f"No module named '{name}'")
 
-    monkeypatch.setattr(extras, "import_module", miss)
+    monkeypatch.setattr(machine, "import_module", miss)
     lines = fail(capsys, "verify", "0xabc", "--home", str(home), "--executor", "ray")
     assert len(lines) == 4 and "No module named 'ray'" in lines[2] and "pip install -e '.[ray]'" in lines[3]
     config = structs.replace(read_config(home), executor="ray", replay_processes=8)

@@ -38,8 +38,8 @@ import torch
 from torch import Tensor
 
 from protocol.actions.runtime.config import describe_code, describe_machine, keep_to_memory
-from protocol.adapters.extras import load_extra
 from protocol.adapters.files import make_shared, map_shared
+from protocol.adapters.machine import load_extra
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, replay_segment
 from protocol.compute.program.tensor_allocator import view_mapped

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from protocol.adapters import bucket as bucket_module
-from protocol.adapters import extras
+from protocol.adapters import machine
 from protocol.adapters.blobs import BlobKey, BlobRef
 from protocol.adapters.bucket import STRANGERS_URLS, URLS_OF_A_BLOB, Bucket
 from protocol.adapters.wire.object_storage import ObjectStorage
@@ -310,7 +310,7 @@ def test_without_the_extra_the_operator_is_told_what_to_install(monkeypatch: pyt
     def fail(module: str) -> Any:
         raise ImportError(f"No module named {module!r}")
 
-    monkeypatch.setattr(extras, "import_module", fail)
+    monkeypatch.setattr(machine, "import_module", fail)
     with pytest.raises(InvalidInput) as caught:
         Bucket.open(ObjectStorage(bucket=BUCKET), READER)
     assert "pip install -e '.[s3]'" in caught.value.remedy and "boto3" in str(caught.value.expected)
