@@ -56,7 +56,8 @@ def find_guess(party: Party, block: int) -> Guess | Wait | None:
     more than half of the open claims are in the guess. A Wait while pseudo-gradients are on their way."""
     state = get_state_at(party.game, block)
     game_round, seat = get_waiting_round(state), find_seat(state, party.account)
-    is_away = seat is None or seat.status != SeatStatus.OPEN
+    # A seat that leaves has its fee to lose in the rounds that hold it, as any other.
+    is_away = seat is None or seat.status == SeatStatus.CLOSED
     if game_round is None or game_round.beacon is None or is_away or _is_contradicted(party, state, block):
         return None
     state = judge_round(party, state, game_round.index, block).state

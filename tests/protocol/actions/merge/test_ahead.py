@@ -19,7 +19,7 @@ from protocol.actions.runtime.party import Party, Wait
 from protocol.compute.program.step import train_segment
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game import calls
-from protocol.spec.game.state import SeatRole, compute_seat_id
+from protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import Stage, finish, get_account, give, hand, open_stage
 
@@ -311,21 +311,31 @@ async def test_nothing_is_due_before_the_close_and_after_the_root(tmp_path: Path
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-async def test_nothing_is_due_after_the_last_round_a_halt_or_for_who_leaves(
-    tmp_path: Path, rounds: int
-) -> None:
+async def test_nothing_is_due_after_the_last_round_or_a_halt(tmp_path: Path, rounds: int) -> None:
     async with open_stage(tmp_path, 1, 2, 3, rounds=rounds) as stage:
         first = await audit(stage, *ALL)
         assert (find_due(stage, first) is None) == (rounds == 1)
-        before, seat = stage.world.state, stage.world.get_seat(get_account(1)).number
         if rounds > 1:
-            stage.world.send(calls.LeaveSeat(seat), get_account(1))
+            stage.world.send(calls.HaltTask(), stage.world.state.terms.submitter)
             stage.sync()
             assert find_due(stage, first) is None
-            stage.world.state = before
-            stage.world.send(calls.HaltTask(), before.terms.submitter)
-            stage.sync()
-            assert find_due(stage, first) is None
+
+
+async def test_a_seat_that_leaves_trains_ahead_for_the_rounds_that_hold_it_and_a_convicted_one_does_not(
+    tmp_path: Path,
+) -> None:
+    """It owes them a claim, and a fee where it comes too late: it must not begin later than all others."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        first = await audit(stage, *ALL)
+        due, seat = find_due(stage, first), stage.world.get_seat(get_account(1))
+        stage.world.send(calls.LeaveSeat(seat.number), get_account(1))
+        stage.sync()
+        assert due is not None and find_due(stage, first) == due
+        convicted = replace(seat, status=SeatStatus.CLOSED)
+        seats = {**stage.world.state.seats, seat.number: convicted}
+        stage.world.state = replace(stage.world.state, seats=seats)
+        stage.sync()
+        assert find_due(stage, first) is None
 
 
 async def test_nothing_is_due_without_a_place_or_a_beacon_in_the_next_round(tmp_path: Path) -> None:
