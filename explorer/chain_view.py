@@ -8,6 +8,7 @@ It reads. It has no account, so it can neither sign nor send.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,8 +17,8 @@ from typing import Any
 
 from explorer.event_index import EventIndex
 from explorer.number import find_number
-from explorer.story import MOVEMENTS, Books, Names, Teller, group_names, name_pots
-from explorer.task_documents import make_round
+from explorer.story import MOVEMENTS, PAY, Books, Conviction, Names, Teller, group_names, name_pots
+from explorer.task_documents import Totals, add_event, add_round, make_round, make_training
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Head
@@ -38,26 +39,13 @@ BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Conviction:
-    """A seat that was closed. dispute: the one that ended with it, None where another proof did it."""
-
-    block: int
-    transaction_hash: bytes
-    seat: int
-    account: str
-    finder: str
-    proof: ProofKind
-    stake_wei: int
-    dispute: bytes | None
-
-
 @dataclass
 class ChainView:
     """One deployment. names: what accounts are called here; the chain knows no names.
 
-    By task: books, convictions, posted (block), and touched: in which turn it last changed. turn: how often
-    anything has changed; head: up to which all is folded; trouble: why the chain is not read, else empty."""
+    By task: books, convictions, posted (block), totals (of votes, fees, and rounds that were freed), and
+    touched: in which turn it last changed. turn: how often anything has changed; head: up to which all is
+    folded; trouble: why the chain is not read, else empty."""
 
     chain: GameChain
     index: EventIndex
@@ -66,6 +54,7 @@ class ChainView:
     books: dict[bytes, Books] = field(default_factory=dict)
     convictions: dict[bytes, list[Conviction]] = field(default_factory=dict)
     posted: dict[bytes, int] = field(default_factory=dict)
+    totals: dict[bytes, Totals] = field(default_factory=dict)
     touched: dict[bytes, int] = field(default_factory=dict)
     turn: int = 0
     head: Head | None = None
@@ -74,6 +63,8 @@ class ChainView:
     _pots: dict[bytes, tuple[bytes, str]] = field(default_factory=dict)
     _tellers: dict[bytes, Teller] = field(default_factory=dict)
     _sought: list[Event] = field(default_factory=list)
+    _events: Counter[bytes] = field(default_factory=Counter)
+    _added: dict[bytes, tuple[int, Totals]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.state = ChainState.of(self.chain)
@@ -102,7 +93,8 @@ class ChainView:
     async def refold(self) -> None:
         """Fold all stored events anew: at the start, and after a reorg."""
         self.state = ChainState.of(self.chain)
-        for fold in (self.books, self.convictions, self.posted, self._pots, self._tellers, self._sought):
+        told = (self.books, self.convictions, self.posted, self.totals, self._events, self._added)
+        for fold in (*told, self._pots, self._tellers, self._sought):
             fold.clear()
         self.index.forget_told()
         self.touched = dict.fromkeys(self.touched, self.turn + 1)
@@ -158,6 +150,7 @@ class ChainView:
     def _begin(self, task: bytes, event: Event) -> None:
         """Money goes into the escrow before the log that names the task."""
         self.posted[task], self.books[task], self.convictions[task] = event.block_number, Books(), []
+        self.totals[task] = {}
         self._pots |= {pot: (task, kind) for pot, kind in name_pots(task).items()}
 
     def _fold_one(self, event: Event, beside: set[str], lines: list[tuple[bytes, int, int, str]]) -> None:
@@ -171,10 +164,19 @@ class ChainView:
         if task not in self.books:
             return
         self.touched[task] = self.turn + 1
+        self._events[task] += 1
         if event.name in MOVEMENTS:
             self.books[task].take(event, kind, beside)
+        elif task in self.state.games:
+            self._add_event(task, event)
         place = (task, event.block_number, event.log_index)
         lines += [(*place, line) for line in self._tell(task, event, beside)]
+
+    def _add_event(self, task: bytes, event: Event) -> None:
+        try:
+            add_event(self.totals[task], self.state.games[task], event.name, event.arguments)
+        except BROKEN as error:
+            log.error("%s of block %d is not added: %s", event.name, event.block_number, error)
 
     def _tell(self, task: bytes, event: Event, beside: set[str]) -> list[str]:
         if task not in self.state.games:
@@ -197,6 +199,7 @@ class ChainView:
             if get_epoch(game_round.index) <= epoch:
                 try:
                     document = make_round(game, game_round, block, self.names)
+                    add_round(self.totals[task], game, game_round, block, self._read_training(task))
                 except BROKEN as error:
                     log.error("Round %d of %s is not kept: %s", game_round.index, task.hex(), error)
                     continue
@@ -208,6 +211,38 @@ class ChainView:
         if game is not None and number in game.rounds:
             return make_round(game, game.rounds[number], self.next_block, self.names)
         return self.index.find_round(task, number)
+
+    # --- Accounts -------------------------------------------------------------------------------------------
+    async def add_up(self) -> dict[tuple[str, bytes], Counter[str]]:
+        """What each account did in each task, by `task_documents.DONE`. What has not changed is not added up
+        again, and between two tasks requests are answered."""
+        found: dict[tuple[str, bytes], Counter[str]] = {}
+        for task in list(self.posted):
+            if task in self.state.games:
+                count, totals = self._added.get(task, (-1, {}))
+                if count != self._events[task]:
+                    totals = self._add_task(task)
+                    self._added[task] = (self._events[task], totals)
+                found |= {(account, task): done for account, done in totals.items()}
+            await asyncio.sleep(0)
+        return found
+
+    def _add_task(self, task: bytes) -> Totals:
+        game, training = self.state.games[task], self._read_training(task)
+        totals = {account: Counter(done) for account, done in self.totals[task].items()}
+        for account, reasons in self.books[task].accounts.items():
+            totals.setdefault(account, Counter())["paid_wei"] += reasons[PAY]
+        for one in filter(lambda one: one.account, self.convictions[task]):
+            totals.setdefault(one.account, Counter())["convictions"] += 1
+        for game_round in game.rounds.values():
+            try:
+                add_round(totals, game, game_round, self.next_block, training)
+            except BROKEN as error:
+                log.error("Round %d of %s is not added: %s", game_round.index, task.hex(), error)
+        return {account: done for account, done in totals.items() if any(done.values())}
+
+    def _read_training(self, task: bytes) -> dict[str, Any]:
+        return make_training(self.state.task_terms[task], self.state.texts[task])
 
     # --- Convictions ----------------------------------------------------------------------------------------
     def _convict(self, task: bytes, event: Event, dispute: bytes | None) -> None:

@@ -3,6 +3,7 @@
     /                               the page; all views are in its address after the #
     /api/status, /api/tasks         the deployment and its tasks
     /api/tasks/TASK[/...]           one task: rounds, lines, disputes, work.csv
+    /api/accounts[.csv]             what each account did in all tasks
     /api/live                       server-sent events: which tasks have changed
 
 Every answer is bounded, and says to the browser that nothing but this server's own files may run.
@@ -19,17 +20,20 @@ from typing import Any
 
 from aiohttp import web
 
-from explorer.chain_view import BROKEN, ChainView, Conviction
+from explorer.chain_view import BROKEN, ChainView
 from explorer.event_index import EventIndex
-from explorer.story import Names, show_wei
+from explorer.story import Conviction, Names, show_wei
 from explorer.task_documents import (
+    ACCOUNT_COLUMNS,
+    DONE,
     WORK_COLUMNS,
     format_csv,
+    list_accounts,
     list_seats,
     list_work,
+    make_conviction,
     make_dispute_row,
     make_money,
-    make_person,
     make_round_row,
     make_row,
     make_training,
@@ -42,16 +46,12 @@ from protocol.spec.game.ledger import LoggedGame
 
 PAGE, PAGE_MAX = 50, 500
 """Rows of an answer, unless the address asks for fewer or more; and the most that it gets."""
-SHOWN_TERMS = 16
-"""Of a convicted number, where it is not shown by itself."""
 LIVE_MAX, LEDGERS_MAX = 64, 4
 """Streams, and ledgers that are written, at the same time."""
 LIMITS = WireLimits(idle_seconds=60.0)
 """Of connections, and of how long a reader may take for a piece."""
-PAUSE_S = 0.5
-"""Between two messages of a stream."""
-KEEP_ALIVE_S, LAST = 15.0, 1 << 62
-"""LAST: later than every block, log and round."""
+PAUSE_S, KEEP_ALIVE_S, LAST = 0.5, 15.0, 1 << 62
+"""PAUSE_S: between two messages of a stream; LAST: later than every block, log and round."""
 STATIC = Path(__file__).parent / "static"
 TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".txt": "text/plain",
@@ -87,6 +87,8 @@ class PageServer:
             ("/static/{name}", self.get_file),
             ("/api/status", self.get_status),
             ("/api/tasks", self.list_tasks),
+            ("/api/accounts", self.list_accounts),
+            ("/api/accounts.csv", self.write_accounts),
             (task, self.get_task),
             (f"{task}/rounds", self.list_rounds),
             (f"{task}/rounds/{{round:[0-9]{{1,6}}}}", self.get_round),
@@ -155,6 +157,20 @@ class PageServer:
             # A stranger's task: it must not hide the others.
             return {"task": to_hex(task), "posted": view.posted[task], "refused": str(error)}
 
+    async def list_accounts(self, request: web.Request) -> web.Response:
+        """What each account did in all tasks, or ?account=A in each; ?offset=N&limit=N."""
+        account, offset = request.query.get("account", "").lower(), read_number(request, "offset", 0)
+        rows = list_accounts(await self._view.add_up(), self._view.names, account)
+        return answer({"total": len(rows), "accounts": rows[offset : offset + read_limit(request)]})
+
+    async def write_accounts(self, request: web.Request) -> web.Response:
+        """The same as CSV: a row for each account and task."""
+        found = (await self._view.add_up()).items()
+        rows = [(who, to_hex(task), *(done[name] for name in DONE)) for (who, task), done in found]
+        body, named = format_csv([ACCOUNT_COLUMNS, *rows]), 'attachment; filename="accounts.csv"'
+        headers = {"Content-Type": "text/csv; charset=utf-8", "Content-Disposition": named}
+        return web.Response(body=body, headers=headers)
+
     def _find(self, request: web.Request) -> tuple[bytes, LoggedGame]:
         task = bytes.fromhex(request.match_info["task"][2:])
         game = self._view.state.games.get(task)
@@ -180,22 +196,7 @@ class PageServer:
         })  # fmt: skip
 
     def _make_conviction(self, one: Conviction) -> dict[str, Any]:
-        """The number without the operands of a long sum: a dispute's board has all."""
-        view = self._view
-        number = view.index.find_number(one.transaction_hash)[1]
-        if number is not None:
-            number = number | {"operands": number.get("operands", [])[:SHOWN_TERMS]}
-        return {
-            "block": one.block,
-            "transaction": to_hex(one.transaction_hash),
-            "seat": one.seat,
-            **make_person(one.account, view.names),
-            "finder": view.names.of(one.finder),
-            "proof": one.proof.name,
-            "stake": show_wei(one.stake_wei),
-            "dispute": to_hex(one.dispute),
-            "number": number,
-        }
+        return make_conviction(one, self._view.index.find_number(one.transaction_hash)[1], self._view.names)
 
     async def list_rounds(self, request: web.Request) -> web.Response:
         """The newest rounds first; ?before=ROUND&limit=N."""

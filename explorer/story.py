@@ -148,6 +148,20 @@ def _find_reason(kind: str, name: str, beside: set[str]) -> str:
     return REVENUE if kind == "revenue" else BOND
 
 
+@dataclass(frozen=True)
+class Conviction:
+    """A seat that was closed. dispute: the one that ended with it, None where another proof did it."""
+
+    block: int
+    transaction_hash: bytes
+    seat: int
+    account: str
+    finder: str
+    proof: ProofKind
+    stake_wei: int
+    dispute: bytes | None
+
+
 # --- Events -------------------------------------------------------------------------------------------------
 WORDS = {
     VoteWord.ACCEPT: "its own replay agrees: ACCEPT",

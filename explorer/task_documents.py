@@ -7,11 +7,11 @@ are texts with their unit; whatever a stranger wrote stays text.
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 
-from explorer.story import PAY, REASONS, REVENUE, Books, Names, show_wei
+from explorer.story import PAY, REASONS, REVENUE, Books, Conviction, Names, show_wei
 from protocol.spec.codec import decode_training
 from protocol.spec.drawing import RANKS, deal_shards
 from protocol.spec.errors import TouchstoneError
@@ -25,10 +25,13 @@ from protocol.spec.game.fates import (
 )
 from protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeStage, InnerDispute
 from protocol.spec.game.ledger import LoggedGame, get_state_at
+from protocol.spec.game.logs import VOTE_BYTES
 from protocol.spec.game.purse import ESCROW
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatRole, SeatStatus
 from protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
 
+SHOWN_TERMS = 16
+"""Of a convicted number, where it is not shown by itself."""
 FLOPS_PER_WEIGHT_AND_TOKEN = 6
 """Kaplan et al., arXiv 2001.08361, section 2.1: forward and backward, without attention."""
 
@@ -194,7 +197,7 @@ def _make_slot(
         **make_person(claim.account, names),
         "claim": to_hex(claim.claim_root),
         "segments": claim.segments,
-        "fate": "convicted" if claim.is_convicted else _tell_fate(game, game_round, slot, block),
+        "fate": _tell_fate(game, game_round, slot, block),
         "is_merged": slot in game_round.merged,
         "draws": [
             _make_draw(game, game_round, *place, names) for place in _list_draws(game, game_round, slot)
@@ -203,6 +206,8 @@ def _make_slot(
 
 
 def _tell_fate(game: LoggedGame, game_round: GameRound, slot: int, block: int) -> str:
+    if game_round.claims[slot].is_convicted:
+        return "convicted"
     return get_claim_fate(game, game_round, slot, block).name.lower().replace("_", " ")
 
 
@@ -252,6 +257,24 @@ def make_dispute_row(game: LoggedGame, dispute: InnerDispute, names: Names) -> d
     }
 
 
+def make_conviction(one: Conviction, number: dict[str, Any] | None, names: Names) -> dict[str, Any]:
+    """A seat that was closed. The number comes without the operands of a long sum: a dispute's board has
+    all."""
+    if number is not None:
+        number = number | {"operands": number.get("operands", [])[:SHOWN_TERMS]}
+    return {
+        "block": one.block,
+        "transaction": to_hex(one.transaction_hash),
+        "seat": one.seat,
+        **make_person(one.account, names),
+        "finder": names.of(one.finder),
+        "proof": one.proof.name,
+        "stake": show_wei(one.stake_wei),
+        "dispute": to_hex(one.dispute),
+        "number": number,
+    }
+
+
 # --- Work ---------------------------------------------------------------------------------------------------
 WORK_COLUMNS = (
     "task", "round", "account", "slot", "shard", "segments", "steps", "tokens", "flops", "fate",
@@ -267,13 +290,82 @@ def list_work(
     for one in document["slots"]:
         if one["claim"] is None:
             continue
-        steps = one["segments"] * training.get("segment_steps", 0)
-        tokens = steps * training.get("tokens_per_step", 0)
-        flops = FLOPS_PER_WEIGHT_AND_TOKEN * training.get("parameters", 0) * tokens
+        figures = count_work(one["segments"], training)
         yield (
-            to_hex(task), number, one["account"], one["slot"], one["shard"], one["segments"], steps, tokens,
-            flops, one["fate"], int(one["is_merged"]), one["claim"],
+            to_hex(task), number, one["account"], one["slot"], one["shard"], one["segments"], *figures,
+            one["fate"], int(one["is_merged"]), one["claim"],
         )  # fmt: skip
+
+
+def count_work(segments: int, training: dict[str, Any]) -> tuple[int, int, int]:
+    """Steps, tokens and FLOPs of so many segments; nothing where the task has no description."""
+    steps = segments * training.get("segment_steps", 0)
+    tokens = steps * training.get("tokens_per_step", 0)
+    return steps, tokens, FLOPS_PER_WEIGHT_AND_TOKEN * training.get("parameters", 0) * tokens
+
+
+# --- Accounts -----------------------------------------------------------------------------------------------
+TRAINED = ("steps", "tokens", "flops")
+DONE = (
+    "rounds_trained", "rounds_accepted", "rounds_merged", *TRAINED, "audits_voted", "paid_wei", "fees_wei",
+    "convictions",
+)  # fmt: skip
+"""What is added up of an account: figures of the ledger of work, counted votes, money."""
+ACCOUNT_COLUMNS = ("account", "task", *DONE)
+Totals: TypeAlias = dict[str, Counter[str]]
+"""By account: DONE."""
+
+
+def add_round(
+    totals: Totals, game: LoggedGame, game_round: GameRound, block: int, training: dict[str, Any]
+) -> None:
+    """Add what each account trained in a round, as it is at `block`. training: of `make_training`."""
+    for slot, claim in game_round.claims.items():
+        found = totals.setdefault(claim.account, Counter())
+        found["rounds_trained"] += 1
+        found["rounds_accepted"] += _tell_fate(game, game_round, slot, block) == "accepted"
+        found["rounds_merged"] += slot in game_round.merged
+        found.update(dict(zip(TRAINED, count_work(claim.segments, training), strict=True)))
+
+
+def add_event(totals: Totals, game: LoggedGame, name: str, values: Mapping[str, Any]) -> None:
+    """Add the votes that an event counts, or the fee that it takes. game: after it, so the seats are still
+    those that the event means: a number may be another account's later."""
+    if name == "SeatSettled" and values["seat"] in game.seats:
+        account = game.seats[values["seat"]].account
+        totals.setdefault(account, Counter())["fees_wei"] += values["fee_wei"]
+    if name == "VotesCounted":
+        said, game_round = bytes(values["votes"]), game.rounds[values["round"]]
+        for at in range(0, len(said), VOTE_BYTES):
+            slot, draw, rank, _ = said[at : at + VOTE_BYTES]
+            seat = game.seats.get(get_drawn_seat(game, game_round, slot, draw, rank) or 0)
+            if seat is not None:
+                totals.setdefault(seat.account, Counter())["audits_voted"] += 1
+
+
+def list_accounts(
+    found: Mapping[tuple[str, bytes], Counter[str]], names: Names, account: str = ""
+) -> list[dict[str, Any]]:
+    """A row for each account over all its tasks, or of one account a row for each task; who has trained most
+    comes first, then who has voted most. found: by account and task."""
+    rows = dict[str | bytes, Counter[str]]()
+    people, tasks = dict[str | bytes, str](), Counter[str | bytes]()
+    for (who, task), done in found.items():
+        if account in ("", who):
+            key = task if account else who
+            rows.setdefault(key, Counter()).update(done)
+            people[key], tasks[key] = who, tasks[key] + 1
+    return [
+        {**_make_account(people[key], done, names), "tasks": tasks[key]}
+        | ({"task": to_hex(key)} if isinstance(key, bytes) else {})
+        for key, done in sorted(rows.items(), key=lambda row: (-row[1]["flops"], -row[1]["audits_voted"]))
+    ]
+
+
+def _make_account(account: str, done: Counter[str], names: Names) -> dict[str, Any]:
+    amounts = {name.removesuffix("_wei"): show_wei(done[name]) for name in DONE if name.endswith("_wei")}
+    counts = {name: done[name] for name in DONE if not name.endswith("_wei")}
+    return make_person(account, names) | counts | amounts
 
 
 def format_csv(rows: Iterable[Iterable[Any]]) -> bytes:

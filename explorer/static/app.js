@@ -1,9 +1,10 @@
 // Which view the address asks for, when it is shown again, and the keyboard.
 import { el, link } from "/static/dom.js";
-import { fetchJson, showAllLines, showDispute, showOldRounds, showRound, showTask, showTasks } from "/static/pages.js";
+import { fetchJson, showAllLines, showAccounts, showDispute, showOldRounds, showRound, showTask, showTasks } from "/static/pages.js";
 
 const main = document.getElementById("main");
 const HEX = /^0x[0-9a-f]{64}$/;
+const ADDRESS = /^0x[0-9a-f]{40}$/;
 let shown = 0;
 let told = "";
 
@@ -17,6 +18,7 @@ function parts() {
 }
 
 function find([kind, task, view, ...rest]) {
+  if (kind === "accounts") return () => ADDRESS.test(task || "") ? showAccounts(task) : showAccounts("", task);
   if (kind !== "task") return () => showTasks(kind === "tasks" ? task : 0);
   if (!HEX.test(task || "")) return async () => [el("h1", {}, "No such task"), el("p", {}, "The address names no task.")];
   if (view === "round") return () => showRound(task, rest[0]);
@@ -29,6 +31,8 @@ function find([kind, task, view, ...rest]) {
 function showPlace([kind, task, view, name]) {
   const steps = [link([], "tasks")];
   if (kind === "task") steps.push(link(["task", task], `task ${task.slice(0, 14)}`));
+  if (kind === "accounts") steps.push(link(["accounts"], "accounts"));
+  if (kind === "accounts" && task) steps.push(el("span", { "aria-current": "page" }, task.slice(0, 14)));
   if (view) steps.push(el("span", { "aria-current": "page" }, [view, (name || "").slice(0, 14)].join(" ")));
   document.getElementById("place").replaceChildren(...steps.map((one) => el("li", {}, one)));
 }
@@ -98,7 +102,12 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
   const keys = {
     t: () => { location.hash = "#/"; },
-    u: () => { const now = parts(); location.hash = "#/" + (now.length > 2 ? now.slice(0, 2).join("/") : ""); },
+    a: () => { location.hash = "#/accounts"; },
+    u: () => {
+      const now = parts();
+      const steps = now[0] === "accounts" ? now.length - 1 : now.length > 2 ? 2 : 0;
+      location.hash = "#/" + now.slice(0, steps).join("/");
+    },
     j: () => moveRow(1),
     k: () => moveRow(-1),
   };

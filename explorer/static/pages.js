@@ -32,7 +32,32 @@ export async function showTasks(offset) {
   ];
   const end = start + found.tasks.length;
   return [el("h1", {}, "Tasks"), table("Tasks of this deployment, newest first", columns, found.tasks),
-    end < found.total ? el("p", {}, link(["tasks", String(end)], "older tasks")) : null];
+    end < found.total ? el("p", {}, link(["tasks", String(end)], "older tasks")) : null,
+    el("p", {}, link(["accounts"], "What each account did in all tasks"))];
+}
+
+const big = (number) => number < 1e6 ? number : number.toExponential(2);
+
+/** What each account did in all tasks; or one account in each task. */
+export async function showAccounts(account, offset) {
+  const start = Number(offset || 0);
+  const found = await fetchJson(`/api/accounts?offset=${start}${account ? `&account=${encodeURIComponent(account)}` : ""}`);
+  const first = account ? ["task", (row) => link(["task", row.task], short(row.task))]
+    : ["account", (row) => el("span", { title: row.account }, link(["accounts", row.account], row.name))];
+  const columns = [first, ...(account ? [] : [["tasks", (row) => row.tasks, true]]),
+    ["rounds trained", (row) => row.rounds_trained, true], ["accepted", (row) => row.rounds_accepted, true],
+    ["merged", (row) => row.rounds_merged, true], ["tokens", (row) => big(row.tokens), true],
+    ["FLOPs", (row) => big(row.flops), true], ["audits voted", (row) => row.audits_voted, true],
+    ["pay settled", (row) => row.paid, true], ["fees", (row) => row.fees, true],
+    ["convictions", (row) => row.convictions ? el("span", { class: "bad" }, String(row.convictions)) : 0, true]];
+  const title = account ? `Account ${found.accounts.length ? found.accounts[0].name : short(account)}` : "Accounts";
+  const caption = account ? "What this account did, by task" : "What each account did in all tasks, most training first";
+  const end = start + found.accounts.length;
+  return [el("h1", {}, title), account ? el("p", {}, el("code", {}, account)) : null,
+    table(caption, columns, found.accounts),
+    end < found.total && !account ? el("p", {}, link(["accounts", String(end)], "more accounts")) : null,
+    el("p", { class: "soft" }, "A FLOP count is an estimate: six for each weight and token. Pay and fees are those of settled rounds."),
+    el("p", {}, el("a", { href: "/api/accounts.csv" }, "By account and task, as CSV"))];
 }
 
 /** One task: what it trains, its rounds, seats, money, disputes, and what happened. */

@@ -17,6 +17,8 @@ async def test_every_look_of_played_tasks(chain: RoundChain, players: list[Playe
     flaws, state = Flaws(), players[0].twin.state
     task, last = f"#/task/0x{players[0].twin.task.hex()}", max(state.rounds)
     views = {"played": task, "played-round": f"{task}/round/{last}", "played-lines": f"{task}/lines"}
+    account = next(iter(players[0].twin.state.seats.values())).account
+    views |= {"accounts": "#/accounts", "accounts-one": f"#/accounts/{account}"}
     async with open_pages(chain, tmp_path) as explorer, open_browser() as browser:
         for look in LOOKS:
             for view, address in views.items():
@@ -24,6 +26,33 @@ async def test_every_look_of_played_tasks(chain: RoundChain, players: list[Playe
                 await page.wait_for_selector("main table, main ol")
                 await see(page, view, look, flaws)
                 await page.context.close()
+    flaws.require_none()
+
+
+async def test_accounts_are_found_by_keys_and_by_links(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> None:
+    """From the tasks to all accounts, to one of them, to a task of it; and back."""
+    require_chromium()
+    flaws = Flaws()
+    async with open_pages(chain, tmp_path) as explorer, open_browser() as browser:
+        page = await open_page(browser, explorer.url, "wide-light", flaws)
+        await page.wait_for_selector("h1:has-text('Tasks')")
+        await page.keyboard.press("a")
+        await page.wait_for_selector("h1:text-is('Accounts')")
+        await page.keyboard.press("j")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1:has-text('Account 0x')")
+        await page.keyboard.press("u")
+        await page.wait_for_selector("h1:text-is('Accounts')")
+        await page.click("tbody a")
+        await page.wait_for_selector("h1:has-text('Account 0x')")
+        await page.click("tbody a")
+        await page.wait_for_selector("h2:has-text('Seats')")
+        await page.keyboard.press("t")
+        await page.click("text=What each account did in all tasks")
+        await page.wait_for_selector("h1:text-is('Accounts')")
+        await page.context.close()
     flaws.require_none()
 
 
