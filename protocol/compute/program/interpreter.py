@@ -31,12 +31,16 @@ from protocol.compute.program.fused_update import (
 from protocol.compute.program.kernels import Kernel, make_kernel
 from protocol.compute.program.layout import MakeView, fold, look
 from protocol.compute.program.tensor_allocator import (
+    EXTERNAL,
+    OWN_INPUTS,
     Lifetime,
     allocate,
     compute_lifetimes,
     cut_arena,
     join_lifetimes,
     lay_out_apart,
+    list_external,
+    list_internal,
     list_written,
     plan_memory,
     relax,
@@ -61,8 +65,6 @@ Keep = Callable[[int, Tensor], None]
 kept."""
 Vectors = tuple[Tensor, Tensor, Tensor]
 """W, m and v, flat float32."""
-EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
-OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Interpreter:
         self._device, self._by_tensors = torch.device(device or get_device()), by_tensors
         self._folded = fold(program, keeps_copies=self.is_traced)
         """What is run."""
-        self._external = self._list_external()
+        self._external = list_external(program)
         is_whole = self.is_traced or self._device.type != "cpu"
         self._flat_runs = {} if is_whole else dict(find_flat_runs(self._folded))
         self._updates = self._find_updates()
@@ -128,15 +130,6 @@ class Interpreter:
         self._kernels: list[tuple[int, Kernel]] = []
         self._after = after or {}
 
-    def _list_external(self) -> dict[int, Role]:
-        outputs = self.program.outputs
-        named = {outputs.weights, outputs.first_moment, outputs.second_moment}
-        return {
-            number: buffer.role
-            for number, buffer in enumerate(self.program.buffers)
-            if buffer.role in EXTERNAL or number in named
-        }
-
     def _find_updates(self) -> dict[int, Mapping[str, Access]]:
         """By the first node: runs that go as compiled loops."""
         if self._device.type != "cpu" or self._by_tensors:
@@ -145,20 +138,15 @@ class Interpreter:
         return {number: update for number, update in found if update is not None}
 
     def _allocate(self) -> None:
-        internal, lifetimes = [], self._compute_lifetimes()
+        lifetimes = self._compute_lifetimes()
         for number, buffer in enumerate(self.program.buffers):
             if buffer.role in OWN_INPUTS:
                 dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
                 self._storages[number] = torch.zeros(buffer.size, dtype=dtype, device=self._device)
-            elif number in lifetimes and number not in self._external:
-                internal.append(number)
-        hidden = {buffer for run in self._flat_runs.values() for buffer in run.hidden}
-        internal = [number for number in internal if number not in hidden]
         if self._keeps_all:
-            offsets, total = lay_out_apart(self.program, internal)
+            offsets, total = lay_out_apart(self.program, list_internal(self.program, lifetimes))
         else:
-            blocks = [range(start, start + len(run.nodes)) for start, run in self._flat_runs.items()]
-            offsets, total = plan_memory(self._folded, internal, blocks=blocks, lifetimes=lifetimes)
+            offsets, total = _plan_arena(self._folded, self._flat_runs, lifetimes)
         arena = allocate(total, device=self._device)
         for number, offset in offsets.items():
             self._storages[number] = cut_arena(arena, offset, self.program.buffers[number])
@@ -354,6 +342,21 @@ class Interpreter:
         self._bind(bound)
         if not self._kernels:
             self._prepare()
+
+
+def measure_arena_bytes(program: Program) -> int:
+    """What the tensors of a step take where a processor computes it, states left out; nothing is computed."""
+    folded = fold(program, keeps_copies=False)
+    return 4 * _plan_arena(folded, dict(find_flat_runs(folded)), compute_lifetimes(folded))[1]
+
+
+def _plan_arena(
+    program: Program, runs: Mapping[int, FlatRun], lifetimes: Mapping[int, Lifetime]
+) -> tuple[dict[int, int], int]:
+    """As `plan_memory`. program: what is run."""
+    hidden = {buffer for run in runs.values() for buffer in run.hidden}
+    blocks = [range(start, start + len(run.nodes)) for start, run in runs.items()]
+    return plan_memory(program, list_internal(program, lifetimes, hidden), blocks=blocks, lifetimes=lifetimes)
 
 
 def _find_index_limits(program: Program) -> dict[int, int]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from protocol.compute.determinism import get_device
 from protocol.compute.model.reference_model import parameter_count
 from protocol.compute.program.devices import KINDS, DeviceSteps, copy_to_host
-from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
 from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
 from protocol.compute.program.tensor_allocator import allocate_zeros
 from protocol.spec.containers import TrainingSpec
@@ -163,6 +163,21 @@ _Runner = TypeVar("_Runner")
 _idle: dict[_Place, list[Interpreter]] = {}
 """Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
 _idle_on_device: dict[_Place, list[DeviceSteps]] = {}
+STATES_BYTES = 36
+"""Of each parameter: W, m and v in float32, where a segment starts, and before and after a step."""
+
+
+def measure_step_bytes(spec: TrainingSpec) -> int:
+    """Memory that training takes on a processor: a step's tensors, and states. Known without computing a
+    step."""
+    arena_bytes = measure_arena_bytes(build_program(describe_program(spec)).program)
+    return arena_bytes + STATES_BYTES * parameter_count(spec.model)
+
+
+def forget_steps() -> None:
+    """Let go of the memory in which this process has computed steps: it computes none for long."""
+    _idle.clear()
+    _idle_on_device.clear()
 
 
 def _find_place(spec: TrainingSpec, device: str | None = None) -> _Place:

@@ -10,7 +10,7 @@ touches gigabytes, but never many at once.
 The tensors of a program lie in one arena. A place in it is used again once no later node reads its tensor.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -67,6 +67,8 @@ def relax() -> None:
         _rooms[0].relax()
 
 
+EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
+OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
 ALIGNMENT = 16
 """Elements: tensors begin at cache lines."""
 
@@ -110,6 +112,29 @@ def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
     for buffer, life in compute_lifetimes(other).items():
         lifetimes[buffer] = replace(lifetimes[buffer], last=max(lifetimes[buffer].last, life.last))
     return lifetimes
+
+
+def list_external(program: Program) -> dict[int, Role]:
+    """W, m and v before and after the step, by their numbers: whoever runs the program brings the memory."""
+    outputs = program.outputs
+    named = {outputs.weights, outputs.first_moment, outputs.second_moment}
+    return {
+        number: buffer.role
+        for number, buffer in enumerate(program.buffers)
+        if buffer.role in EXTERNAL or number in named
+    }
+
+
+def list_internal(
+    program: Program, lifetimes: Mapping[int, Lifetime], hidden: Set[int] = frozenset()
+) -> list[int]:
+    """Tensors that lie in the arena. hidden: those that lie in no memory of their own."""
+    elsewhere = hidden | list_external(program).keys()
+    return [
+        number
+        for number, buffer in enumerate(program.buffers)
+        if buffer.role not in OWN_INPUTS and number in lifetimes and number not in elsewhere
+    ]
 
 
 def plan_memory(

@@ -2,6 +2,7 @@
 and what does not fit is refused."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,14 +14,13 @@ from torch import Tensor
 from protocol.compute.model.reference_model import build_tables, init_parameters
 from protocol.compute.model.reference_step import StepResult, plain_step
 from protocol.compute.program.fused_update import TILE_ELEMENTS
-from protocol.compute.program.interpreter import (
-    Interpreter,
-)
+from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
 from protocol.compute.program.layout import View
 from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.compute.program.tensor_allocator import ALIGNMENT, compute_lifetimes, plan_memory
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.errors import InvalidInput
+from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import Access, Operation, Program, Role
 from tests.protocol.compute.conftest import TINY
 from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench, build_update
@@ -63,6 +63,16 @@ def make_interpreter(config: ProgramConfig, is_traced: bool = False) -> Interpre
 def assert_equal(ours: StepResult, expected: StepResult) -> None:
     for name, a, b in zip(NAMES, ours, expected, strict=True):
         assert torch.equal(a, b), name
+
+
+# --- Memory -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
+@pytest.mark.parametrize("name", ["tiny", "long sums"])
+def test_what_a_step_takes_is_known_before_any_memory_is_taken(name: str, numeric_format: str) -> None:
+    config = replace(CONFIGS[name], product_bits=PRODUCT_BITS.get(numeric_format, 0))
+    built = build_program(config)
+    interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format)
+    assert measure_arena_bytes(built.program) == interpreter.arena_bytes > 0
 
 
 # --- The same step ------------------------------------------------------------------------------------------
