@@ -52,7 +52,7 @@ LIMITS = WireLimits(idle_seconds=60.0)
 """Of connections, and of how long a reader may take for a piece."""
 PAUSE_S, KEEP_ALIVE_S, LAST = 0.5, 15.0, 1 << 62
 """PAUSE_S: between two messages of a stream; LAST: later than every block, log and round."""
-STATIC = Path(__file__).parent / "static"
+STATIC, CSV = Path(__file__).parent / "static", "text/csv; charset=utf-8"
 TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".txt": "text/plain",
     ".svg": "image/svg+xml",
@@ -168,8 +168,7 @@ class PageServer:
         found = (await self._view.add_up()).items()
         rows = [(who, to_hex(task), *(done[name] for name in DONE)) for (who, task), done in found]
         body, named = format_csv([ACCOUNT_COLUMNS, *rows]), 'attachment; filename="accounts.csv"'
-        headers = {"Content-Type": "text/csv; charset=utf-8", "Content-Disposition": named}
-        return web.Response(body=body, headers=headers)
+        return web.Response(body=body, headers={"Content-Type": CSV, "Content-Disposition": named})
 
     def _find(self, request: web.Request) -> tuple[bytes, LoggedGame]:
         task = bytes.fromhex(request.match_info["task"][2:])

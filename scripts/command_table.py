@@ -29,7 +29,13 @@ DEPLOYMENT = Option(
     "file with the contracts' addresses",
     {"type": read_path, "default": Path("deployments/31337.json")},
 )
-SEAT = (TASK, STAKE, WEIGHTS, YES, *LOGS, *PARTY)
+NICE = Option("--nice", "nice level, 0 to 19; left out: as config.toml says", {"type": int})
+WHEN_IDLE = Option(
+    "--when-idle",
+    "have a seat only while nobody else uses this machine: leave it then, and take it again afterwards",
+    {"action": "store_true"},
+)
+SEAT = (TASK, STAKE, WEIGHTS, WHEN_IDLE, NICE, YES, *LOGS, *PARTY)
 
 COMMANDS = (
     Command(
@@ -228,7 +234,7 @@ COMMANDS = (
         "replay",
         "audit one segment of a claim without a seat; status 1 where its end lies beyond the limits",
         "touchstone replay 0x3fa9 3 0 2 --home ~/alice",
-        "scripts.role_commands:run_replay",
+        "scripts.model_commands:run_replay",
         (
             TASK,
             Option("round", "number of the round", {"type": int, "metavar": "ROUND"}),
@@ -288,7 +294,7 @@ COMMANDS = (
         "export",
         "write the trained model as a folder that transformers loads",
         "touchstone export 0x3fa9 --out build/model --home ~/alice",
-        "scripts.role_commands:run_export",
+        "scripts.model_commands:run_export",
         (
             TASK,
             Option("--out", "folder to write", {"type": read_path, "required": True}),

@@ -19,13 +19,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
 from enum import IntEnum
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TextIO, TypeAlias, TypeVar
 
 import rich.console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -48,6 +48,7 @@ SAID.setLevel(logging.INFO)
 WARNING_WORD = "WARNING: "
 """Begins a line that warns."""
 ROUND = re.compile(r"\bround (\d+)\b")
+Result = TypeVar("Result")
 
 
 def show_time(seconds: float) -> str:
@@ -147,6 +148,11 @@ class Console:
             return False
 
 
+def hush() -> Console:
+    """A console that shows nothing; its lines are logged."""
+    return Console(rich.console.Console(quiet=True))
+
+
 def parse_tokens(text: str) -> int:
     """`12.5` whole tokens in wei. Raises InvalidInput where it is not a positive decimal number of at most 18
     decimals, or longer than any amount."""
@@ -191,6 +197,16 @@ async def show_progress(chain: GameChain, task: bytes, console: Console) -> None
             except EnvironmentFault as fault:
                 progress.update(bar, description=fault.what)
             await asyncio.sleep(PROGRESS_POLL_S)
+
+
+async def with_company(work: Coroutine[Any, Any, Result], company: Coroutine[Any, Any, None]) -> Result:
+    """What `work` comes to, with `company` beside it: that ends with it, and its failure is of no weight."""
+    beside = asyncio.create_task(company)
+    try:
+        return await work
+    finally:
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
 
 
 # --- For programs -------------------------------------------------------------------------------------------

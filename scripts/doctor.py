@@ -245,6 +245,8 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "gas": check_gas,
     "stake": check_stake,
     "disk": home_checks.check_disk,
+    "memory": home_checks.check_memory,
+    "use": home_checks.check_use,
     "versions": check_versions,
     "bits": check_bits,
 }

@@ -3,6 +3,7 @@
 The configuration holds no secret; a password file is named there, never read into it.
 """
 
+import argparse
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from protocol.adapters.keys import (
     load_keystore,
     read_password,
 )
+from protocol.adapters.machine import MachineUse
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.object_storage import ObjectStorage, require_usable
 from protocol.spec.errors import InvalidInput
@@ -51,7 +53,11 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which tasks are
     judged; economics: the table of what else is assumed of the world (`scripts/figures.py`). object_storage:
     the table of this node's bucket, and of what to take from those of peers. metrics_port: where Prometheus
-    reads the node's metrics (0: nowhere). `account` is the keystore's."""
+    reads the node's metrics (0: nowhere). `account` is the keystore's.
+
+    disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
+    its processes. when_idle: keep a seat only while nobody else uses the machine; idle_minutes: for so long
+    nobody must have used it; idle_cores: processors that other programs may take meanwhile."""
 
     rpc_url: str
     deployment: str
@@ -62,6 +68,11 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     threads: Annotated[int, Meta(ge=1)] = 1
     device: Device = "cpu"
     memory_mb: Annotated[int, Meta(ge=0)] = 0
+    disk_mb: Annotated[int, Meta(ge=0)] = 0
+    nice: Annotated[int, Meta(ge=0, le=19)] = 0
+    when_idle: bool = False
+    idle_minutes: Annotated[float, Meta(gt=0)] = 15.0
+    idle_cores: Annotated[float, Meta(gt=0)] = 0.5
     dataset_cache_mb: Annotated[int, Meta(ge=1)] = 1_000
     whole_dataset: bool = False
     replay_processes: Annotated[int, Meta(ge=1)] = 1
@@ -146,6 +157,31 @@ def read_config(home: Path) -> HomeConfig:
     require_usable(config.object_storage)
     places = {name: str(read_path(text)) for name in PATHS if (text := getattr(config, name))}
     return structs.replace(config, **places)
+
+
+def read_home(options: argparse.Namespace) -> HomeConfig:
+    """The configuration, with what options say in the place of its keys. Raises InvalidInput as
+    `read_config`, and for an option that no key could have."""
+    given = {"when_idle": True} if options.when_idle else {}
+    named = {"nice": options.nice, "executor": getattr(options, "executor", None)}
+    given |= {name: value for name, value in named.items() if value is not None}
+    return check_config(structs.replace(read_config(options.home), **given))
+
+
+def open_use(home: HomeConfig, executor: str) -> MachineUse:
+    """What tells whether somebody else uses this machine. executor: what runs replays. Raises
+    EnvironmentFault where the system does not tell, InvalidInput where the node's own work could not be told
+    from that of others."""
+    if executor == "ray":
+        raise InvalidInput(
+            what="what Ray replays looks like the work of somebody else",
+            expected='executor = "process" where the machine is lent (--when-idle)',
+            actual='executor = "ray"',
+            remedy="Change executor in config.toml, or start the node without --when-idle.",
+        )
+    use = MachineUse(60 * home.idle_minutes, home.idle_cores)
+    use.require_telling()
+    return use
 
 
 def _override(config: HomeConfig) -> HomeConfig:

@@ -1,6 +1,9 @@
-"""Checks of a home: its files, its disk, and the endpoint where peers find its node.
+"""Checks of a home: its files, what a seat takes of its machine, and the endpoint of its node.
 
 `Patient` is the home that `touchstone doctor` looks at. It keeps what checks have found out for later ones.
+
+What a seat takes of disk and memory is known before anything is staked, and compared with the limits of the
+home and with what the machine has.
 """
 
 import asyncio
@@ -12,25 +15,40 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import ceil
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from protocol.actions.runtime.chain_state import ChainState
+from protocol.actions.runtime.config import MEGABYTE, PartyConfig
 from protocol.actions.runtime.joining import compute_dataset_bytes
 from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.files import require_private_file
+from protocol.adapters.machine import MachineUse, measure_memory_bytes
 from protocol.adapters.reports import SPARE_DISK_BYTES
 from protocol.adapters.wire.conventions import ANY_PORT, choose_endpoint
 from protocol.adapters.wire.listener import CERTIFICATE_FILE, load_or_create_identity, make_server_context
+from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
 from protocol.spec.codec import decode_training
+from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.logs import LoggedGame
+from protocol.spec.game.state import SeatRole
+from protocol.spec.game.terms import GameTerms, make_spec
+from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.console import explain_disk
 from scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
-from scripts.task_file import compute_disk_bytes
-from scripts.wallet import is_node_running, show_task
+from scripts.task_file import (
+    BYTES_PER_DELTA_ELEMENT,
+    BYTES_PER_STATE_ELEMENT,
+    BYTES_PER_TENSOR_ELEMENT,
+    compute_disk_bytes,
+    count_rounds,
+)
+from scripts.wallet import is_node_running
 
 
 class NotTested(Exception):
@@ -131,29 +149,155 @@ async def check_key(patient: Patient) -> str:
     return "the password opens the keystore"
 
 
-async def check_disk(patient: Patient) -> str:
-    """There is room for what a solver of the task keeps; without a task, for a little."""
-    patient.get_config()
-    needed_bytes, what = SPARE_DISK_BYTES, "a home"
-    with suppress(NotTested):
-        task, game = patient.get_game()
-        training = decode_training(patient.get_state().texts[task])
-        count = patient.get_state().task_terms[task].parameter_count
-        served_bytes = compute_dataset_bytes(training) + compute_start_bytes(training, count)
-        needed_bytes = compute_disk_bytes(game.terms, count, served_bytes)
-        what = f"a solver of {show_task(task)}"
-    free_bytes = shutil.disk_usage(patient.home).free
-    kept_bytes = sum(path.stat().st_size for path in patient.home.rglob("*") if path.is_file())
+# --- What a seat takes of the machine -----------------------------------------------------------------------
+PROCESS_BYTES = 500_000_000
+"""A process of a node without any tensor: Python, PyTorch, its kernels."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a seat takes at most while nobody disputes, in bytes. who: the seat, in words."""
+
+    who: str
+    disk_bytes: int
+    memory_bytes: int
+
+
+def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
+    """A task as it was posted. Raises InvalidInput where its sizes break the rules: a stranger's task must
+    not take memory before it is judged."""
+    spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
+    refuse_broken(find_training_malformations(spec))
+    return spec
+
+
+def compute_need(role: SeatRole, terms: GameTerms, spec: TaskSpec, config: HomeConfig) -> Need:
+    """What a seat of this role takes, with the processes that the home says. Where it limits memory, the
+    tensors of a step lie on the disk."""
+    training, count = spec.training, spec.terms.parameter_count
+    disk_bytes = compute_dataset_bytes(training) + compute_start_bytes(training, count)
+    if role is SeatRole.SOLVER:
+        disk_bytes = compute_disk_bytes(terms, count, disk_bytes)
+    else:
+        disk_bytes += compute_audit_bytes(terms, count, role)
+    replays = config.replay_processes if config.executor == "process" else 1
+    beside = config.workers if role is SeatRole.SOLVER else replays
+    processes = 1 + (beside if beside > 1 else 0)
+    step_bytes = measure_step_bytes(training) if config.device == "cpu" else STATES_BYTES * count
+    in_files = processes * step_bytes if config.memory_mb else 0
+    memory_bytes = processes * (PROCESS_BYTES + step_bytes) - in_files
+    return Need(f"a {role.name.lower()} of this task", disk_bytes + in_files, memory_bytes)
+
+
+def compute_audit_bytes(terms: GameTerms, count: int, role: SeatRole) -> int:
+    """What an auditor keeps at most of its audits, where as few audit as the task allows: of each its start
+    and both ends as long as it can be asked about, the start as long as it can be disputed, final weights and
+    pseudo-gradient while votes count. A whistleblower keeps what posted roots are made of, and two models."""
+    windows, delta, is_late = terms.windows, BYTES_PER_DELTA_ELEMENT, role is SeatRole.WHISTLEBLOWER
+    draws, seats = (1, terms.least_whistleblowers) if is_late else (terms.draws, terms.least_verifiers)
+    audits = ceil(draws * terms.solver_seats / max(1, seats)) if terms.late_chance or not is_late else 0
+    voted, contested = count_rounds(terms, 2 * windows.audit_max), count_rounds(terms, windows.dispute)
+    asked = count_rounds(terms, 2 * windows.audit_max + windows.ask)
+    kept = voted * (BYTES_PER_TENSOR_ELEMENT + delta)
+    kept += (3 * asked + max(0, contested - asked)) * BYTES_PER_STATE_ELEMENT
+    roots = contested * (2 * BYTES_PER_TENSOR_ELEMENT + terms.solver_seats * delta)
+    return ceil(count * (audits * kept + is_late * (roots + 4 * BYTES_PER_TENSOR_ELEMENT)))
+
+
+def require_memory(config: HomeConfig, need: Need) -> None:
+    """Raises InvalidInput where a home allows less memory than a seat takes, EnvironmentFault where this
+    machine has less than is to be used."""
+    allowed_bytes, has_bytes = config.memory_mb * MEGABYTE, measure_memory_bytes()
+    if allowed_bytes and allowed_bytes < need.memory_bytes:
+        raise InvalidInput(
+            what=f"{need.who} takes more memory than this home allows",
+            expected=f"memory_mb = {ceil(need.memory_bytes / MEGABYTE)} or more; 0: as it comes",
+            actual=f"memory_mb = {config.memory_mb}",
+            remedy="Raise memory_mb in config.toml, or set fewer replay_processes or workers there.",
+        )
+    if max(allowed_bytes, need.memory_bytes) > has_bytes:
+        raise EnvironmentFault(
+            what=f"{need.who} takes more memory than this machine has",
+            expected=f"{max(allowed_bytes, need.memory_bytes) / 1e6:,.0f} MB",
+            actual=f"{has_bytes / 1e6:,.0f} MB",
+            remedy="Set memory_mb in config.toml to less than that: large tensors lie in files then.",
+            retryable=False,
+        )
+
+
+def measure_kept_bytes(home: Path) -> int:
+    """What a home has on its disk already."""
+    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+
+
+def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int) -> int:
+    """How much is free, in bytes. Raises InvalidInput where a home allows less disk than it needs,
+    EnvironmentFault where there is less."""
+    free_bytes, kept_bytes = shutil.disk_usage(home).free, measure_kept_bytes(home)
+    if config.disk_mb and config.disk_mb * MEGABYTE < needed_bytes:
+        raise InvalidInput(
+            what=f"{who} takes more disk than this home allows",
+            expected=f"disk_mb = {ceil(needed_bytes / MEGABYTE)} or more; 0: as much as there is",
+            actual=f"disk_mb = {config.disk_mb}",
+            remedy="Raise disk_mb in config.toml, or choose a smaller task.",
+        )
     if free_bytes + kept_bytes < needed_bytes:
         raise EnvironmentFault(
-            what=f"the disk has too little room for {what}",
+            what=f"the disk has too little room for {who}",
             expected=f"{needed_bytes / 1e6:,.0f} MB, of which the home has {kept_bytes / 1e6:,.0f} already",
             actual=f"{free_bytes / 1e6:,.0f} MB free",
-            where=str(patient.home),
+            where=str(home),
             remedy="Make room, or move the home to a larger disk.",
             retryable=False,
         )
-    return f"{free_bytes / 1e6:,.0f} MB free, {what} takes up to {needed_bytes / 1e6:,.0f} MB"
+    return free_bytes
+
+
+async def find_room(
+    config: PartyConfig, home: HomeConfig, role: SeatRole, state: ChainState, task: bytes
+) -> Need:
+    """What a seat of a task takes, once this machine and the limits of the home have room for it. Raises as
+    `read_checked_spec`, `require_memory` and `require_disk` do."""
+    words = (role, state.games[task].terms, read_checked_spec(state, task), home)
+    need = await asyncio.to_thread(compute_need, *words)
+    require_memory(home, need)
+    require_disk(config.home, home, need.who, need.disk_bytes)
+    return need
+
+
+async def find_need(patient: Patient) -> Need:
+    """What the seat of this account takes in the task that was named; a solver's where it has none. Raises
+    NotTested where none was named."""
+    (task, game), config, state = patient.get_game(), patient.get_config(), patient.get_state()
+    seat = find_seat(game, config.account.lower())
+    role = SeatRole.SOLVER if seat is None else seat.role
+    return await asyncio.to_thread(compute_need, role, game.terms, read_checked_spec(state, task), config)
+
+
+async def check_disk(patient: Patient) -> str:
+    """There is room for what a seat of the task keeps; without a task, for a little."""
+    config, who, needed_bytes = patient.get_config(), "a home", SPARE_DISK_BYTES
+    with suppress(NotTested):
+        need = await find_need(patient)
+        who, needed_bytes = need.who, need.disk_bytes
+    free_bytes = require_disk(patient.home, config, who, needed_bytes)
+    return f"{free_bytes / 1e6:,.0f} MB free, {who} takes up to {needed_bytes / 1e6:,.0f} MB"
+
+
+async def check_memory(patient: Patient) -> str:
+    """There is memory for what a seat of the task computes, within what the home allows."""
+    need = await find_need(patient)
+    require_memory(patient.get_config(), need)
+    return f"{measure_memory_bytes() / 1e6:,.0f} MB, {need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB"
+
+
+async def check_use(patient: Patient) -> str:
+    """This system tells whether somebody uses the machine, where the node is to keep off then."""
+    config = patient.get_config()
+    if not config.when_idle:
+        raise NotTested("when_idle is false: the node works whoever uses the machine")
+    MachineUse(60 * config.idle_minutes, config.idle_cores).require_telling()
+    return f"a seat is taken once nobody has used it for {config.idle_minutes:g} minutes"
 
 
 # --- The endpoint -------------------------------------------------------------------------------------------

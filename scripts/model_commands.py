@@ -1,4 +1,7 @@
-"""`touchstone eval` and `touchstone sample`: how good a model is, and what it writes."""
+"""`touchstone export`, `eval`, `sample` and `replay`: what anybody may see of a task without a seat.
+
+A model, how good it is and what it writes; and whether a segment of a claim was trained as it should be.
+"""
 
 import argparse
 import asyncio
@@ -6,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from math import exp
+from math import exp, isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,11 +28,13 @@ from protocol.compute.model.batches import read_known_rows
 from protocol.compute.model.reference_model import Measure, Taste, generate, measure_rows
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from scripts.console import Console, Document
+from protocol.spec.statements import VoteWord
+from scripts.console import Console, Document, ExitCode, spell_id
 from scripts.data_pack import PackedDataset, open_dataset
 from scripts.documents import ByteTokens, FileTokens, Tokens
 from scripts.role_commands import open_config
 from scripts.wallet import find_game, read_state
+from verifier import verifier
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """Tokens, flat."""
@@ -147,6 +152,21 @@ def _tell_unserved(fault: TouchstoneError) -> EnvironmentFault:
     )
 
 
+def run_export(options: argparse.Namespace) -> Document:
+    """Write the trained model of a task."""
+    tokenizer = getattr(options, "tokenizer", None)
+    return asyncio.run(export_model(open_config(options, Console()), options.task, options.out, tokenizer))
+
+
+async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Path | None = None) -> Document:
+    """Write the newest model of the task called `name` to `out`; raises as `export.run` does."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        task, _ = find_game(await read_state(chain), name)
+    choice = await export.run(config, task, out, tokenizer)
+    facts = {"task": spell_id(task), "folder": str(out), "outer_root": spell_id(choice.root)}
+    return facts | {"rounds_trained": choice.after + 1}
+
+
 # --- Sampling -----------------------------------------------------------------------------------------------
 def run_sample(options: argparse.Namespace) -> Document:
     """Write the prompt and what the model goes on with."""
@@ -165,6 +185,64 @@ def run_sample(options: argparse.Namespace) -> Document:
 def show_text(text: str) -> str:
     """A model's text without control characters: they could steer the terminal."""
     return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+# --- A replay without a seat --------------------------------------------------------------------------------
+def run_replay(options: argparse.Namespace) -> Document:
+    """Replay one segment without a seat; the exit status is 1 where its end lies beyond the limits."""
+    console = Console()
+    config = open_config(options, console)
+    where = (options.task, options.round, options.solver, options.segment)
+    found = asyncio.run(replay_segment(config, *where, console))
+    if found["result"] != VoteWord.ACCEPT.name:
+        options.exit_status = ExitCode.FOUND
+    return found
+
+
+async def replay_segment(
+    config: PartyConfig, name: str, index: int, solver: str, segment: int, console: Console
+) -> Document:
+    """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
+    its account. Raises as `verifier.replay` does."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        task, game = find_game(await read_state(chain), name)
+    claims = game.rounds[index].claims if index in game.rounds else {}
+    slots = {claim.account: slot for slot, claim in claims.items()}
+    slot = int(solver) if solver.isascii() and solver.isdigit() else slots.get(solver.lower(), -1)
+    found = await verifier.replay(config, verifier.Place(task, index, slot, segment))
+    for line in tell_replayed(found):
+        console.say(line)
+    return {
+        "task": spell_id(task),
+        "round": index,
+        "slot": slot,
+        "solver": found.solver,
+        "segment": segment,
+        "result": found.word.name,
+        "claimed_end": spell_id(found.claimed_end),
+        "own_end": None if found.own_end is None else spell_id(found.own_end),
+        "distances": [
+            {"quantity": quantity, "distance": distance if isfinite(distance) else None, "limit": limit}
+            for quantity, distance, limit in found.distances
+        ],
+    }
+
+
+def tell_replayed(found: verifier.Replayed) -> Iterator[str]:
+    """What a replay came to, in words."""
+    if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
+        yield f"{found.word.name}: the own end has the claim's root, {spell_id(found.claimed_end)}"
+        return
+    for quantity, distance, limit in found.distances:
+        yield f"largest distance of the {quantity}: {distance:.3g}, limit {limit:.3g}"
+    meaning = {
+        VoteWord.ACCEPT: "the claimed end lies inside the limits of the task",
+        VoteWord.REJECT_START: "the claim does not start from what the round began with: it has other "
+        "weights, other moments, or step numbers of another place",
+        VoteWord.REJECT_STATE: "the claimed end is not what this machine comes to. Who is wrong a dispute "
+        "computes, from one number of the segment",
+    }
+    yield f"{found.word.name}: {meaning[found.word]}"
 
 
 def _refuse(what: str, expected: str, actual: str) -> InvalidInput:

@@ -1,43 +1,42 @@
-"""Subcommands that take part in a task; the roles themselves live in node, verifier and whistleblower.
+"""Subcommands that take a seat in a task; the roles themselves live in node, verifier and whistleblower.
 
 Before a seat is taken the operator sees what it costs and is asked, and the task is judged: its terms by the
-limits of this home, its amounts by the figures of this home. The role itself then checks the rest.
+limits of this home, its amounts by the figures of this home, its sizes by what the home allows and the
+machine has. The role itself then checks the rest.
 """
 
 import argparse
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, TypeVar
+from typing import Any
 
-from node import export
 from node.model_folder import import_start
 from protocol.actions.audit.replay_pool import load_ray
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
-from protocol.actions.runtime.joining import SeatWish, compute_dataset_bytes, require_joinable
-from protocol.actions.runtime.task_inputs import compute_start_bytes
+from protocol.actions.runtime.joining import SeatWish, require_joinable
+from protocol.actions.runtime.watching import wait_until_idle
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
+from protocol.adapters.machine import MachineInUse, MachineUse, lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
-from protocol.spec.codec import decode_training
 from protocol.spec.errors import GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.fates import find_seat, get_required_stake
+from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat, SeatRole
-from protocol.spec.game.terms import LIMITS, GameTerms, make_spec
-from protocol.spec.statements import VoteWord
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts.console import Console, Document, ExitCode, parse_tokens, show_progress, spell_id
+from protocol.spec.game.terms import LIMITS
+from protocol.spec.game.timing import is_over
+from scripts.console import Console, Document, hush, parse_tokens, show_progress, spell_id, with_company
 from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
-from scripts.home import CONFIG_FILE, HomeConfig, read_config, unlock_key
-from scripts.task_file import compute_disk_bytes
+from scripts.home import CONFIG_FILE, HomeConfig, open_use, read_config, read_home, unlock_key
+from scripts.home_checks import find_room, read_checked_spec
 from scripts.wallet import (
     find_game,
     read_state,
@@ -46,11 +45,11 @@ from scripts.wallet import (
     require_tokens,
     show_seat,
     show_task,
+    tell_format,
+    tell_lending,
     tell_missing,
+    tell_solver,
 )
-from verifier import verifier
-
-Result = TypeVar("Result")
 
 ROLES = {
     SeatRole.SOLVER: "node.solver:run",
@@ -64,6 +63,8 @@ SEAT_LEFT = (
     "touchstone withdraw"
 )
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."
+LOWEST_NICE = 19
+"""Of a node whose machine is lent, unless `nice` says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -92,85 +93,15 @@ def run_watch(options: argparse.Namespace) -> Document:
     return _run_role(SeatRole.WHISTLEBLOWER, options)
 
 
-def run_export(options: argparse.Namespace) -> Document:
-    """Write the trained model of a task."""
-    tokenizer = getattr(options, "tokenizer", None)
-    return asyncio.run(export_model(open_config(options, Console()), options.task, options.out, tokenizer))
-
-
-async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Path | None = None) -> Document:
-    """Write the newest model of the task called `name` to `out`; raises as `export.run` does."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
-        task, _ = find_game(await read_state(chain), name)
-    choice = await export.run(config, task, out, tokenizer)
-    facts = {"task": spell_id(task), "folder": str(out), "outer_root": spell_id(choice.root)}
-    return facts | {"rounds_trained": choice.after + 1}
-
-
-def run_replay(options: argparse.Namespace) -> Document:
-    """Replay one segment without a seat; the exit status is 1 where its end lies beyond the limits."""
-    console = Console()
-    config = open_config(options, console)
-    where = (options.task, options.round, options.solver, options.segment)
-    found = asyncio.run(replay_segment(config, *where, console))
-    if found["result"] != VoteWord.ACCEPT.name:
-        options.exit_status = ExitCode.FOUND
-    return found
-
-
-async def replay_segment(
-    config: PartyConfig, name: str, index: int, solver: str, segment: int, console: Console
-) -> Document:
-    """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
-    its account. Raises as `verifier.replay` does."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
-        task, game = find_game(await read_state(chain), name)
-    claims = game.rounds[index].claims if index in game.rounds else {}
-    slots = {claim.account: slot for slot, claim in claims.items()}
-    slot = int(solver) if solver.isascii() and solver.isdigit() else slots.get(solver.lower(), -1)
-    found = await verifier.replay(config, verifier.Place(task, index, slot, segment))
-    for line in tell_replayed(found):
-        console.say(line)
-    return {
-        "task": spell_id(task),
-        "round": index,
-        "slot": slot,
-        "solver": found.solver,
-        "segment": segment,
-        "result": found.word.name,
-        "claimed_end": spell_id(found.claimed_end),
-        "own_end": None if found.own_end is None else spell_id(found.own_end),
-        "distances": [
-            {"quantity": quantity, "distance": distance if isfinite(distance) else None, "limit": limit}
-            for quantity, distance, limit in found.distances
-        ],
-    }
-
-
-def tell_replayed(found: verifier.Replayed) -> Iterator[str]:
-    """What a replay came to, in words."""
-    if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
-        yield f"{found.word.name}: the own end has the claim's root, {spell_id(found.claimed_end)}"
-        return
-    for quantity, distance, limit in found.distances:
-        yield f"largest distance of the {quantity}: {distance:.3g}, limit {limit:.3g}"
-    meaning = {
-        VoteWord.ACCEPT: "the claimed end lies inside the limits of the task",
-        VoteWord.REJECT_START: "the claim does not start from what the round began with: it has other "
-        "weights, other moments, or step numbers of another place",
-        VoteWord.REJECT_STATE: "the claimed end is not what this machine comes to. Who is wrong a dispute "
-        "computes, from one number of the segment",
-    }
-    yield f"{found.word.name}: {meaning[found.word]}"
-
-
 def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:
-    console, home = Console(), read_config(options.home)
+    console, home = Console(), read_home(options)
     require_device(home.device)
     require_free(options.home / JOURNAL_FILE)
     # Before the password is asked for.
     executor = choose_executor(role, getattr(options, "executor", None), home)
-    config = replace(open_config(options, console), **executor)
+    use = open_use(home, executor["executor"]) if home.when_idle else None
+    lower_priority(home.nice or (LOWEST_NICE if home.when_idle else 0))
+    config = replace(open_config(options, console), use=use, **executor)
     stake_wei = parse_tokens(options.stake) if options.stake else 0
     offer = Offer(role, stake_wei, options.yes, options.weights)
     return asyncio.run(play_role(config, home, options.task, offer, console))
@@ -206,28 +137,116 @@ async def play_role(
     config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console
 ) -> Document:
     """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
-    the seat has left; returns which."""
-    deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
-    async with open_game_chain(config.rpc_url, deployment) as chain:
-        state = await read_state(chain, account)
-        task, game = find_game(state, name)
-        refuse_seat(task, game, account, offer, state.head_block + 1)
-        if offer.weights is not None:
-            spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
-            refuse_broken(find_training_malformations(spec))
-            limit_memory(config)
-            store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
-            await asyncio.to_thread(import_start, store, offer.weights, spec)
-        if offer.role is SeatRole.SOLVER:
-            training, count = decode_training(state.texts[task]), state.task_terms[task].parameter_count
-            served_bytes = compute_dataset_bytes(training) + compute_start_bytes(training, count)
-            for line in tell_solver(game.terms, count, served_bytes):
-                console.say(line)
-        wish = await agree_on_seat(chain, game, home, config.home / CONFIG_FILE, account, offer, console)
-        run = resolve_name(ROLES[offer.role])
-        is_closed = await with_company(run(config, task, wish), show_progress(chain, task, console))
+    the seat has left; returns which. Where the machine is lent, the seat is taken again and again."""
+    use = config.use
+    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+        sitting = Sitting(chain, config, home, name, offer, console)
+        await sitting.agree()
+        if use is None:
+            is_closed = await sitting.play()
+        else:
+            work = play_while_idle(use, sitting.is_seated, sitting.wait, sitting.play, console.say)
+            is_closed = await with_company(work, use.follow())
     console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
-    return {"task": spell_id(task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
+    return {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
+
+
+async def play_while_idle(
+    use: MachineUse,
+    is_seated: bool,
+    wait: Callable[[], Awaitable[bool]],
+    play: Callable[[], Awaitable[bool]],
+    say: Callable[[str], None],
+) -> bool:
+    """Play a task while nobody uses the machine, and wait for that without a seat. wait: until the machine is
+    idle; whether the task still takes a seat then. play: as the `run` of a role. Returns whether it ended
+    because the task is closed."""
+    while True:
+        if not is_seated and not await wait():
+            return False
+        is_seated = False
+        try:
+            is_closed = await play()
+        except MachineInUse as fault:
+            say(str(fault))
+            continue
+        if is_closed or not use.is_leaving:
+            return is_closed
+
+
+@dataclass
+class Sitting:
+    """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
+    before; is_seated: the account had the seat already; has_played: the seat was there, and is paid out."""
+
+    chain: GameChain
+    config: PartyConfig
+    home: HomeConfig
+    name: str
+    offer: Offer
+    console: Console
+    task: bytes = b""
+    wish: SeatWish | None = None
+    is_seated: bool = False
+    has_played: bool = False
+
+    async def agree(self) -> None:
+        """Agree with the operator, once: later the same is agreed on, without a word. Raises InvalidInput or
+        EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
+        or the machine has; where the money is not there; or where the operator does not agree."""
+        offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
+        console = self.console if self.wish is None else hush()
+        state = await read_state(self.chain, account)
+        self.task, game = find_game(state, self.name)
+        refuse_seat(self.task, game, account, offer, state.head_block + 1)
+        seat = find_seat(game, account)
+        self.is_seated = seat is not None
+        if not self.is_seated:
+            need = await find_room(self.config, self.home, offer.role, state, self.task)
+            console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
+            for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
+                console.say(line)
+        if offer.weights is not None:
+            limit_memory(self.config)
+            store = BlobStore(self.config.home / STORE_FOLDER, is_durable=False)
+            spec = read_checked_spec(state, self.task)
+            await asyncio.to_thread(import_start, store, offer.weights, spec)
+        words = (self.chain, game, self.home, path, account, offer, console)
+        self.wish = await agree_on_seat(*words, self.config.use)
+        # As much as the seat has or gets, each time.
+        has_wei = self.wish.stake_wei if seat is None else get_stake(game, seat.number)
+        self.offer = Offer(offer.role, max(has_wei, get_required_stake(game, offer.role)), is_agreed=True)
+
+    async def play(self) -> bool:
+        """As the `run` of the role."""
+        run = resolve_name(ROLES[self.offer.role])
+        progress = show_progress(self.chain, self.task, self.console)
+        is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
+        self.has_played = True
+        return is_closed
+
+    async def wait(self) -> bool:
+        """Wait until nobody uses the machine, then agree again: much may have changed. Whether the task still
+        takes seats: where the account had none so far, an error says why not."""
+        use = self.config.use
+        assert use is not None, "only where the machine is lent"
+        if await self._is_done():
+            return False
+        self.console.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
+        await wait_until_idle(self.config, use)
+        if await self._is_done():
+            return False
+        await self.agree()
+        stake = format_tokens(self.offer.stake_wei)
+        self.console.say(f"nobody uses the machine: the node takes its seat and locks {stake}")
+        return True
+
+    async def _is_done(self) -> bool:
+        """Whether there was a seat, and none can be had any more."""
+        state = await read_state(self.chain, self.config.key.address)
+        _, game = find_game(state, self.name)
+        block = state.head_block + 1
+        return self.has_played and (game.is_halted or is_over(get_state_at(game, block), block))
 
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
@@ -259,29 +278,6 @@ def _refuse_closed(task: bytes, game: LoggedGame) -> None:
         )
 
 
-def tell_solver(terms: GameTerms, count: int, served_bytes: int) -> Iterator[str]:
-    """What a solver has to have: disk, and where `respond` is short, speed. served_bytes: of the dataset and
-    of given weights."""
-    disk_bytes = compute_disk_bytes(terms, count, served_bytes)
-    yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
-    respond, train_min = terms.windows.respond, terms.windows.train_min
-    if respond < train_min:
-        yield (
-            "WARNING: an answer in a dispute on an older round may take the training of that round again. It "
-            f"has {respond} blocks (respond), a round {train_min} (train_min): join only with a machine that "
-            f"trains a whole round in less than {respond} blocks, or silence can cost the stake"
-        )
-
-
-def tell_format(terms: GameTerms) -> Iterator[str]:
-    """What a member of an exact task has to know before it stakes."""
-    if terms.is_exact:
-        yield (
-            "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
-            "new: lock only what you can lose"
-        )
-
-
 async def agree_on_seat(
     chain: GameChain,
     game: LoggedGame,
@@ -290,10 +286,11 @@ async def agree_on_seat(
     account: str,
     offer: Offer,
     console: Console,
+    use: MachineUse | None = None,
 ) -> SeatWish:
     """The seat that the operator agrees to take, and the figures by which the node judges the task again.
-    path: of the configuration. Raises InvalidInput where the task could hurt, where the money is not there,
-    or where the operator does not agree."""
+    path: of the configuration; use: where the seat is kept while nobody uses the machine. Raises InvalidInput
+    where the task could hurt, where the money is not there, or where the operator does not agree."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)
     if seat is not None:
@@ -311,7 +308,7 @@ async def agree_on_seat(
         f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
         "leave`) or the task is over, and for some time after; a fault that is proven costs all of it"
     )
-    lines = [line, *tell_format(game.terms), *_tell_company(game)]
+    lines = [line, *tell_format(game.terms), *tell_lending(game.terms, use), *_tell_company(game)]
     require_agreement(console, lines, "Lock it?", offer.is_agreed)
     return SeatWish(offer.role, stake_wei, figures)
 
@@ -341,16 +338,6 @@ def _refuse_other_role(seat: Seat, role: SeatRole) -> None:
 def _tell_company(game: LoggedGame) -> list[str]:
     missing = tell_missing(game)
     return [f"before you join, the task lacks {missing}: its rounds wait for them"] if missing else []
-
-
-async def with_company(work: Coroutine[Any, Any, Result], company: Coroutine[Any, Any, None]) -> Result:
-    """What `work` comes to, with `company` beside it: that ends with it, and its failure is of no weight."""
-    beside = asyncio.create_task(company)
-    try:
-        return await work
-    finally:
-        beside.cancel()
-        await asyncio.gather(beside, return_exceptions=True)
 
 
 def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:

@@ -356,8 +356,8 @@ def compute_disk_bytes(terms: GameTerms, count: int, dataset_bytes: int) -> int:
     round that can still be asked about, and of each whose root can be contested the momentum and all
     pseudo-gradients."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
-    asked = _count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
-    contested = _count_rounds(terms, windows.dispute)
+    asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
+    contested = count_rounds(terms, windows.dispute)
     claims = min(WHOLE_ROUNDS, terms.rounds) + WHOLE_GUESSES * min(1, terms.rounds - 1)
     whole = claims * (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT
     starts = asked * (BYTES_PER_STATE_ELEMENT + delta)
@@ -365,7 +365,7 @@ def compute_disk_bytes(terms: GameTerms, count: int, dataset_bytes: int) -> int:
     return dataset_bytes + ceil(count * (whole + starts + inputs))
 
 
-def _count_rounds(terms: GameTerms, window_blocks: int) -> int:
+def count_rounds(terms: GameTerms, window_blocks: int) -> int:
     """How many rounds of `train_min` reach into a window, the one that runs included."""
     return min(terms.rounds, 1 + ceil(Fraction(window_blocks, max(1, terms.windows.train_min))))
 

@@ -19,12 +19,14 @@ from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
 from protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from protocol.adapters.journal import FILE_NAME, require_free
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.machine import MachineUse
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
 from protocol.spec.game.state import GameState, Seat, SeatRole
+from protocol.spec.game.terms import GameTerms
 from protocol.spec.game.timing import get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from scripts.console import Console, Document
@@ -129,6 +131,41 @@ def tell_missing(game: GameState) -> str:
         if (count := count_sitting(game, role)) < least
     ]
     return ", ".join(missing)
+
+
+def tell_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
+    """What a solver has to have: disk, and where `respond` is short, speed."""
+    yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
+    respond, train_min = terms.windows.respond, terms.windows.train_min
+    if respond < train_min:
+        yield (
+            "WARNING: an answer in a dispute on an older round may take the training of that round again. It "
+            f"has {respond} blocks (respond), a round {train_min} (train_min): join only with a machine that "
+            f"trains a whole round in less than {respond} blocks, or silence can cost the stake"
+        )
+
+
+def tell_format(terms: GameTerms) -> Iterator[str]:
+    """What a member of an exact task has to know before it stakes."""
+    if terms.is_exact:
+        yield (
+            "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
+            "new: lock only what you can lose"
+        )
+
+
+def tell_lending(terms: GameTerms, use: MachineUse | None) -> Iterator[str]:
+    """What it means for a stake that the node leaves while somebody uses the machine."""
+    if use is None:
+        return
+    windows = terms.windows
+    held_blocks = max(windows.dispute, 2 * windows.audit_max + windows.ask)
+    yield (
+        "as soon as somebody uses the machine the seat leaves. The node goes on for the rounds whose pools "
+        "hold it, up to three, and answers for them: the stake is out some "
+        f"{held_blocks:,} blocks after the last of them. Once nobody has used the machine for "
+        f"{use.idle_s / 60:g} minutes it locks the same stake again, without asking, until the task is over"
+    )
 
 
 Due = calls.SettleSeat | calls.PayOut | calls.FreeEpoch

@@ -49,6 +49,6 @@ def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return lines
 
 
-def edit_config(home: Path, key: str, value: str) -> None:
+def edit_config(home: Path, key: str, value: object) -> None:
     path = home / "config.toml"
     path.write_text(re.sub(rf"(?m)^{key} = .*$", f"{key} = {json.dumps(value)}", path.read_text()))

@@ -71,8 +71,8 @@ def test_a_sound_home_has_no_fault(operators: Operators) -> None:
     assert found["faults"] == 0
     results = {one["check"]: one["result"] for one in found["checks"]}
     skipped = {name for name, result in results.items() if result == "not tested"}
-    # A port of its choice, the skipping clock of a test network, and no node that has run.
-    assert skipped == {"port", "head", "versions"} and len(results) == 14
+    # A port of its choice, the skipping clock of a test network, no lent machine, and no node that has run.
+    assert skipped == {"port", "head", "use", "versions"} and len(results) == 16
 
 
 def test_a_fault_is_four_lines_and_status_1(home: Path, capsys: Capture) -> None:

@@ -1,5 +1,6 @@
-"""`touchstone eval` and `sample` on an exported folder."""
+"""`touchstone eval` and `sample` on an exported folder; what `replay` says of what it found."""
 
+import argparse
 import re
 import shutil
 from pathlib import Path
@@ -10,11 +11,14 @@ from node.export import write_model
 from node.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME
 from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.containers import ModelConfig
+from protocol.spec.statements import VoteWord
+from scripts import model_commands
 from scripts.data_pack import PackPlan, pack
-from scripts.model_commands import show_text
+from scripts.model_commands import run_replay, show_text, tell_replayed
 from scripts.touchstone import main
 from tests.scripts.schemas import read_one
 from tests.scripts.test_data_pack import make_tokenizer
+from verifier.verifier import Replayed
 
 
 @pytest.fixture
@@ -115,3 +119,27 @@ def test_another_tokenizer_in_the_folder_is_refused(folder: Path, capsys: pytest
 
 def test_no_model_steers_a_terminal() -> None:
     assert show_text("a\x1b[2Jb\n\tc\x00") == "a\N{REPLACEMENT CHARACTER}[2Jb\n\tc\N{REPLACEMENT CHARACTER}"
+
+
+# --- A replay without a seat --------------------------------------------------------------------------------
+@pytest.mark.parametrize("word", [VoteWord.ACCEPT, VoteWord.REJECT_START, VoteWord.REJECT_STATE])
+def test_the_exit_status_tells_what_a_replay_found(monkeypatch: pytest.MonkeyPatch, word: VoteWord) -> None:
+    async def find(*_: object) -> dict[str, str]:
+        return {"result": word.name}
+
+    monkeypatch.setattr(model_commands, "open_config", lambda *_: None)
+    monkeypatch.setattr(model_commands, "replay_segment", find)
+    options = argparse.Namespace(task="0x3fa9", round=0, solver="0", segment=1)
+    assert run_replay(options) == {"result": word.name}
+    assert getattr(options, "exit_status", 0) == (word != VoteWord.ACCEPT)
+
+
+def test_a_replay_is_told_with_its_distances() -> None:
+    far = Replayed("0xab", VoteWord.REJECT_STATE, b"c" * 32, b"o" * 32, (("weights", 2e-3, 1e-3),))
+    assert list(tell_replayed(far)) == [
+        "largest distance of the weights: 0.002, limit 0.001",
+        "REJECT_STATE: the claimed end is not what this machine comes to. Who is wrong a dispute computes, "
+        "from one number of the segment",
+    ]
+    same = Replayed("0xab", VoteWord.ACCEPT, b"c" * 32, b"c" * 32)
+    assert list(tell_replayed(same)) == [f"ACCEPT: the own end has the claim's root, 0x{'63' * 32}"]

@@ -1,7 +1,6 @@
 """Taking part in a task from the command line: what must be right before any work starts. Work itself:
 tests/e2e/test_commands.py."""
 
-import argparse
 import io
 import os
 import re
@@ -26,28 +25,16 @@ from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
-from protocol.spec.statements import VoteWord
-from scripts import role_commands
 from scripts.home import read_config
-from scripts.role_commands import (
-    ROLES,
-    Offer,
-    choose_executor,
-    refuse_seat,
-    run_replay,
-    tell_format,
-    tell_replayed,
-    tell_solver,
-)
-from scripts.task_file import compute_disk_bytes
+from scripts.role_commands import ROLES, Offer, choose_executor, refuse_seat
 from scripts.task_init import TASK_FILE
 from scripts.touchstone import main
+from scripts.wallet import tell_format, tell_solver
 from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one
-from verifier.verifier import Replayed
 
 
 @pytest.mark.parametrize("command", ["solve", "verify", "watch", "export"])
@@ -153,9 +140,9 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
 def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
     """A pruned round that is disputed is trained again before the first answer."""
     terms = make_terms(windows=replace(WINDOWS_12S, respond=WINDOWS_12S.train_min))
-    assert len(list(tell_solver(terms, 1_000, 0))) == 1
+    assert len(list(tell_solver(terms, 1_000))) == 1
     short = replace(terms, windows=replace(terms.windows, respond=WINDOWS_12S.train_min - 1))
-    (_, warning) = tell_solver(short, 1_000, 0)
+    (_, warning) = tell_solver(short, 1_000)
     assert (
         warning.startswith("WARNING") and "179 blocks (respond)" in warning and "180 (train_min)" in warning
     )
@@ -166,14 +153,6 @@ def test_who_stakes_on_an_exact_task_is_told_so() -> None:
     assert not list(tell_format(terms))
     (said,) = tell_format(replace(terms, is_exact=True))
     assert said.startswith("an exact task: ") and "lock only what you can lose" in said
-
-
-def test_a_solver_is_told_the_same_figure_of_disk_as_the_submitter() -> None:
-    """With the dataset."""
-    terms = make_terms(windows=WINDOWS_12S)
-    (said,) = tell_solver(terms, 1_000_000, 7_000_000)
-    assert f"up to {compute_disk_bytes(terms, 1_000_000, 7_000_000) / 1e6:,.0f} MB of disk" in said
-    assert said not in tell_solver(terms, 1_000_000, 0)
 
 
 def _judge_otherwise(operators: Operators, task: str) -> None:
@@ -305,27 +284,3 @@ def test_a_solver_alone_has_workers_and_on_processors_alone(home: Path) -> None:
     assert "workers" not in choose_executor(SeatRole.VERIFIER, None, config)
     with pytest.raises(InvalidInput, match="on processors alone"):
         choose_executor(SeatRole.SOLVER, None, structs.replace(config, device="cuda"))
-
-
-# --- A replay without a seat --------------------------------------------------------------------------------
-@pytest.mark.parametrize("word", [VoteWord.ACCEPT, VoteWord.REJECT_START, VoteWord.REJECT_STATE])
-def test_the_exit_status_tells_what_a_replay_found(monkeypatch: pytest.MonkeyPatch, word: VoteWord) -> None:
-    async def find(*_: object) -> dict[str, str]:
-        return {"result": word.name}
-
-    monkeypatch.setattr(role_commands, "open_config", lambda *_: None)
-    monkeypatch.setattr(role_commands, "replay_segment", find)
-    options = argparse.Namespace(task="0x3fa9", round=0, solver="0", segment=1)
-    assert run_replay(options) == {"result": word.name}
-    assert getattr(options, "exit_status", 0) == (word != VoteWord.ACCEPT)
-
-
-def test_a_replay_is_told_with_its_distances() -> None:
-    far = Replayed("0xab", VoteWord.REJECT_STATE, b"c" * 32, b"o" * 32, (("weights", 2e-3, 1e-3),))
-    assert list(tell_replayed(far)) == [
-        "largest distance of the weights: 0.002, limit 0.001",
-        "REJECT_STATE: the claimed end is not what this machine comes to. Who is wrong a dispute computes, "
-        "from one number of the segment",
-    ]
-    same = Replayed("0xab", VoteWord.ACCEPT, b"c" * 32, b"c" * 32)
-    assert list(tell_replayed(same)) == [f"ACCEPT: the own end has the claim's root, 0x{'63' * 32}"]

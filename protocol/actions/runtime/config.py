@@ -21,6 +21,7 @@ from protocol.adapters.files import (
 )
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.machine import MachineUse
 from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.adapters.wire.object_storage import ObjectStorage
@@ -49,7 +50,8 @@ class PartyConfig:
     child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own).
     `workers`: so many processes train a segment of a solver together (1: this process).
     `object_storage`: the own bucket, and those of peers. `metrics_port`: where Prometheus reads what the node
-    counts (0: nowhere), at `metrics_host`. `say` shows a line to the operator."""
+    counts (0: nowhere), at `metrics_host`. `use`: tells whether somebody else uses this machine; the node
+    gives up its seat then (None: it keeps it). `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -70,6 +72,7 @@ class PartyConfig:
     object_storage: ObjectStorage = ObjectStorage()
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0
+    use: MachineUse | None = None
     say: Callable[[str], None] = print
 
 

@@ -290,7 +290,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
             stack.callback(bucket.close)
         # Before the chain, where what waits is replaced: another process of this home may have sent it.
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
-        past = take_over(config.home)
+        past = take_over(config.home, config.use)
         clear_scratch(config)
         _require_owner(journal, config.key.address.lower())
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment, config.key))

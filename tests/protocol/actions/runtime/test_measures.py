@@ -59,7 +59,7 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
         is_task_known=True,
         state=state,
         meter=Meter(),
-        config=SimpleNamespace(home=home, metrics_port=0, metrics_host="127.0.0.1"),
+        config=SimpleNamespace(home=home, metrics_port=0, metrics_host="127.0.0.1", use=None),
         client=SimpleNamespace(fetched_bytes=5),
         chain=SimpleNamespace(connection=SimpleNamespace(health=RpcHealth())),
         task=SimpleNamespace(task=TASK, audits=SimpleNamespace(room=SimpleNamespace(book=book))),

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 from protocol.actions.runtime import watching
-from protocol.actions.runtime.watching import Past, Watch, take_over
+from protocol.actions.runtime.watching import (
+    Past,
+    Watch,
+    take_over,
+)
 from protocol.adapters.chain.connection import Head, RpcHealth
 from protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
 from protocol.spec.errors import EnvironmentFault
@@ -53,7 +57,7 @@ def make_party(home: Path, preset: str = "local") -> Any:
     chain = SimpleNamespace(
         connection=Connection(), deployment=deployment, limits=SimpleNamespace(name=preset)
     )
-    state, config = SimpleNamespace(head_block=9), SimpleNamespace(home=home)
+    state, config = SimpleNamespace(head_block=9), SimpleNamespace(home=home, use=None)
     return SimpleNamespace(
         account=ACCOUNT, chain=chain, config=config, state=state, joined=None, is_task_known=False
     )

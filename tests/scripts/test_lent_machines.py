@@ -1,0 +1,252 @@
+"""What a seat takes of its machine, at which priority, and how the seat of a lent machine comes and goes."""
+
+import os
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_terms
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from node.submit import build_task
+from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.joining import SeatWish
+from protocol.adapters import machine
+from protocol.adapters.machine import MachineInUse, MachineUse, measure_memory_bytes
+from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
+from protocol.spec.game.state import SeatRole
+from protocol.spec.game.terms import WINDOWS_12S, make_spec
+from scripts import home_checks, role_commands
+from scripts.home import HomeConfig
+from scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need
+from scripts.role_commands import ROLES, play_while_idle
+from scripts.task_file import compute_disk_bytes, sketch_terms
+from scripts.wallet import tell_lending
+from tests.e2e.world import AMOUNTS, TINY_PLAN, make_dataset
+from tests.protocol.adapters.lent_machine import Machine
+from tests.protocol.spec.game.world import make_terms
+from tests.scripts.money import Operators
+from tests.scripts.network import edit_config, fail
+
+
+# --- What a seat takes of the machine -----------------------------------------------------------------------
+@dataclass(frozen=True)
+class Posted:
+    """A task that a submitter's node serves."""
+
+    task: str
+    operators: Operators
+
+    def refuse(self, *changes: tuple[str, object], command: str = "solve") -> list[str]:
+        """The four lines by which a home with these keys does not stake."""
+        home = self.operators.home_of("alice")
+        path = home / "config.toml"
+        before = path.read_text()
+        for key, value in changes:
+            edit_config(home, key, value)
+        try:
+            return self.operators.fail("alice", command, self.task[:8], "--yes")
+        finally:
+            path.write_text(before)
+
+
+def test_a_seat_that_takes_more_than_the_home_allows_or_the_machine_has_is_refused(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a question, and before a token is moved."""
+    posted = Posted(operators.post_task("submitter"), operators)
+    for command, who in (("solve", "solver"), ("verify", "verifier"), ("watch", "whistleblower")):
+        lines = posted.refuse(("memory_mb", 100), command=command)
+        assert f"a {who} of this task takes more memory than this home allows" in lines[0]
+        assert lines[1].endswith("memory_mb = 500 or more; 0: as it comes") and "memory_mb = 100" in lines[2]
+        lines = posted.refuse(("disk_mb", 1), ("memory_mb", 900), command=command)
+        assert f"a {who} of this task takes more disk than this home allows" in lines[0]
+        assert "disk_mb = " in lines[1] and lines[2].endswith("disk_mb = 1")
+    has_mb = measure_memory_bytes() / 1e6
+    lines = posted.refuse(("memory_mb", int(has_mb) + 10))
+    assert "more memory than this machine has" in lines[0] and f"{has_mb:,.0f} MB" in lines[2]
+    monkeypatch.setattr(home_checks, "measure_memory_bytes", lambda: 100_000_000)
+    lines = posted.refuse()
+    assert "more memory than this machine has" in lines[0] and lines[2].endswith("100 MB")
+    assert "Set memory_mb" in lines[3]
+    monkeypatch.setattr(home_checks, "measure_memory_bytes", measure_memory_bytes)
+    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    monkeypatch.setattr(home_checks, "measure_kept_bytes", lambda home: 0)
+    assert "the disk has too little room for a solver of this task" in posted.refuse()[0]
+
+
+HOME = HomeConfig("", "")
+POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), "0x" + 40 * "1", bytes(32))
+SPEC, TERMS = make_spec(POSTED, TRAINING), sketch_terms(TINY_PLAN)
+
+
+def need(role: SeatRole, **keys: Any) -> Need:
+    return compute_need(role, TERMS, SPEC, replace(HOME, **keys))
+
+
+def test_a_solver_is_told_the_same_figure_of_disk_as_the_submitter() -> None:
+    """With the dataset."""
+    count = POSTED.parameter_count
+    assert need(SeatRole.SOLVER).disk_bytes == compute_disk_bytes(TERMS, count, len(make_dataset()))
+
+
+def test_each_process_of_a_node_takes_memory_and_a_limit_moves_its_tensors_to_the_disk() -> None:
+    step_bytes = measure_step_bytes(TRAINING)
+    assert step_bytes > STATES_BYTES * POSTED.parameter_count
+    solver, verifier = need(SeatRole.SOLVER), need(SeatRole.VERIFIER)
+    assert solver.memory_bytes == verifier.memory_bytes == PROCESS_BYTES + step_bytes
+    assert need(SeatRole.SOLVER, workers=2, replay_processes=5).memory_bytes == 3 * solver.memory_bytes
+    assert need(SeatRole.VERIFIER, workers=2, replay_processes=5).memory_bytes == 6 * solver.memory_bytes
+    assert need(SeatRole.VERIFIER, replay_processes=5, executor="ray").memory_bytes == solver.memory_bytes
+    limited = need(SeatRole.SOLVER, workers=2, memory_mb=9_000)
+    assert limited.memory_bytes == 3 * PROCESS_BYTES
+    assert limited.disk_bytes == solver.disk_bytes + 3 * step_bytes
+    on_a_card = need(SeatRole.SOLVER, device="cuda").memory_bytes
+    assert on_a_card == PROCESS_BYTES + STATES_BYTES * POSTED.parameter_count
+
+
+def test_an_auditor_keeps_more_where_fewer_audit_and_longer_where_it_may_be_asked_longer() -> None:
+    """A task without late audits asks its whistleblowers for none: they keep what roots are made of."""
+    plain = compute_audit_bytes(TERMS, 64_000, SeatRole.VERIFIER)
+    more = replace_terms(TERMS, least_verifiers=1)
+    assert compute_audit_bytes(more, 64_000, SeatRole.VERIFIER) == 2 * plain, "four audits instead of two"
+    many = replace_terms(TERMS, rounds=1_000)
+    long = replace_terms(many, windows=replace_terms(TERMS.windows, ask=9_000))
+    kept = [compute_audit_bytes(one, 64_000, SeatRole.VERIFIER) for one in (TERMS, many, long)]
+    assert kept == sorted(kept) and kept[0] < kept[1] < kept[2]
+    late = compute_audit_bytes(TERMS, 64_000, SeatRole.WHISTLEBLOWER)
+    none = compute_audit_bytes(replace_terms(TERMS, late_chance=0), 64_000, SeatRole.WHISTLEBLOWER)
+    assert 0 < none < late
+
+
+def test_who_has_a_seat_is_not_kept_from_its_work_by_a_limit(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence would cost more than a full disk."""
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    edit_config(operators.home_of("alice"), "disk_mb", 1)
+    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, "tests.scripts.test_role_commands:play_left")
+    assert "going on as verifier 0" in operators.run("alice", "verify", task[:8])
+
+
+def test_a_nice_level_that_is_none_is_refused(operators: Operators) -> None:
+    lines = operators.fail("alice", "solve", "0x00", "--nice", "20")
+    assert "--nice" in lines[0]
+    home = operators.home_of("alice")
+    edit_config(home, "nice", -1)
+    assert "config.toml, nice" in fail(operators.capsys, "solve", "0x00", "--home", str(home))[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "keys", "nice"),
+    [
+        ((), {}, 0),
+        (("--nice", "4"), {"nice": 9}, 4),
+        ((), {"nice": 9}, 9),
+        (("--when-idle",), {}, 19),
+        ((), {"when_idle": True}, 19),
+        (("--when-idle", "--nice", "3"), {"nice": 9}, 3),
+    ],
+)
+def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_home(
+    operators: Operators,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    keys: dict[str, object],
+    nice: int,
+) -> None:
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    for key, value in keys.items():
+        edit_config(operators.home_of("alice"), key, value)
+    made, levels, uses = Machine(tmp_path / "machine"), list[int](), list[MachineUse | None]()
+    made.add_process(os.getpid())
+    monkeypatch.setattr(machine, "PLACES", made.places)
+    monkeypatch.setattr(role_commands, "lower_priority", levels.append)
+
+    async def note(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+        uses.append(config.use)
+        return True
+
+    monkeypatch.setattr(role_commands, "resolve_name", lambda name: note)
+    operators.run("alice", "verify", task[:8], *words)
+    is_lent = nice == 19 or "--when-idle" in words
+    assert levels == [nice] and [one is not None for one in uses] == [is_lent]
+    if uses[0] is not None:
+        assert (uses[0].idle_s, uses[0].cores) == (900, 0.5)
+
+
+# --- While nobody uses the machine --------------------------------------------------------------------------
+def test_a_machine_that_does_not_tell_how_it_is_used_is_not_lent(
+    operators: Operators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a password is asked for. The work of a Ray looks like that of somebody else."""
+    made = Machine(tmp_path / "machine")
+    made.add_process(os.getpid())
+    monkeypatch.setattr(machine, "PLACES", made.places)
+    made.place("pid:[4026532300]")
+    lines = operators.fail("alice", "solve", "0x00", "--when-idle")
+    assert "does not tell whether somebody uses the machine" in lines[0] and "container" in lines[2]
+    monkeypatch.setattr(role_commands, "load_ray", lambda address: None)
+    lines = operators.fail("alice", "verify", "0x00", "--when-idle", "--executor", "ray")
+    assert "looks like the work of somebody else" in lines[0]
+
+
+def test_who_lends_its_machine_is_told_what_that_means_for_its_stake() -> None:
+    terms = make_terms(windows=WINDOWS_12S)
+    assert not list(tell_lending(terms, None))
+    (said,) = tell_lending(terms, MachineUse(idle_s=900, cores=0.5))
+    assert "up to three" in said and "7,200 blocks" in said and "15 minutes" in said
+
+
+@dataclass
+class Life:
+    """A node on a lent machine, as the state machine sees it. turns: what each of its seats comes to: the
+    task is closed (True), or the seat left because the machine was used (False), or by its operator's hand
+    (None); MachineInUse: it was not taken. waits: whether the task took seats after each wait."""
+
+    turns: list[bool | None | type[MachineInUse]]
+    waits: list[bool] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    use: MachineUse = field(default_factory=lambda: MachineUse(idle_s=600, cores=0.5))
+
+    async def wait(self) -> bool:
+        self.use.is_leaving = False
+        self.done.append("wait")
+        return self.waits.pop(0) if self.waits else True
+
+    async def play(self) -> bool:
+        turn = self.turns.pop(0)
+        if turn is MachineInUse:
+            self.done.append("refused")
+            self.use.note("somebody types", 0.0)
+            self.use.require_unused()
+        self.done.append("play")
+        self.use.is_leaving = turn is False
+        return turn is True
+
+
+@pytest.mark.parametrize(
+    ("turns", "waits", "is_seated", "done", "is_closed"),
+    [
+        ([True], [], False, "wait play", True),
+        ([True], [], True, "play", True),
+        ([False, False, True], [], False, "wait play wait play wait play", True),
+        ([False, True], [], True, "play wait play", True),
+        ([MachineInUse, MachineInUse, True], [], False, "wait refused wait refused wait play", True),
+        ([None], [], False, "wait play", False),  # `touchstone leave`: as without --when-idle.
+        ([False, None], [], True, "play wait play", False),
+        ([False], [True, False], False, "wait play wait", False),  # The task is over.
+    ],
+)
+async def test_a_seat_is_taken_again_once_nobody_uses_the_machine(
+    turns: list[Any], waits: list[bool], is_seated: bool, done: str, is_closed: bool
+) -> None:
+    life, said = Life(turns, waits), list[str]()
+    assert await play_while_idle(life.use, is_seated, life.wait, life.play, said.append) == is_closed
+    assert " ".join(life.done) == done and not life.turns
+    assert len(said) == life.done.count("refused") and all("somebody types" in line for line in said)
