@@ -81,7 +81,8 @@ contract Shares is Module, IShares {
         (, uint256 since, uint256 round) = _existing(task).haltVote();
         uint256 firstBlock = since == 0 ? 0 : since + _terms(task).windows.dispute;
         if (since == 0 || block.number < firstBlock) revert NoShareMajority(task, since, firstBlock);
-        uint256 settled = tasks.settledBy(task);
+        // Rounds that never opened are not settled, also where no seat is left that could have to settle them.
+        uint256 settled = _min(tasks.settledBy(task), rounds.nextRound(task));
         if (settled < round) revert WorkUnsettled(task, round, settled);
         rounds.halt(task);
     }

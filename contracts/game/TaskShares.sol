@@ -13,11 +13,13 @@ import {LibString} from "solady/utils/LibString.sol";
 contract TaskShares is ERC20, ITaskShares {
     uint256 private constant PARTS = 1 << 96;
 
-    /// @dev seenParts: `_parts` when `earnedParts` was last brought up to date; votes: of its shares, those that vote for the halt.
+    /// @dev seenParts: `_parts` when `earnedParts` was last brought up to date; votes: of its shares, those that vote for the halt; isWhole: it voted with all
+    /// that it had, so shares that are minted to it vote as well.
     struct Holder {
         uint256 seenParts;
         uint256 earnedParts;
-        uint256 votes;
+        uint192 votes;
+        bool isWhole;
     }
 
     address private immutable _shares;
@@ -111,9 +113,15 @@ contract TaskShares is ERC20, ITaskShares {
 
     // Shares that move ------------------------------------------------------------------------------------------------
     /// @inheritdoc ITaskShares
+    /// @dev Shares of who votes with all it has vote at once: else whoever settles many seats in one call ended the majority of all of them.
     function mint(address holder, uint256 shares) external onlyShares {
         _mint(holder, shares);
-        // New shares may end a majority: then its time begins anew.
+        if (_votes == 0) return;
+        Holder storage record = _holders[holder];
+        if (record.isWhole) {
+            (record.votes, _votes) = (uint192(record.votes + shares), uint192(_votes + shares));
+        }
+        // New shares of others may end a majority: then its time begins anew.
         if (_since != 0 && !_isMajority()) _since = 0;
     }
 
@@ -145,8 +153,9 @@ contract TaskShares is ERC20, ITaskShares {
     function setVotes(address holder, uint256 shares, uint256 round) external onlyShares returns (uint256) {
         uint256 held = balanceOf(holder);
         if (shares > held) revert TooManyVotes(holder, held, shares);
-        _votes = uint192(_votes - _holders[holder].votes + shares);
-        _holders[holder].votes = shares;
+        Holder storage record = _holders[holder];
+        _votes = uint192(_votes - record.votes + shares);
+        (record.votes, record.isWhole) = (uint192(shares), shares != 0 && shares == held);
         if (!_isMajority()) _since = 0;
         else if (_since == 0) (_since, _round) = (uint40(block.number), uint24(round));
         return _since;

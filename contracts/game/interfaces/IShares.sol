@@ -31,7 +31,7 @@ interface IShares {
     /// @param firstBlock the first block in which the vote halts the task; 0 where it has no majority
     /// @custom:remedy Wait until more than half of all shares have voted for the halt for the task's dispute window.
     error NoShareMajority(TaskId task, uint256 since, uint256 firstBlock);
-    /// @notice Seats have not settled all rounds whose shares count in this vote.
+    /// @notice Seats have not settled all rounds whose shares count in this vote, or not all of these rounds have been opened.
     /// @param task the task
     /// @param expectedRound every seat settles all rounds before it
     /// @param actualRound all rounds before it are settled
@@ -53,13 +53,15 @@ interface IShares {
     /// @param holder whose shares earned it
     function claimRevenue(TaskId task, address holder) external;
 
-    /// @notice Votes for the halt with so many of the sender's shares; 0 takes the vote back. Shares that vote cannot be transferred.
+    /// @notice Votes for the halt with so many of the sender's shares; 0 takes the vote back. Shares that vote cannot be transferred. Who votes with all of its
+    /// shares votes also with those that its seat settles later, until it votes anew. Where more than half of all shares vote already, and it is not known
+    /// since when, any call makes it known, also one by an account without shares.
     /// @param task the task
     /// @param amount shares that vote from now on, at most what the sender holds
     function voteHalt(TaskId task, uint256 amount) external;
 
     /// @notice Halts the task. Anybody may call it, once more than half of all shares have voted for it, without a pause, for the task's `dispute` window,
-    /// and once all seats have settled the first epoch and every epoch that had ended when the majority began.
+    /// and once the first epoch has ended, and all seats have settled it and every epoch that had ended when the majority began.
     /// @param task the task
     function haltByVote(TaskId task) external;
 
@@ -128,7 +130,7 @@ interface ITaskShares {
     function revenueWei() external view returns (uint256 wei_);
 
     // Shares ---------------------------------------------------------------------------------------------------------
-    /// @notice New shares. Shares only.
+    /// @notice New shares; they vote where their holder voted with all that it had. Shares only.
     /// @param holder who gets them
     /// @param shares how many
     function mint(address holder, uint256 shares) external;
@@ -142,7 +144,7 @@ interface ITaskShares {
     /// @return wei_ what it has earned
     function takeEarned(address holder) external returns (uint256 wei_);
 
-    /// @notice A holder votes with so many shares from now on. Shares only.
+    /// @notice A holder votes with so many shares from now on; where they are all that it has, with those as well that are minted to it. Shares only.
     /// @param holder whose vote it is
     /// @param shares that vote
     /// @param round all rounds before it must be settled, where a majority begins with this vote
