@@ -244,11 +244,23 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
             remedy="Pay once work is settled: what is paid belongs to those who hold shares at that moment.",
         )
     await require_tokens(chain, chain.address, amount_wei)
+    settled, opened = await _read_settled(chain, now.task)
+    if settled < opened:
+        console.say(
+            f"WARNING: not all seats have settled round {settled} and those after it, of {opened} that were "
+            "opened: work that is settled later has no part in this revenue"
+        )
     await deposit_missing(chain, amount_wei)
     await send(chain.shares.pay_revenue(now.task, amount_wei))
     console.say(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
     await tell_wallet(chain, console)
     return {"task": spell_id(now.task), "paid_wei": str(amount_wei), "supply": str(now.supply)}
+
+
+async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
+    """All rounds before the first number are settled by every seat; the second is how many were opened."""
+    opened = await chain.rounds.next_round(task)
+    return min(await chain.tasks.settled_by(task), opened), opened
 
 
 async def claim_revenue(chain: GameChain, name: str, console: Console) -> Document:
@@ -290,7 +302,7 @@ async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Co
 async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Document:
     """Halt the task; any account may once the vote stands. Raises InvalidInput where it does not."""
     now = await read_shares(chain, name)
-    pace, settled = await read_pace(chain), await chain.tasks.settled_by(now.task)
+    pace, (settled, _) = await read_pace(chain), await _read_settled(chain, now.task)
     is_due = now.since and now.halt_block <= pace.head_block + 1 and settled >= now.round
     if not is_due:
         held = f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it"

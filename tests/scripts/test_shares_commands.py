@@ -1,0 +1,123 @@
+"""The commands of shares where the chain answers oddly: what they refuse, warn of and show."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import TOKEN_WEI
+from scripts import closing_commands
+from scripts.closing_commands import Shares, halt_by_vote, pay_revenue, show_shares
+from scripts.console import Console
+from scripts.money_commands import Pace
+
+NO_SEATS = (1 << 32) - 1
+"""What the contract answers where no seat is left that could have to settle anything."""
+GREATEST = (1 << 256) - 1
+HEAD = 9000
+SHARES = Shares(
+    task=bytes(32),
+    token="0x" + "11" * 20,
+    supply=8 * TOKEN_WEI,
+    held=6 * TOKEN_WEI,
+    votes=6 * TOKEN_WEI,
+    claimable_wei=0,
+    revenue_wei=0,
+    voting=6 * TOKEN_WEI,
+    since=HEAD - 500,
+    halt_block=HEAD - 300,
+    round=16,
+)
+
+
+class OddChain:
+    """A chain that answers what a test wants; keeps what was sent."""
+
+    address = "0x" + "22" * 20
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, shares: Shares, settled: int, opened: int) -> None:
+        self.sent: list[str] = []
+        self._answers = {"settled_by": settled, "next_round": opened}
+        self.tasks = self.rounds = self.shares = self
+        for name, answer in (
+            ("read_shares", shares),
+            ("read_pace", Pace(HEAD, 12.0)),
+            ("require_tokens", None),
+            ("deposit_missing", None),
+            ("tell_wallet", 0),
+        ):
+            monkeypatch.setattr(closing_commands, name, _make_answering(answer))
+
+    async def settled_by(self, _task: bytes) -> int:
+        """The first round that a seat has not settled."""
+        return self._answers["settled_by"]
+
+    async def next_round(self, _task: bytes) -> int:
+        """How many rounds were opened."""
+        return self._answers["next_round"]
+
+    async def halt_by_vote(self, _task: bytes) -> None:
+        """Kept."""
+        self.sent.append("halt_by_vote")
+
+    async def pay_revenue(self, _task: bytes, _wei: int) -> None:
+        """Kept."""
+        self.sent.append("pay_revenue")
+
+
+def _make_answering(answer: object) -> Any:
+    async def answering(*_: object, **__: object) -> object:
+        return answer
+
+    return answering
+
+
+async def test_a_first_epoch_that_was_not_played_is_not_settled_without_a_seat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chain: Any = OddChain(monkeypatch, SHARES, settled=NO_SEATS, opened=3)
+    with pytest.raises(InvalidInput, match="does not halt the task yet") as refused:
+        await halt_by_vote(chain, "0x00", Console())
+    assert "settled the rounds before 3, 16 is due" in str(refused.value.actual)
+    assert chain.sent == []
+
+
+async def test_a_halt_is_sent_once_all_that_counts_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain: Any = OddChain(monkeypatch, SHARES, settled=16, opened=40)
+    await halt_by_vote(chain, "0x00", Console())
+    assert chain.sent == ["halt_by_vote"]
+
+
+@pytest.mark.parametrize(("settled", "opened"), [(0, 20), (16, 20)])
+async def test_who_pays_revenue_is_told_whose_work_has_no_part_in_it(
+    settled: int, opened: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain: Any = OddChain(monkeypatch, SHARES, settled, opened)
+    await pay_revenue(chain, "0x00", TOKEN_WEI, Console())
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"WARNING: not all seats have settled round {settled} and those after it, of {opened}" in said
+    assert chain.sent == ["pay_revenue"]
+
+
+@pytest.mark.parametrize("settled", [20, NO_SEATS])
+async def test_nothing_is_warned_of_where_all_work_is_settled(
+    settled: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain: Any = OddChain(monkeypatch, SHARES, settled, 20)
+    await pay_revenue(chain, "0x00", TOKEN_WEI, Console())
+    assert "WARNING" not in capsys.readouterr().out
+    assert chain.sent == ["pay_revenue"]
+
+
+async def test_the_greatest_numbers_are_shown_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("supply", "held", "votes", "claimable_wei", "revenue_wei", "voting", "since", "round")
+    greatest: dict[str, Any] = dict.fromkeys(names, GREATEST)
+    shares = replace(SHARES, halt_block=2 * GREATEST, **greatest)
+    chain: Any = OddChain(monkeypatch, shares, settled=0, opened=0)
+    document = await show_shares(chain, "0x00", Console())
+    assert json.loads(json.dumps(document))["held"] == str(GREATEST)
+    assert "(100.00 %)" in " ".join(capsys.readouterr().out.split())
