@@ -19,8 +19,7 @@ from protocol.actions.dispute.prosecuting import demand, get_inner_step, prove_o
 from protocol.actions.dispute.segments import get_batches
 from protocol.actions.merge import contesting
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, Party, Wait, deposit_missing
-from protocol.actions.runtime.states import fetch_state
+from protocol.actions.runtime.party import Duty, Party, Wait, deposit_missing, fetch_state
 from protocol.compute.bounds.fault import prove_operation as prove_element
 from protocol.compute.bounds.trace import retrace
 from protocol.spec.game.contests import InnerContest, InnerTurn

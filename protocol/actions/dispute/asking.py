@@ -32,8 +32,14 @@ from protocol.actions.dispute.known_statements import (
 )
 from protocol.actions.dispute.segments import find_replay, iterate_states, require_claimed_end, require_same
 from protocol.actions.merge.work import list_own_boundaries
-from protocol.actions.runtime.party import Party, fund_bonds
-from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, open_state_leaves
+from protocol.actions.runtime.party import (
+    Party,
+    fetch_tensors,
+    fund_bonds,
+    has_state,
+    keep_state,
+    open_state_leaves,
+)
 from protocol.actions.runtime.upkeep_duties import get_question
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.spec.containers import LeafProof, StateHeader, StateLeaves

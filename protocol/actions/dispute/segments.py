@@ -17,8 +17,7 @@ from protocol.actions.merge.merge_records import find_carried_round, get_shards
 from protocol.actions.merge.training import begin_state, compute_start, find_carried
 from protocol.actions.merge.work import get_finished, list_own_boundaries
 from protocol.actions.retraining import AUDITS, Turn, Until
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import fetch_tensors, has_state, keep_state, load_state
+from protocol.actions.runtime.party import Party, fetch_tensors, has_state, keep_state, load_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import get_batch

@@ -54,8 +54,7 @@ from protocol.actions.dispute.step_serving import (
     wait_for,
 )
 from protocol.actions.retraining import AUDITS
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import fetch_tensors, load_state, open_state
+from protocol.actions.runtime.party import Party, fetch_tensors, load_state, open_state
 from protocol.actions.stored_tensors import StoredState
 from protocol.adapters.blobs import BlobKey, refer_state
 from protocol.adapters.wire.session import Peer

@@ -30,8 +30,7 @@ from protocol.actions.merge.merge_records import (
 )
 from protocol.actions.merge.outer_step import check_base, load_base
 from protocol.actions.merge.work import compute_leaves
-from protocol.actions.runtime.party import Duty, Party
-from protocol.actions.runtime.states import has_state, keep_state, load_state
+from protocol.actions.runtime.party import Duty, Party, has_state, keep_state, load_state
 from protocol.actions.stored_tensors import keep_tree
 from protocol.adapters.blobs import BlobKind, refer_delta
 from protocol.compute.digest import build_delta_tree

@@ -38,8 +38,7 @@ from protocol.actions.pruning.windows import (
     name_outer,
 )
 from protocol.actions.retraining import AUDITS, NOBODY, NotWanted
-from protocol.actions.runtime.party import Duty, Party
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import Duty, Party, has_state
 from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault

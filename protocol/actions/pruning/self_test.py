@@ -18,8 +18,7 @@ from protocol.actions.merge.global_model import get_initial_header, load_weights
 from protocol.actions.merge.merge_records import find_own_slot
 from protocol.actions.merge.training import begin_anew
 from protocol.actions.runtime.config import describe_machine
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import Party, has_state
 from protocol.actions.runtime.task_inputs import require_start_here
 from protocol.adapters.files import TaskBits, read_bits, write_bits
 from protocol.compute.digest import state_header

@@ -15,7 +15,7 @@ from protocol.actions.dispute import step_judging
 from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.dispute.step_judging import Claimed, borrow_state
 from protocol.actions.merge.merge_records import ClaimBook
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import has_state
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.wire.session import Peer
 from protocol.compute.program.step import train_segment

@@ -22,8 +22,7 @@ from protocol.actions.dispute.dispute_duties import (
 from protocol.actions.dispute.known_statements import find_accused
 from protocol.actions.dispute.segments import get_batches
 from protocol.actions.merge.work import get_finished, open_boundary
-from protocol.actions.runtime.party import Party, Wait
-from protocol.actions.runtime.states import load_state
+from protocol.actions.runtime.party import Party, Wait, load_state
 from protocol.adapters.blobs import BlobKey, get_trace_kind
 from protocol.compute.bounds.fault import find_buffer, open_demanded
 from protocol.compute.bounds.trace import retrace

@@ -14,7 +14,7 @@ from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.dispute.segments import get_batches
 from protocol.actions.dispute.step_judging import Claimed, find_false_step, judge_steps
 from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.states import keep_state, load_state
+from protocol.actions.runtime.party import keep_state, load_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.audit.compare import Verdict, compute_allowances
 from protocol.compute.program.step import train_segment

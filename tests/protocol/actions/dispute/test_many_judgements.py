@@ -13,7 +13,7 @@ from protocol.actions.dispute.casebook import CaseBook, Compute
 from protocol.actions.dispute.segments import get_batches
 from protocol.actions.dispute.step_judging import Claimed, judge_steps
 from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.states import keep_state, load_state
+from protocol.actions.runtime.party import keep_state, load_state
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.wire.session import Peer
 from protocol.compute.program.step import train_segment

@@ -13,8 +13,7 @@ from protocol.actions.dispute.segments import compute_roots, iterate_states, res
 from protocol.actions.dispute.step_judging import find_step
 from protocol.actions.merge.work import get_finished
 from protocol.actions.pruning.pruning_duties import Prune, RestoreBoundary
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import Party, has_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import state_header
 from protocol.spec.errors import EnvironmentFault

@@ -28,7 +28,7 @@ from protocol.actions.dispute.segments import get_batches, iterate_states
 from protocol.actions.dispute.step_judging import Claimed, find_step, judge_steps
 from protocol.actions.dispute.step_serving import StepsShown, keep_steps, wait_for
 from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.states import keep_state, load_state
+from protocol.actions.runtime.party import keep_state, load_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer

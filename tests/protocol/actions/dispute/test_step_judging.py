@@ -20,7 +20,7 @@ from protocol.actions.dispute.step_judging import (
     judge_steps,
 )
 from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.states import has_state, keep_state, load_state
+from protocol.actions.runtime.party import has_state, keep_state, load_state
 from protocol.adapters.wire.session import Peer
 from protocol.compute.audit.compare import Verdict, judge_state
 from protocol.compute.program.step import TrainingState, train_segment

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from protocol.actions.merge import training
 from protocol.actions.merge.work import get_finished, open_boundary, open_work
-from protocol.actions.runtime.states import load_state
+from protocol.actions.runtime.party import load_state
 from protocol.adapters.blobs import refer_delta
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.compute.program.step import train_segment

@@ -8,7 +8,7 @@ from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.merge.training import find_carried
 from protocol.actions.merge.work import get_finished
 from protocol.actions.pruning.pruning_duties import Prune
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import has_state
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import finish, open_stage

@@ -15,8 +15,7 @@ from protocol.actions.dispute.dispute_duties import _list_answers, _list_served
 from protocol.actions.dispute.step_serving import StepsAsked, answer_steps
 from protocol.actions.merge.work import get_finished
 from protocol.actions.pruning.pruning_duties import RestoreBoundary
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import Party, has_state
 from protocol.adapters.blobs import refer_delta
 from protocol.adapters.messages import encode_message
 from protocol.compute.program.step import train_segment

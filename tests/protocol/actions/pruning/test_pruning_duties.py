@@ -32,8 +32,7 @@ from protocol.actions.pruning import pruning_duties
 from protocol.actions.pruning.pruning_duties import Prune, RestoreBoundary
 from protocol.actions.pruning.windows import ASKED_AUDITS
 from protocol.actions.retraining import AUDITS
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import Party, has_state
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
 from protocol.adapters.messages import encode_message
 from protocol.compute.program.step import train_segment

@@ -16,8 +16,7 @@ from protocol.actions.pruning import self_test
 from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
 from protocol.actions.runtime import config
 from protocol.actions.runtime.config import describe_machine
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import Party, has_state
 from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
 from protocol.compute.model.batches import WholeCorpus
 from protocol.compute.program.step import train_segment

@@ -13,8 +13,7 @@ from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.dispute.casebook import CaseBook, Compute
 from protocol.actions.merge.work import get_finished
 from protocol.actions.pruning.pruning_duties import Prune
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import has_state
+from protocol.actions.runtime.party import Party, has_state
 from protocol.compute.program.step import train_segment
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.inner_dispute import InnerBook

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 import torch
 
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.states import (
+from protocol.actions.runtime.party import (
+    Party,
     fetch_state,
     has_state,
     keep_state,
