@@ -4,7 +4,7 @@ from protocol.actions.audit import audit_duties as audits
 from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import ahead, contesting, merge_signing, outer_step, posting, training
 from protocol.actions.pruning import pruning_duties as pruning
-from protocol.actions.runtime import bucket_duties, upkeep_duties, watching
+from protocol.actions.runtime import offers, upkeep_duties, watching
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import ListDuties
@@ -23,7 +23,7 @@ ROOMS: tuple[ListDuties, ...] = (
     contesting.list_duties,
     audits.list_duties,
     pruning.list_duties,
-    bucket_duties.list_duties,
+    offers.list_duties,
 )
 """What a solver does."""
 

@@ -29,7 +29,7 @@ from scripts.command_form import PREFIX, expect_known, read_overrides, read_path
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
-PATHS = ("deployment", "password_file")
+PATHS = ("deployment", "password_file", "tensorboard_dir")
 TABLES = ("economics", "object_storage")
 """Written by the operator's hand."""
 Limits = Literal["12s", "2s", "local"]
@@ -53,7 +53,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which tasks are
     judged; economics: the table of what else is assumed of the world (`scripts/figures.py`). object_storage:
     the table of this node's bucket, and of what to take from those of peers. metrics_port: where Prometheus
-    reads the node's metrics (0: nowhere). `account` is the keystore's.
+    reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes its losses for
+    TensorBoard (empty: nowhere). `account` is the keystore's.
 
     disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
     its processes. when_idle: keep a seat only while nobody else uses the machine; idle_minutes: for so long
@@ -81,6 +82,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     metrics_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    tensorboard_dir: str = ""
     password_file: str = ""
     limits: Limits = "12s"
     economics: dict[str, Any] = {}

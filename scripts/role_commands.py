@@ -22,6 +22,7 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
+from protocol.adapters.loss_board import LossBoard
 from protocol.adapters.machine import MachineInUse, MachineUse, lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
@@ -108,9 +109,9 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:
 
 
 def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
-    """What runs the role's replays, or trains beside a solver, as fields of its `PartyConfig`. chosen: by an
-    option, before what the home says. Raises InvalidInput for Ray or workers on a graphics card, or if Ray is
-    missing."""
+    """What runs the role's replays, or trains beside a solver and shows its losses, as fields of its
+    `PartyConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
+    a graphics card, or if a library is missing."""
     if role == SeatRole.SOLVER:
         if home.workers > 1 and home.device != "cpu":
             raise InvalidInput(
@@ -119,7 +120,11 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
                 actual=f'device = "{home.device}", workers = {home.workers}',
                 remedy="Change one of them in config.toml.",
             )
-        return {"executor": "process", "replay_processes": 1, "workers": home.workers}
+        settled: dict[str, Any] = {"executor": "process", "replay_processes": 1, "workers": home.workers}
+        if home.tensorboard_dir:
+            settled["tensorboard_dir"] = Path(home.tensorboard_dir)
+            LossBoard(settled["tensorboard_dir"])  # Is its library here?
+        return settled
     executor = chosen or home.executor
     if executor == "ray":
         if home.device != "cpu":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from node import export
 from node.submit import build_task, post_task, refuse_bad_task
-from protocol.actions.runtime import bucket_duties, upkeep_duties
+from protocol.actions.runtime import offers, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import open_party, play
@@ -121,7 +121,7 @@ def _tell_price(
 async def _follow(party: Party, task: bytes, console: Console) -> None:
     """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
-    rooms = upkeep_duties.list_duties, export.list_duties, bucket_duties.list_duties
+    rooms = upkeep_duties.list_duties, export.list_duties, offers.list_copies
     await play(party, task, rooms)
     for lacking in export.list_duties(party, party.state.head_block):
         console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")

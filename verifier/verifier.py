@@ -33,7 +33,7 @@ from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import posting
 from protocol.actions.merge.global_model import WORK, AskWork, ask_outer
 from protocol.actions.pruning import pruning_duties as pruning
-from protocol.actions.runtime import upkeep_duties, watching
+from protocol.actions.runtime import offers, upkeep_duties, watching
 from protocol.actions.runtime.config import PartyConfig, hold_folder
 from protocol.actions.runtime.joining import SeatWish, open_data
 from protocol.actions.runtime.party import ListDuties
@@ -64,6 +64,7 @@ ROOMS: tuple[ListDuties, ...] = (
     watching.list_duties,
     audits.list_duties,
     posting.list_duties,
+    offers.list_reports,
     pruning.list_duties,
 )
 """What a verifier does."""

@@ -4,7 +4,7 @@ from protocol.actions.audit import audit_duties as audits
 from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import contesting, posting
 from protocol.actions.pruning import pruning_duties as pruning
-from protocol.actions.runtime import upkeep_duties, watching
+from protocol.actions.runtime import offers, upkeep_duties, watching
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import ListDuties
@@ -18,6 +18,7 @@ ROOMS: tuple[ListDuties, ...] = (
     audits.list_duties,
     posting.list_duties,
     contesting.list_duties,
+    offers.list_reports,
     pruning.list_duties,
 )
 """What a whistleblower does."""

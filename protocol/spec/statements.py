@@ -22,7 +22,7 @@ about a round that is not on the chain: it does not count, and it proves no faul
 
 A vote carries salted leaves of the claim and no state root, so that it gives other auditors nothing to copy.
 
-Nodes sign two more kinds for each other, which no contract ever checks: requests and calibration profiles.
+Nodes sign more kinds, which no contract ever checks: requests, calibration profiles, reports of a round.
 
 How each kind is signed stands below. Hashes, nonces and ids are 32 bytes.
 
@@ -38,7 +38,7 @@ from enum import IntEnum
 from typing import Any
 
 from protocol.spec.codec import WORD_BYTES, compute_boundary_leaf, hash_words
-from protocol.spec.containers import StateHeader
+from protocol.spec.containers import DistanceReport, LossReport, StateHeader
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.merkle import compute_depth, compute_root, fold_path
 from protocol.spec.params import PROTOCOL_VERSION, ZERO_WORD
@@ -281,7 +281,7 @@ class Calibration:
     profile: bytes
 
 
-NodeStatement = Request | Calibration
+NodeStatement = Request | Calibration | LossReport | DistanceReport
 
 # --- How statements are signed (EIP-712) --------------------------------------------------------------------
 TypedFields = tuple[tuple[str, str], ...]
@@ -310,8 +310,17 @@ NODE_TYPES: Mapping[str, TypedFields] = {
         ("nonce", "bytes32"),
     ),
     "Calibration": (("profile", "bytes32"),),
+    "LossReport": (
+        ("domain", "bytes32"), ("round", "uint32"), ("slot", "uint32"), ("claimRoot", "bytes32"),
+        ("steps", "uint32"), ("firstMicronats", "uint64"), ("lastMicronats", "uint64"),
+        ("meanMicronats", "uint64"),
+    ),
+    "DistanceReport": (
+        *_SEALED[:9], ("word", "uint8"), ("comparison", "uint8"), ("weightsMicrolimits", "uint64"),
+        ("firstMomentMicrolimits", "uint64"), ("secondMomentMicrolimits", "uint64"),
+    ),
 }  # fmt: skip
-"""and these are between nodes."""
+"""and these nodes alone."""
 _TYPES = {**STATEMENT_TYPES, **NODE_TYPES}
 DOMAIN_TYPE: TypedFields = (
     ("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"),

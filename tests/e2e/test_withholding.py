@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime import playing
+from protocol.actions.runtime import offers
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
 from protocol.spec.game.fates import find_seat
@@ -31,7 +31,7 @@ def withhold(monkeypatch: pytest.MonkeyPatch, is_cheat: Callable[[Party], bool])
 
         return may
 
-    monkeypatch.setattr(playing, "MAY_READ", tuple(map(spoil, playing.MAY_READ)))
+    monkeypatch.setattr(offers, "MAY_READ", tuple(map(spoil, offers.MAY_READ)))
 
 
 async def test_a_withheld_pseudo_gradient_is_had_from_its_auditors(

@@ -17,15 +17,14 @@ def test_a_solver_answers_disputes_before_it_does_anything_else() -> None:
     """Silence in a dispute costs the seat, a late claim only a fee. Pruning looks at what the others left;
     a bucket holds copies of what pruning left."""
     rooms = list_rooms(ROOMS)
-    assert rooms[0] == "dispute_duties" and rooms[-2:] == ["pruning_duties", "bucket_duties"]
+    assert rooms[0] == "dispute_duties" and rooms[-2:] == ["pruning_duties", "offers"]
 
 
 def test_a_solver_has_every_duty_of_its_role_once() -> None:
     """It claims, fetches and merges, posts, trains ahead, contests and defends roots, and serves auditors."""
     merging = {"training", "outer_step", "merge_signing", "posting", "ahead", "contesting"}
-    shared = {"dispute_duties", "upkeep_duties", "watching", "audit_duties", "pruning_duties"}
-    every = merging | shared | {"bucket_duties"}
-    assert set(list_rooms(ROOMS)) == every and len(ROOMS) == len(every)
+    shared = {"dispute_duties", "upkeep_duties", "watching", "audit_duties", "pruning_duties", "offers"}
+    assert set(list_rooms(ROOMS)) == merging | shared and len(ROOMS) == len(merging | shared)
 
 
 async def test_a_solver_takes_a_seat_of_its_own_role_unless_its_operator_wishes_otherwise(

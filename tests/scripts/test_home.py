@@ -118,6 +118,7 @@ WHOLE = f'rpc_url="u"\ndeployment="d"\naccount="0x{40 * "1"}"\n'
         (WHOLE + "metrics_port=65536", "metrics_port"),
         # Nowhere would be everywhere.
         (WHOLE + 'metrics_host=""', "metrics_host"),
+        (WHOLE + "tensorboard_dir=7", "tensorboard_dir"),
         (WHOLE + "threads=0", "threads"),
         (WHOLE + 'device="mps"', "device"),
         (WHOLE + 'device="cuda:x"', "device"),
@@ -157,6 +158,7 @@ def test_a_variable_stands_in_the_place_of_a_key(tmp_path: Path, monkeypatch: py
         "WHOLE_DATASET": "true",
         "METRICS_PORT": "9101",
         "DEPLOYMENT": "~/other.json",
+        "TENSORBOARD_DIR": "~/board",
         # A container's platform may set such ones for its own ends.
         "PORT": "tcp://10.0.0.1:80",
     }
@@ -167,6 +169,7 @@ def test_a_variable_stands_in_the_place_of_a_key(tmp_path: Path, monkeypatch: py
     assert (config.threads, config.whole_dataset, config.metrics_port) == (3, True, 9101)
     assert config.metrics_host == "127.0.0.1"
     assert (config.deployment, config.rpc_url) == ("/somewhere/other.json", "u")
+    assert config.tensorboard_dir == "/somewhere/board"
 
 
 @pytest.mark.parametrize(

@@ -284,3 +284,23 @@ def test_a_solver_alone_has_workers_and_on_processors_alone(home: Path) -> None:
     assert "workers" not in choose_executor(SeatRole.VERIFIER, None, config)
     with pytest.raises(InvalidInput, match="on processors alone"):
         choose_executor(SeatRole.SOLVER, None, structs.replace(config, device="cuda"))
+
+
+def test_losses_are_written_by_a_solver_alone_and_a_missing_library_is_named_before_the_password(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = structs.replace(read_config(home), tensorboard_dir=str(tmp_path / "board"))
+    assert "tensorboard_dir" not in choose_executor(SeatRole.SOLVER, None, read_config(home))
+    monkeypatch.setattr(machine, "import_module", lambda name: None)
+    assert choose_executor(SeatRole.SOLVER, None, config)["tensorboard_dir"] == tmp_path / "board"
+    assert "tensorboard_dir" not in choose_executor(SeatRole.VERIFIER, None, config)
+    assert not (tmp_path / "board").exists()
+
+    def miss(name: str) -> None:
+        raise ImportError(f"No module named '{name}'")
+
+    monkeypatch.setattr(machine, "import_module", miss)
+    monkeypatch.setenv("TOUCHSTONE_TENSORBOARD_DIR", str(tmp_path / "board"))
+    lines = fail(capsys, "solve", "0xabc", "--home", str(home))
+    assert len(lines) == 4 and "tensorboard_dir in config.toml needs a library" in lines[0]
+    assert "No module named 'tensorboardX'" in lines[2] and "pip install -e '.[tensorboard]'" in lines[3]

@@ -23,7 +23,7 @@ from protocol.actions.audit import audit_messages as audit
 from protocol.actions.dispute import step_serving as dispute
 from protocol.actions.merge import global_model as merge
 from protocol.actions.merge.global_model import AskOuter, make_form
-from protocol.adapters import messages
+from protocol.adapters import messages, reports
 from protocol.adapters.blobs import (
     BlobKey,
     BlobKind,
@@ -63,6 +63,7 @@ FORMS: tuple[Form[Any], ...] = (
     *(merge.make_form(kind) for kind in MERGE),
     dispute.ASKED_FORM,
     conventions.STATUS_FORM,
+    reports.REPORTS_FORM,
     deployment.FORM,
 )
 """Whose samples are made from their types alone."""
@@ -199,6 +200,7 @@ class Listening:
         policy = ReadPolicy(
             lambda account: True, lambda *_: True, lambda: NodeStatus(SERVER, 7, 8),
             lambda name: Desk(16 * 1024, answer_desk) if name == "outer" else None,
+            get_reports=lambda *_: reports.ReportsSaid(),
         )  # fmt: skip
         identity = load_or_create_identity(folder)
         server = BlobServer(self.store, SERVER, DOMAIN, identity, policy, LIMITS)
@@ -284,6 +286,7 @@ def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
     return (
         format_request("GET", conventions.HEALTH, {}),
         format_request("GET", conventions.STATUS, {"Accept": "text/html"}),
+        format_request("GET", conventions.format_reports(b"t" * 32, 7), {}),
         format_request("GET", blob, {**sign("GET", blob), "Range": "bytes=5-99"}),
         format_request("GET", blob, {**sign("GET", blob, "again"), "Range": "bytes=-7"}),
         format_request("GET", chunks, sign("GET", chunks)),

@@ -30,7 +30,7 @@ from protocol.adapters.messages import Message
 from protocol.adapters.wire.conventions import Desk
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import replay_segment
-from protocol.spec.containers import TaskSpec
+from protocol.spec.containers import DistanceReport, TaskSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import (
     AuditPlace,
@@ -135,7 +135,7 @@ async def _wait(party: Party, block: int) -> int:
     return (await party.chain.wait_for_block(block)).number
 
 
-def _sign(party: Party, statement: Statement) -> bytes:
+def _sign(party: Party, statement: Statement | DistanceReport) -> bytes:
     return sign_statement(party.config.key, statement, party.signing)
 
 

@@ -1,13 +1,13 @@
 """What the audit room keeps in the journal, and its index: own seals and votes, and others'.
 
-A record is written before the message that makes it irrevocable is sent. An auditor's records are its seals
-and votes: an auditor that finds one signs nothing else for its place. A solver records each seal that an
-auditor handed in before it shows the claim's end. Votes that others handed in are kept so that a restart
+A record is written before the message that makes it irrevocable is sent. An auditor's records are its seals,
+votes and reports: an auditor that finds one signs nothing else for its place. A solver records each seal that
+an auditor handed in before it shows the claim's end. Votes that others handed in are kept so that a restart
 loses none.
 
 The index is by place. A place has every field that two statements must share to contradict each other. So
-one rule here keeps a node from contradicting itself: a place has one seal and one vote, and the vote repeats
-the seal.
+one rule here keeps a node from contradicting itself: a place has one seal, one vote and one report, and the
+vote repeats the seal.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.messages import Signature, Word
 from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import StateHeader
+from protocol.spec.containers import DistanceReport, StateHeader
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.auditing import AuditPlace, VotePlace, get_place
 from protocol.spec.params import ZERO_WORD
@@ -100,14 +100,23 @@ class WrongStart:
     first: BoundaryProof
 
 
-RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart)
+@dataclass(frozen=True)
+class DistancesReported:
+    """Before anybody is shown it: what this node reports of the two ends that it compared."""
+
+    task: Word
+    report: DistanceReport
+    signature: Signature
+
+
+RECORDS = (SealMade, VoteMade, SealTaken, VoteTaken, WrongStart, DistancesReported)
 """All kinds of this room."""
 
 
 @dataclass
 class AuditBook:
-    """seals, votes: this node's own. taken_seals, taken_votes: what others handed to it, the first of each
-    place and signer. second: of an auditor that said two things, the other one: evidence against it.
+    """seals, votes, reports: this node's own. taken_seals, taken_votes: what others handed to it, the first
+    of each place and signer. second: of an auditor that said two things, the other one: evidence against it.
     wrong_starts: evidence against a solver; held: blobs that an audit under way has fetched or computed, and
     no record names yet."""
 
@@ -119,6 +128,7 @@ class AuditBook:
     taken_votes: dict[AuditPlace, VoteTaken] = field(default_factory=dict)
     second: dict[AuditPlace, SealTaken | VoteTaken] = field(default_factory=dict)
     wrong_starts: dict[AuditPlace, WrongStart] = field(default_factory=dict)
+    reports: dict[AuditPlace, DistancesReported] = field(default_factory=dict)
     places: defaultdict[int, set[AuditPlace]] = field(default_factory=lambda: defaultdict(set))
     """Of which a statement is known, by round."""
     versions: Counter[int] = field(default_factory=Counter)
@@ -133,11 +143,13 @@ class AuditBook:
 
     def write(self, record: Any) -> None:
         """Append a record; on return it is on disk and indexed. Raises InvalidInput where it would contradict
-        an own seal or vote: then nothing was written, and nothing may be sent."""
+        an own seal, vote or report: then nothing was written, and nothing may be sent."""
         if isinstance(record, SealMade):
             self._require_new_seal(record)
         elif isinstance(record, VoteMade):
             self._require_new_vote(record)
+        elif isinstance(record, DistancesReported) and read_place(record.report) in self.reports:
+            raise _contradicts(read_place(record.report), record)
         self.journal.append(record)
         self._index(record)
 
@@ -210,6 +222,8 @@ class AuditBook:
                 self._index_vote(record)
             case WrongStart():
                 self.wrong_starts[self._note(record.said)] = record
+            case DistancesReported():
+                self.reports[read_place(record.report)] = record
 
     def _note(self, said: Sealed) -> AuditPlace:
         place = get_place(said)
@@ -231,10 +245,16 @@ class AuditBook:
             self.taken_votes[place] = record
 
 
+def read_place(report: DistanceReport) -> AuditPlace:
+    """What a report is of."""
+    where = (report.domain, report.round, report.base_root, report.seed, report.slot, report.claim_root)
+    return AuditPlace(*where, report.draw, report.rank)
+
+
 def _contradicts(place: AuditPlace, known: object) -> InvalidInput:
     return InvalidInput(
         what="this node has said something else about the same draw",
-        expected="one seal and one vote of a draw and rank, the vote on what was sealed",
+        expected="one seal, one vote and one report of a draw and rank, the vote on what was sealed",
         actual=f"{type(known).__name__} of round {place.round} slot {place.slot} draw {place.draw}",
         remedy="Say again what the journal has, or nothing.",
     )

@@ -21,7 +21,14 @@ from protocol.adapters.wire.session import Peer
 from protocol.compute.digest import StateTrees, build_state_trees
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
-from protocol.spec.containers import Limits, OuterHeader, StateHeader, TaskSpec, TrainingSpec
+from protocol.spec.containers import (
+    DistanceReport,
+    Limits,
+    OuterHeader,
+    StateHeader,
+    TaskSpec,
+    TrainingSpec,
+)
 from protocol.spec.game.auditing import AuditPlace
 from protocol.spec.game.state import GameState
 from protocol.spec.schedule import compute_schedule_sums
@@ -160,8 +167,8 @@ class RootIndex:
 @dataclass
 class AuditRoom:
     """get_game, get_head: the chain as it was read last; find_peer: where an account serves (EnvironmentFault
-    where nowhere); sign: this node's signature of a statement; grants: what was shown to whom, by round;
-    offered: which votes, with or without opening, which account took."""
+    where nowhere); sign: this node's signature of a statement or a report; grants: what was shown to whom, by
+    round; offered: which votes, with or without opening, which account took."""
 
     account: str
     about: AuditTask
@@ -175,7 +182,7 @@ class AuditRoom:
     find_peer: Callable[[str], Peer]
     wait_for_block: Callable[[int], Awaitable[int]]
     """wait_for_block(number): the chain's head, once it is there or later"""
-    sign: Callable[[Statement], bytes]
+    sign: Callable[[Statement | DistanceReport], bytes]
     recover: Callable[[Statement, bytes, str], str]
     """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
     say: Callable[[str], None] = print

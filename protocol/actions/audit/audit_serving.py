@@ -49,6 +49,7 @@ from protocol.adapters.wire.conventions import Desk
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.auditing import (
+    COMPARED_ENDS,
     AuditPlace,
     DrawnAudit,
     find_drawn,
@@ -287,8 +288,6 @@ def _not_served(expected: str, actual: str) -> EnvironmentFault:
 
 BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES, PUBLIC: MAX_BYTES}
 """The desks of this room, and how long a message to each may be."""
-COMPARED_ENDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
-"""Words after which both ends were compared."""
 _ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes, PUBLIC: show_segment}
 
 

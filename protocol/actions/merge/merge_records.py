@@ -19,10 +19,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from protocol.adapters.journal import Journal
-from protocol.adapters.messages import Word
+from protocol.adapters.messages import Signature, Word
 from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.containers import LossReport, OuterHeader, StateHeader
 from protocol.spec.drawing import deal_shards
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
 
@@ -72,6 +73,21 @@ class ClaimBoundaryReached:
     second_moment_root: Word
     local_step: int
     global_step: int
+
+
+@dataclass(frozen=True)
+class SegmentTrained:
+    """While training, before the boundary behind a segment is written down: the losses of its steps, in
+    millionths of a nat."""
+
+    task: Word
+    round: int
+    basis: Word
+    segment: int
+    steps: int
+    first_micronats: int
+    last_micronats: int
+    total_micronats: int
 
 
 @dataclass(frozen=True)
@@ -138,8 +154,19 @@ class ContestMade:
     salt: Word
 
 
+@dataclass(frozen=True)
+class LossReported:
+    """Before anybody is shown it: what this node reports of the losses of a claim. It never reports anything
+    else of that claim."""
+
+    task: Word
+    report: LossReport
+    signature: Signature
+
+
 RECORDS = (
-    ClaimSaltsDrawn, ClaimBoundaryReached, ClaimFinished, WorkShown, MergeMade, OuterShown, ContestMade,
+    ClaimSaltsDrawn, ClaimBoundaryReached, SegmentTrained, ClaimFinished, WorkShown, MergeMade, OuterShown,
+    ContestMade, LossReported,
 )  # fmt: skip
 """All kinds of this room."""
 
@@ -174,10 +201,12 @@ class WorkProof:
 
 @dataclass
 class ClaimWork:
-    """This node's claim of one round on one base root and beacon, as far as it is. boundaries: by number."""
+    """This node's claim of one round on one base root and beacon, as far as it is. boundaries: by number;
+    trained: losses by segment."""
 
     salts: tuple[bytes, ...] = ()
     boundaries: dict[int, StateHeader] = field(default_factory=dict)
+    trained: dict[int, SegmentTrained] = field(default_factory=dict)
     finished: ClaimFinished | None = None
 
 
@@ -202,7 +231,7 @@ class WantedMerges:
 class ClaimBook:
     """works: by round and basis; merges: by what they are of; proofs: work leaves that were checked against
     their claim; contests: by round, root, the end of its window and attempt; kept: outer roots of the models
-    that this home keeps.
+    that this home keeps; reports: of losses, by round and claim root.
 
     In memory alone, since it can be had again: most of outer, what stands behind outer roots; shown_deltas,
     pseudo-gradients that any account may have, and of how many work leaves; fetched, claims whose
@@ -219,6 +248,7 @@ class ClaimBook:
     kept: set[bytes] = field(default_factory=set)
     proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
     shown_deltas: tuple[int, frozenset[bytes]] = (0, frozenset())
+    reports: dict[tuple[int, bytes], LossReported] = field(default_factory=dict)
     fetched: set[ClaimName] = field(default_factory=set)
     begun: OuterHeader | None = None
     wanted: WantedMerges = field(default_factory=WantedMerges)
@@ -230,7 +260,10 @@ class ClaimBook:
             self._index(record)
 
     def write(self, record: Any) -> None:
-        """Append a record; on return it is on disk and indexed."""
+        """Append a record; on return it is on disk and indexed. Raises InvalidInput for a second report of a
+        claim: then nothing was written, and nothing may be shown."""
+        if isinstance(record, LossReported):
+            self._require_new_report(record.report)
         self.journal.append(record)
         self._index(record)
 
@@ -238,6 +271,15 @@ class ClaimBook:
         """The work on a round's base root and beacon that stand; an empty one where there is none."""
         assert game_round.beacon is not None
         return self.works[game_round.index, compute_basis(game_round.base_root, game_round.beacon)]
+
+    def _require_new_report(self, report: LossReport) -> None:
+        if (report.round, report.claim_root) in self.reports:
+            raise InvalidInput(
+                what="this node has reported of the claim before",
+                expected="one report of the losses of a claim",
+                actual=f"a second one of round {report.round}",
+                remedy="Show the report that the journal has.",
+            )
 
     def _index(self, record: Any) -> None:
         if getattr(record, "task", None) != self.task:
@@ -252,7 +294,9 @@ class ClaimBook:
         elif isinstance(record, ContestMade):
             attempt = (record.round, record.root, record.root_until, record.attempt)
             self.contests[attempt] = record
-        elif isinstance(record, ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished):
+        elif isinstance(record, LossReported):
+            self.reports[record.report.round, record.report.claim_root] = record
+        elif isinstance(record, ClaimSaltsDrawn | ClaimBoundaryReached | SegmentTrained | ClaimFinished):
             self._index_claim(self.works[record.round, record.basis], record)
 
     def _index_outer(self, record: MergeMade | OuterShown) -> bytes:
@@ -267,11 +311,16 @@ class ClaimBook:
         self._index_outer(record)
 
     @staticmethod
-    def _index_claim(work: ClaimWork, record: ClaimSaltsDrawn | ClaimBoundaryReached | ClaimFinished) -> None:
+    def _index_claim(
+        work: ClaimWork, record: ClaimSaltsDrawn | ClaimBoundaryReached | SegmentTrained | ClaimFinished
+    ) -> None:
         match record:
             case ClaimSaltsDrawn():  # The first record of a claim; another one begins it anew.
                 work.salts, work.finished = record.salts, None
                 work.boundaries.clear()
+                work.trained.clear()
+            case SegmentTrained():
+                work.trained[record.segment] = record
             case ClaimFinished():
                 work.finished = record
             case ClaimBoundaryReached():

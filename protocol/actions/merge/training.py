@@ -12,7 +12,7 @@ another base root or beacon stays in the journal and counts for nothing.
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
@@ -23,6 +23,7 @@ from protocol.actions.merge.merge_records import (
     ClaimFinished,
     ClaimSaltsDrawn,
     ClaimWork,
+    SegmentTrained,
     compute_basis,
     find_carried_round,
     find_own_slot,
@@ -39,7 +40,7 @@ from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.compute.program.devices import copy_to_host
 from protocol.compute.program.step import TrainingState, begin_round, train_segment
 from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import OuterHeader, StateHeader
+from protocol.spec.containers import OuterHeader, StateHeader, to_millionths
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.ledger import get_state_at
@@ -138,6 +139,8 @@ def read_origin(party: Party, state: GameState, game_round: GameRound) -> Origin
     return Origin(game_round.index, game_round.base_root, game_round.beacon, shard, carried)
 
 
+LOSS_MAX_NATS = 1e6
+"""A segment with a larger loss, or with none that is a number, is left out: its round is not reported on."""
 TRAINING = ("training", None)
 """The lock of training: one own claim at a time, since two at once would both be late."""
 Require = Callable[[], object]
@@ -214,9 +217,10 @@ async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require
                 lambda: party.state.head_block, round_blocks, segment_blocks
             )
             require()
-            state = await _train_segment(party, origin, segment, state)
+            state, losses = await _train_segment(party, origin, segment, state)
             await keeping
-            keeping = asyncio.ensure_future(asyncio.to_thread(_reach, party, origin, segment + 1, state))
+            reached = (party, origin, segment + 1, state, losses)
+            keeping = asyncio.ensure_future(asyncio.to_thread(_reach, *reached))
         return await asyncio.to_thread(_encode, party, work, state)
     finally:
         if preparing is not None:
@@ -243,8 +247,11 @@ async def _prepare_ahead(party: Party, origin: Origin, segment: int) -> None:
             log.info("%s", fault)
 
 
-async def _train_segment(party: Party, origin: Origin, segment: int, state: TrainingState) -> TrainingState:
-    """The state after one more segment, by this node's workers where it has some."""
+async def _train_segment(
+    party: Party, origin: Origin, segment: int, state: TrainingState
+) -> tuple[TrainingState, list[float]]:
+    """The state after one more segment and the losses of its steps, by this node's workers where it has
+    some."""
     terms, training = party.task.spec.terms, party.task.spec.training
     train = train_segment if party.task.team is None else party.task.team.train
     batches = partial(get_batch, party.task.corpus, training, origin.beacon, origin.shard)
@@ -252,9 +259,11 @@ async def _train_segment(party: Party, origin: Origin, segment: int, state: Trai
     state, losses = await asyncio.to_thread(train, state, training, batches, step, steps)
     party.meter.tokens_trained += steps * training.sequences_per_step * training.sequence_tokens
     party.meter.loss = float(losses[-1])
+    if party.board is not None:
+        party.board.add(origin.index * terms.inner_steps + step, losses)
     done = f"trained {step + steps} of {terms.inner_steps} steps"
     party.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
-    return state
+    return state, losses
 
 
 async def _resume(party: Party, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
@@ -271,8 +280,18 @@ async def _resume(party: Party, origin: Origin, work: ClaimWork) -> tuple[Traini
     return state, 0
 
 
-def _reach(party: Party, origin: Origin, boundary: int, state: TrainingState) -> None:
-    _note(party, origin, boundary, keep_state(party, state))
+def _reach(
+    party: Party, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
+) -> None:
+    """Keep a boundary and write it down, after the losses that led to it: a node that was killed between the
+    two trains the segment again."""
+    header = keep_state(party, state)
+    if losses and all(abs(loss) < LOSS_MAX_NATS for loss in losses):
+        figures = [to_millionths(loss) for loss in losses]
+        of_steps = (len(figures), figures[0], figures[-1], sum(figures))
+        place = (party.task.task, origin.index, origin.basis, boundary - 1)
+        party.task.claims.write(SegmentTrained(*place, *of_steps))
+    _note(party, origin, boundary, header)
 
 
 def _note(party: Party, origin: Origin, boundary: int, header: StateHeader) -> None:

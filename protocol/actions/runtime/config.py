@@ -50,7 +50,8 @@ class PartyConfig:
     child, but with 1 this process itself; "ray": of Ray at `ray_address`, empty for a Ray of its own).
     `workers`: so many processes train a segment of a solver together (1: this process).
     `object_storage`: the own bucket, and those of peers. `metrics_port`: where Prometheus reads what the node
-    counts (0: nowhere), at `metrics_host`. `use`: tells whether somebody else uses this machine; the node
+    counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are
+    written for TensorBoard (None: nowhere). `use`: tells whether somebody else uses this machine; the node
     gives up its seat then (None: it keeps it). `say` shows a line to the operator."""
 
     home: Path
@@ -73,6 +74,7 @@ class PartyConfig:
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0
     use: MachineUse | None = None
+    tensorboard_dir: Path | None = None
     say: Callable[[str], None] = print
 
 

@@ -50,6 +50,7 @@ METRICS = (
     Metric("touchstone_rounds_trained_total", "Claims that were trained to their end."),
     Metric("touchstone_tokens_trained_total", "Tokens of the training steps."),
     Metric("touchstone_loss", "Loss of the last training step, in nats."),
+    Metric("touchstone_round_loss", "Mean loss of this solver's newest claim of a closed round, in nats."),
     Metric("touchstone_votes", "Own votes in the journal.", ("word",)),
     Metric(
         "touchstone_disputes", "Disputes, asks and contests with a part of ours.", ("kind", "side", "end")
@@ -139,7 +140,10 @@ class Measures:
             return {}
         block = party.state.head_block + 1
         words = Counter(made.vote.word for made in party.task.audits.room.book.votes.values())
+        reported = [made.report for made in party.task.claims.reports.values()]
+        newest = max(reported, key=lambda report: report.round, default=None)
         return {
+            "touchstone_round_loss": {} if newest is None else _one(newest.mean_micronats / 1e6),
             "touchstone_deadline_blocks": self._find_nearest(block),
             "touchstone_votes": {(word.name,): float(words[word]) for word in VoteWord},
             "touchstone_disputes": count_disputes(party),

@@ -32,6 +32,7 @@ from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.journal import Journal
+from protocol.adapters.loss_board import LossBoard
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -85,6 +86,8 @@ class Party:
     """Leaves of datasets; None where this party keeps none."""
     bucket: Bucket | None = None
     """Copies of blobs; None where this party has no bucket."""
+    board: LossBoard | None = None
+    """Where losses are written for TensorBoard; None where the operator wants none."""
     joined: Joined | None = None
     meter: Meter = field(default_factory=Meter)
     woken: asyncio.Event = field(default_factory=asyncio.Event)

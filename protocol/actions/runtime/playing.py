@@ -6,8 +6,8 @@ more once its event is folded. So a killed node needs no recovery of its own: it
 goes on with what is still due.
 
 Opens a party, or a reader of the chain and of what nodes serve. A party has chain, journal, store and client,
-and the server that its peers ask. What the rooms of a node offer to peers and keep in the journal is put
-together here.
+and the server that its peers ask. What the rooms of a node keep in the journal is put together here, what
+they offer to peers in `offers.py`.
 
 A reader announces no endpoint and sends no transaction. So it takes an account that can sign requests, and no
 coin and no stake. It takes no journal either: it works beside a running node of the same home.
@@ -16,16 +16,13 @@ coin and no stake. It takes no journal either: it works beside a running node of
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from protocol.actions.audit import audit_duties as audits
 from protocol.actions.audit import audit_records as audit_records
 from protocol.actions.dispute import casebook as dispute_records
-from protocol.actions.dispute import step_serving as disputes
 from protocol.actions.merge import merge_records as merge_records
-from protocol.actions.merge import merge_signing as merge_serving
 from protocol.actions.pruning.self_test import check_bits
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import (
@@ -41,22 +38,23 @@ from protocol.actions.runtime.config import (
 )
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.measures import Measures, show_metrics
+from protocol.actions.runtime.offers import Offers
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.actions.runtime.watching import Watch, take_over
-from protocol.adapters.blobs import BlobKind
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal, JournalBegun
+from protocol.adapters.loss_board import LossBoard
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import Desk, RequestSigner, choose_endpoint
+from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint
 from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
+from protocol.adapters.wire.server import BlobServer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import GameState, Seat, SeatStatus
@@ -257,26 +255,11 @@ RECORDS = (JournalBegun, *merge_records.RECORDS, *audit_records.RECORDS, *disput
 """All kinds of the journal."""
 
 
-MAY_READ: tuple[Callable[[Party, str, BlobKind, bytes], bool], ...] = (
-    merge_serving.may_read,
-    audits.may_read,
-    disputes.may_read,
-)
-"""(party, account, kind, root): whether a room shows a blob to an account now."""
-
-
-def list_desks(party: Party) -> Iterator[Mapping[str, Desk]]:
-    """Who answers which messages."""
-    yield merge_serving.make_desks(party)
-    yield audits.make_desks(party)
-    yield disputes.make_desks(party)
-
-
 @asynccontextmanager
 async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     """Open chain, store, journal, server and client, announce the endpoint where it changed, and watch the
     node. Raises what they raise, and InvalidInput for an endpoint that no peer could use, a bucket that is
-    none, or the journal of another account."""
+    none, the journal of another account, or where TensorBoard's writer is wanted and not installed."""
     # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -284,6 +267,10 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
     deployment = read_game_deployment(config.deployment)
     domain = SigningDomain(deployment.chain_id, deployment.tasks)
     async with AsyncExitStack() as stack:
+        board = None
+        if config.tensorboard_dir is not None:
+            board = LossBoard(config.tensorboard_dir)
+            stack.callback(board.close)
         bucket = None
         if config.object_storage.bucket:
             bucket = await asyncio.to_thread(Bucket.open, config.object_storage, config.key.address.lower())
@@ -300,7 +287,8 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         signer, storage = RequestSigner(config.key, domain), config.object_storage
         client = await stack.enter_async_context(BlobClient(store, signer, storage=storage))
         state, status = ChainState.of(chain), Status(chain.address)
-        party = Party(config, chain, store, journal, client, state, status, chain.follow(), parts, bucket)
+        outside = config, chain, store, journal, client
+        party = Party(*outside, state, status, chain.follow(), parts, bucket, board)
         watch = await stack.enter_async_context(Watch(party, past).running())
         await show_metrics(Measures(party, watch, await _serve(party, stack)), stack)
         yield party
@@ -325,7 +313,7 @@ def _require_owner(journal: Journal, account: str) -> None:
 async def _serve(party: Party, stack: AsyncExitStack) -> BlobServer:
     """Answer peers until the party is closed, and say on chain where."""
     identity, config = load_or_create_identity(party.config.home), party.config
-    mine = party.store, party.account, party.signing, identity, _Offers(party).make_policy()
+    mine = party.store, party.account, party.signing, identity, Offers(party).make_policy()
     server = BlobServer(*mine, parts=party.parts, bucket=party.bucket)
     port = await server.start(config.listen_host, config.listen_port)
     stack.push_async_callback(server.stop)
@@ -338,39 +326,6 @@ async def _announce(chain: GameChain, url: str, identity: TlsIdentity) -> None:
     announced = await chain.tasks.peer_of(chain.address)
     if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
         await chain.tasks.announce(url, identity.fingerprint)
-
-
-@dataclass(frozen=True)
-class _Offers:
-    """What all rooms of a party show and answer, as its server asks for each request."""
-
-    party: Party
-
-    def make_policy(self) -> ReadPolicy:
-        """Any account may ask; the rooms decide which account is shown what."""
-        return ReadPolicy(
-            is_staked=lambda account: True,
-            may_read=self.may_read,
-            get_status=self.party.status.show,
-            find_desk=self.find_desk,
-            is_member=self.is_member,
-        )
-
-    def is_member(self, account: str) -> bool:
-        """Whether the account is the submitter, or has a seat, of the task that this node works on. A seat of
-        another task says nothing: any account can post a task in which seats cost next to nothing."""
-        joined, state = self.party.joined, self.party.state
-        if joined is None:
-            return False
-        return account == self.party.game.terms.submitter or state.is_member(account, joined.task)
-
-    def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
-        """Whether some room shows it."""
-        return any(room(self.party, account, kind, root) for room in MAY_READ)
-
-    def find_desk(self, name: str) -> Desk | None:
-        """Who answers messages of this kind."""
-        return next((desks[name] for desks in list_desks(self.party) if name in desks), None)
 
 
 @dataclass

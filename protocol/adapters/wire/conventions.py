@@ -65,6 +65,8 @@ DESK = "desk"
 """POST /desk/<name>?sha256=<of the body>: a message in JSON, answered by one; signed. The signature covers
 the path, so it covers the body."""
 BODY_DIGEST = "sha256"
+REPORTS = "reports"
+"""GET /reports/<task>/<round>: what the node reports of its own work in a round; unsigned, for strangers."""
 HEALTH = "/health"
 """GET: 200 while the server runs."""
 STATUS = "/status"
@@ -78,6 +80,7 @@ MAX_LOCATION_CHARACTERS = 4096
 
 DESK_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 DATASET_PATTERN = "{kind:" + BlobKind.DATASET.value + "}/{root:[0-9a-f]{64}}"
+REPORTS_PATTERN = "{task:[0-9a-f]{64}}/{round:[0-9]{1,9}}"
 KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0-9a-f]{64}}"
 
 
@@ -89,6 +92,11 @@ def format_path(route: str, key: BlobKey) -> str:
 def format_leaves(key: BlobKey, runs: str) -> str:
     """The path of some leaves of a dataset; runs: as `leaf_runs.format_runs` writes them."""
     return f"{format_path(LEAVES, key)}?{RUNS}={runs}"
+
+
+def format_reports(task: bytes, index: int) -> str:
+    """The path of a node's reports of round `index` of a task."""
+    return f"/{REPORTS}/{task.hex()}/{index}"
 
 
 def parse_key(kind: str, root: str) -> BlobKey:

@@ -109,7 +109,7 @@ class PublicResolver(OwnResolver):
     """The system's lookup, where it leads to public addresses alone. What it returns is what is connected
     to, so a name cannot change in between."""
 
-    def __init__(self, excepted: Collection[tuple[str, int]]) -> None:
+    def __init__(self, excepted: Collection[tuple[str, int]] = ()) -> None:
         """excepted: (host, port) of storages that may be anywhere."""
         super().__init__()
         self._excepted = frozenset(excepted)
@@ -211,12 +211,12 @@ class StorageReader:
                 port, name = url.port or 0, url.raw_host
                 is_usual = url.scheme == "https" and (port == TLS_PORT or port >= FREE_PORTS)
                 is_host = not find_endpoint_fault(f"https://[{name}]" if ":" in name else f"https://{name}")
-                if is_excepted or (is_usual and is_host and not _is_private_literal(name)):
+                if is_excepted or (is_usual and is_host and not is_private_literal(name)):
                     return url
         raise _not_stored(None, "an https URL of a public host", "something else")
 
 
-def _is_private_literal(host: str) -> bool:
+def is_private_literal(host: str) -> bool:
     """Whether a host is an address, which no resolver sees, and no public one."""
     with suppress(ValueError):
         ip_address(host)

@@ -64,6 +64,9 @@ class ReadPolicy:
     is_member: Callable[[str], bool] = lambda account: True
     """is_member(account): whether it is one of those that this node works with. All others are strangers:
     they share a small part of what is answered at once, since an account costs nothing"""
+    get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
+    """get_reports(task, index): what this node reports of a round to anybody, None where it does not work on
+    the task; a few kilobytes, from memory"""
 
 
 class BlobServer:
@@ -143,6 +146,7 @@ class BlobServer:
             f"/{conventions.BLOB}/{conventions.KEY_PATTERN}": self._get_blob,
             f"/{conventions.CHUNKS}/{conventions.KEY_PATTERN}": self._get_chunks,
             f"/{conventions.LEAVES}/{conventions.DATASET_PATTERN}": self._get_leaves,
+            f"/{conventions.REPORTS}/{conventions.REPORTS_PATTERN}": self._get_reports,
         }
         application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
         application.add_routes(
@@ -181,6 +185,16 @@ class BlobServer:
 
     async def _get_status(self, request: web.Request) -> web.StreamResponse:
         return _answer(200, self._policy.get_status())
+
+    async def _get_reports(self, request: web.Request) -> web.StreamResponse:
+        """Who asks is not known, so it takes from what strangers may ask together."""
+        if not self._stranger_rate.try_take(""):
+            return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
+        place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])
+        said = self._policy.get_reports(*place)
+        if said is None:
+            return refuse(404, "this node does not work on the task", "Ask a member of the task.")
+        return _answer(200, said)
 
     async def _get_chunks(self, request: web.Request) -> web.StreamResponse:
         key, _, refusal = self._admit(request)

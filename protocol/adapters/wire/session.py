@@ -180,8 +180,11 @@ class PeerSession:
     """Requests to any number of peers over pooled connections. `open` it inside a running loop, then
     `close`."""
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(
+        self, patience: Patience, make_resolver: Callable[[], AbstractResolver] = OwnResolver
+    ) -> None:
+        """make_resolver: what looks up names of peers."""
+        self._patience, self._make_resolver = patience, make_resolver
         # One object per pin: the connection pool tells peers apart by it.
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -194,7 +197,7 @@ class PeerSession:
         )
         self._session = aiohttp.ClientSession(
             timeout=timeout,
-            connector=aiohttp.TCPConnector(resolver=OwnResolver()),
+            connector=aiohttp.TCPConnector(resolver=self._make_resolver()),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},

@@ -52,6 +52,8 @@ from protocol.spec.game.timing import (
 )
 from protocol.spec.statements import Sealed, Vote, VoteWord
 
+COMPARED_ENDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
+"""Words after which both ends were compared."""
 VOTE_SHARE = 3
 """One part in so many of the time is left for the vote."""
 

@@ -13,6 +13,7 @@ from eth_account import Account
 from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.keys import AccountKey
+from protocol.adapters.messages import Message
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -77,6 +78,7 @@ class Party:
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
     desks: dict[str, Desk] = field(default_factory=dict)
+    get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
     bucket: Bucket | None = None
     storage: ObjectStorage | None = None
 
@@ -100,6 +102,7 @@ class Party:
             self.show_status,
             find_desk=self.desks.get,
             is_member=self.is_member,
+            get_reports=self.get_reports,
         )
         mine = self.store, self.account, DOMAIN, self.identity
         return BlobServer(*mine, policy, self.limits, self.parts, self.bucket)

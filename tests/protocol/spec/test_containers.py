@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protocol.spec import containers, float32
-from protocol.spec.containers import TaskSpec
+from protocol.spec.containers import MILLIONTHS_MAX, TaskSpec, to_millionths
 from protocol.spec.errors import InvalidInput
 from tests.architecture.solidity import list_files, read_declarations
 from tests.protocol.spec.sample import sample_task
@@ -90,3 +90,12 @@ def test_a_task_is_known_by_its_values_and_cannot_change() -> None:
     for container in (TASK, TASK.terms, TASK.terms.limits, TASK.training, TASK.training.model):
         with pytest.raises(FrozenInstanceError):
             setattr(container, fields(container)[0].name, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "millionths"),
+    [(0.0, 0), (-1e-9, 0), (1e-6, 1), (3.058, 3_058_000), (1e9, MILLIONTHS_MAX), (1e300, MILLIONTHS_MAX),
+     (float("inf"), MILLIONTHS_MAX), (float("nan"), MILLIONTHS_MAX), (float("-inf"), 0)],
+)  # fmt: skip
+def test_a_figure_of_a_report_is_finite(value: float, millionths: int) -> None:
+    assert to_millionths(value) == millionths

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from protocol.spec import statements
+from protocol.spec.containers import Comparison, DistanceReport, LossReport
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.statements import (
@@ -29,6 +30,11 @@ EACH: list[Statement] = [seal_of(make_vote()), make_vote(), make_opening(make_vo
 REQUEST = Request("GET", "/blob/x", "0x" + "5b" * 20, 1_700_000_000, word("nonce"))
 BETWEEN_NODES: list[NodeStatement] = [
     REQUEST, Calibration(word("profile")),
+    LossReport(word("domain"), 7, 2, word("claim"), 500, 5_557_000, 3_058_000, 4_100_000),
+    DistanceReport(
+        word("domain"), 7, word("base"), word("seed"), 2, word("claim"), 1, 0, 3, VoteWord.ACCEPT,
+        Comparison.MEASURED, 31_000, 0, 999_999,
+    ),
 ]  # fmt: skip
 ALL = [*EACH, *BETWEEN_NODES]
 

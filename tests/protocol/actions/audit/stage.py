@@ -14,10 +14,13 @@ from typing import Any
 from protocol.actions.audit.audit_records import RECORDS, AuditBook, ShownWork
 from protocol.actions.audit.audit_room import AuditRoom, AuditTask, read_audit_task
 from protocol.actions.audit.audit_serving import Audits
+from protocol.actions.runtime.offers import list_distances
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey, recover_signer, sign_statement
+from protocol.adapters.messages import Message
+from protocol.adapters.reports import ReportsSaid
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.conventions import NodeStatus, RequestSigner
@@ -353,12 +356,16 @@ class Node:
         is_shown = kind is BlobKind.DELTA or self.audits.may_read(account, kind, root)
         return is_shown and self.may_serve(account, kind, root)
 
+    def get_reports(self, task: bytes, index: int) -> Message:
+        """What it reports of its audits."""
+        return ReportsSaid(None, tuple(list_distances(self.room, index)))
+
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Node]:
         """Serves and asks inside the block; closed behind it, as after a kill."""
         policy = ReadPolicy(
             lambda account: True, self.may_read, lambda: NodeStatus(self.account, 0, None),
-            find_desk=self.audits.make_desks().get,
+            find_desk=self.audits.make_desks().get, get_reports=lambda *place: self.get_reports(*place),
         )  # fmt: skip
         identity = load_or_create_identity(self.folder)
         server = BlobServer(self.store, self.account, SIGNING, identity, policy)

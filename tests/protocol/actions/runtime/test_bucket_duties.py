@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from protocol.actions.merge import merge_signing
-from protocol.actions.runtime.bucket_duties import CopyToBucket, list_duties, list_missing
+from protocol.actions.runtime.offers import CopyToBucket, list_copies, list_missing
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.blobs import BlobKey, BlobKind, refer_delta
@@ -86,7 +86,7 @@ async def serve(party: Party) -> AsyncIterator[Peer]:
 
 async def mirror(party: Party) -> None:
     """What is due, once."""
-    for duty in list_duties(party, party.state.head_block + 1):
+    for duty in list_copies(party, party.state.head_block + 1):
         await duty.perform(party)
 
 
@@ -98,12 +98,12 @@ async def test_a_pseudo_gradient_goes_there_once_the_chain_has_its_claim_and_not
         await mirror(party)
         assert bucket.there == {}
         await stage.commit(1)
-        assert list(list_duties(party, 1)) == [CopyToBucket()]
+        assert list(list_copies(party, 1)) == [CopyToBucket()]
         await mirror(party)
         delta = refer_delta(finished.delta_root, party.task.spec.terms.parameter_count)
         assert bucket.objects == {delta.key: party.store.get(delta)}
         assert party.store.list_keys(BlobKind.TENSOR)
-        assert not list(list_duties(party, 1))
+        assert not list(list_copies(party, 1))
 
 
 async def test_a_claim_on_another_beacon_is_not_uploaded(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ async def test_what_is_pruned_or_was_never_here_goes(tmp_path: Path) -> None:
         (delta,) = bucket.objects
         assert delta.kind is BlobKind.DELTA
         party.store.delete(delta)
-        assert list(list_duties(party, 1)) == [CopyToBucket()]
+        assert list(list_copies(party, 1)) == [CopyToBucket()]
         await mirror(party)
-        assert not bucket.objects and not list(list_duties(party, 1))
+        assert not bucket.objects and not list(list_copies(party, 1))
 
 
 async def test_an_upload_that_failed_is_still_due(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_an_upload_that_failed_is_still_due(tmp_path: Path) -> None:
         bucket.is_down = True
         with pytest.raises(EnvironmentFault):
             await mirror(party)
-        assert bucket.there == {} and list(list_duties(party, 1)) == [CopyToBucket()]
+        assert bucket.there == {} and list(list_copies(party, 1)) == [CopyToBucket()]
         bucket.is_down = False
         await mirror(party)
         assert len(bucket.objects) == 1
@@ -196,16 +196,16 @@ async def test_a_pseudo_gradient_does_not_wait_for_the_dataset(tmp_path: Path) -
 
         bucket.put = put_slowly  # type: ignore[method-assign]
         await bucket.learn()
-        (first,) = list_duties(party, 1)
+        (first,) = list_copies(party, 1)
         running = {first: asyncio.create_task(first.perform(party))}
         await begun.wait()
         await stage.commit(1)
-        for duty in set(list_duties(party, 1)) - set(running):
+        for duty in set(list_copies(party, 1)) - set(running):
             await duty.perform(party)
         assert {key.kind for key in bucket.objects} == {BlobKind.DELTA}
         freed.set()
         await running[first]
-        assert len(bucket.objects) == 2 and not list(list_duties(party, 1))
+        assert len(bucket.objects) == 2 and not list(list_copies(party, 1))
 
 
 async def test_a_copy_that_the_storage_did_not_keep_is_not_due_at_once(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ async def test_a_copy_that_the_storage_did_not_keep_is_not_due_at_once(tmp_path:
         await stage.commit(1)
         bucket.may_upload = lambda key: False  # type: ignore[method-assign]
         await mirror(party)
-        assert not bucket.objects and not list(list_duties(party, 1))
+        assert not bucket.objects and not list(list_copies(party, 1))
 
 
 async def test_before_the_close_nobody_is_sent_to_the_bucket(tmp_path: Path) -> None:

@@ -62,7 +62,11 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
         config=SimpleNamespace(home=home, metrics_port=0, metrics_host="127.0.0.1", use=None),
         client=SimpleNamespace(fetched_bytes=5),
         chain=SimpleNamespace(connection=SimpleNamespace(health=RpcHealth())),
-        task=SimpleNamespace(task=TASK, audits=SimpleNamespace(room=SimpleNamespace(book=book))),
+        task=SimpleNamespace(
+            task=TASK,
+            audits=SimpleNamespace(room=SimpleNamespace(book=book)),
+            claims=SimpleNamespace(reports={}),
+        ),
     )
 
 
@@ -193,6 +197,10 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     party.meter.loss, party.meter.due["MakeClaim"], party.meter.failures["MakeClaim"] = 2.5, 1, 4
     made = SimpleNamespace(vote=SimpleNamespace(word=VoteWord.ACCEPT))
     party.task.audits.room.book.votes = {1: made, 2: made}
+    party.task.claims.reports = {
+        index: SimpleNamespace(report=SimpleNamespace(round=index, mean_micronats=micronats))
+        for index, micronats in ((4, 3_100_000), (5, 2_900_000), (3, 4_000_000))
+    }
     dispute = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", world.block + 9)
     party.state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
     values = make_measures(party).read()
@@ -201,6 +209,7 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
         assert samples and all(len(labels) == len(NAMES[name].labels) for labels in samples), name
     assert values["touchstone_head_block"] == {(): 12.0}
     assert values["touchstone_deadline_blocks"]["dispute",] == 10.0, "blocks from the head on"
+    assert values["touchstone_round_loss"] == {(): 2.9}, "of the newest round"
     assert values["touchstone_votes"]["ACCEPT",] == 2.0 and values["touchstone_votes"]["ABSTAIN",] == 0.0
     assert values["touchstone_seat_status"]["solver", "open"] == 1.0
     assert values["touchstone_seat_status"]["solver", "closed"] == 0.0
