@@ -3,7 +3,8 @@
     chain --> EventIndex (stored) --> ChainState (folded, as nodes do it) --> documents of the pages
                                   --> lines that tell events, money by reason, convictions, old rounds
 
-It reads. It has no account, so it can neither sign nor send.
+It reads. It has no account, so it can neither sign nor send. Reports of nodes (`node_reports.py`) stand in
+the index as well, and are put beside the claims and audits that they are about.
 """
 
 import asyncio
@@ -15,10 +16,16 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from explorer.event_index import EventIndex
+from explorer.event_index import EventIndex, Reported, add_reports, make_losses
 from explorer.number import find_number
 from explorer.story import MOVEMENTS, PAY, Books, Conviction, Names, Teller, group_names, name_pots
-from explorer.task_documents import Totals, add_event, add_round, make_round, make_training
+from explorer.task_documents import (
+    Totals,
+    add_event,
+    add_round,
+    make_round,
+    make_training,
+)
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Head
@@ -27,7 +34,8 @@ from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import get_epoch
 from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.state import ProofKind
+from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.state import GameRound, ProofKind
 
 NUMBERS_AT_ONCE = 32
 """Transactions of convictions that are read with one block."""
@@ -198,19 +206,34 @@ class ChainView:
         for game_round in game.rounds.values():
             if get_epoch(game_round.index) <= epoch:
                 try:
-                    document = make_round(game, game_round, block, self.names)
+                    document = self._make_whole(task, game, game_round, block)
                     add_round(self.totals[task], game, game_round, block, self._read_training(task))
                 except BROKEN as error:
                     log.error("Round %d of %s is not kept: %s", game_round.index, task.hex(), error)
                     continue
                 self.index.put_round(task, game_round.index, document)
 
+    def _make_whole(self, task: bytes, game: LoggedGame, game_round: GameRound, block: int) -> dict[str, Any]:
+        reported = self.index.list_reports(task, game_round.index)
+        document = make_round(game, game_round, block, self.names)
+        return add_reports(document | make_losses(game_round, reported), reported)
+
     def make_round(self, task: bytes, number: int) -> dict[str, Any] | None:
         """A round in full, also of an epoch that was freed; None where it was not opened."""
         game = self.state.games.get(task)
         if game is not None and number in game.rounds:
-            return make_round(game, game.rounds[number], self.next_block, self.names)
+            return self._make_whole(task, game, game.rounds[number], self.next_block)
         return self.index.find_round(task, number)
+
+    def make_losses(self, task: bytes, game_round: GameRound) -> dict[str, Any]:
+        """What nodes report of the losses of a round that the contracts know."""
+        return make_losses(game_round, self.index.list_reports(task, game_round.index, of_losses=True))
+
+    async def take_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
+        """Store what a node has signed about round `index`, and tell whoever waits."""
+        self.index.put_report(task, index, one, signature)
+        self.touched[task] = self.turn + 1
+        await self._announce(self.trouble)
 
     # --- Accounts -------------------------------------------------------------------------------------------
     async def add_up(self) -> dict[tuple[str, bytes], Counter[str]]:

@@ -3,12 +3,14 @@
 An event is stored as the contracts' ABI encodes its values, and decoded when it is read: nothing that a
 stranger wrote is evaluated. What is computed from events (lines that tell them, rounds that the contracts
 have forgotten) stands in tables that end with the process. Convicted numbers stay: each takes a transaction
-of the chain.
+of the chain. So do reports of nodes, which are not on the chain: nodes end. Each names its claim's root, and
+is shown only beside a claim of that root.
 """
 
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,13 @@ from protocol.adapters.chain.abi import Entry, decode_values, encode_values, loa
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import REMEMBERED_HEADS, Event, LogBatch
 from protocol.adapters.chain.deployment import GameDeployment
+from protocol.spec.containers import Comparison, DistanceReport, LossReport
+from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+from protocol.spec.game.auditing import COMPARED_ENDS, get_drawn, is_segment_public
+from protocol.spec.game.fates import get_drawn_segment, get_votes, list_draws
+from protocol.spec.game.state import GameRound, GameState
+from protocol.spec.statements import VoteWord
 
 VERSION = "1"
 """Of the tables below; another one is refused."""
@@ -34,9 +42,14 @@ CREATE TABLE IF NOT EXISTS events (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS events_of_subject ON events (subject, block, log) WHERE subject IS NOT NULL;
 CREATE TABLE IF NOT EXISTS numbers (transaction_hash BLOB PRIMARY KEY, found TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reports (
+    task BLOB NOT NULL, round INTEGER NOT NULL, slot INTEGER NOT NULL, draw INTEGER NOT NULL,
+    rank INTEGER NOT NULL, claim BLOB NOT NULL, account TEXT NOT NULL, said TEXT NOT NULL,
+    signature BLOB NOT NULL, PRIMARY KEY (task, round, slot, draw, rank, claim)
+) WITHOUT ROWID;
 """
 """fee: in wei, which may be more than 64 bits; subject: the dispute, ask or contest that an event is about;
-found: JSON, null where the transaction shows no number."""
+found: JSON, null where the transaction shows no number; said: JSON, what a node has reported and signed."""
 TOLD_TABLES = """
 CREATE TEMP TABLE lines (
     task BLOB NOT NULL, block INTEGER NOT NULL, log INTEGER NOT NULL, line TEXT NOT NULL
@@ -50,6 +63,29 @@ CREATE TEMP TABLE rounds (
 EVENT_COLUMNS = "block, log, hash, transaction_hash, contract, name, data"
 BLOCKS_AT_ONCE = 8
 """Blocks with events whose events are in memory together while all are read."""
+
+
+LOSS = -1
+"""In the place of a draw: the report is of a claim's losses."""
+DRAWS_MAX = 1 << 32
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What an account has signed of a claim, or of an audit of it. draw: LOSS for the losses; said: figures
+    as the pages show them."""
+
+    slot: int
+    draw: int
+    rank: int
+    claim_root: bytes
+    account: str
+    said: dict[str, Any]
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """(slot, draw, rank)"""
+        return self.slot, self.draw, self.rank
 
 
 class EventIndex:
@@ -133,6 +169,27 @@ class EventIndex:
         with self._rows:
             row = (transaction_hash, json.dumps(found))
             self._rows.execute("INSERT OR REPLACE INTO numbers VALUES (?, ?)", row)
+
+    def put_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
+        """Store a report of round `index`; what was signed of the same claim before stays."""
+        row = (*one.place, one.claim_root, one.account, json.dumps(one.said), signature)
+        with self._rows:
+            self._rows.execute(
+                "INSERT OR IGNORE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (task, index, *row)
+            )
+
+    def list_reports(self, task: bytes, index: int, *, of_losses: bool = False) -> list[Reported]:
+        """What nodes have reported of round `index`, also of claims that a reorg took back. of_losses: of
+        nothing else."""
+        rows = self._rows.execute(
+            "SELECT slot, draw, rank, claim, account, said FROM reports WHERE task = ? AND round = ?"
+            " AND draw <= ?",
+            (task, index, LOSS if of_losses else DRAWS_MAX),
+        )
+        return [
+            Reported(slot, draw, rank, claim, account, json.loads(said))
+            for slot, draw, rank, claim, account, said in rows
+        ]
 
     # --- What is computed from events -----------------------------------------------------------------------
     def forget_told(self) -> None:
@@ -244,3 +301,78 @@ def _from_row(
     values = decode_values(entry.inputs, data)
     arguments = {one.name: value for one, value in zip(entry.inputs, values, strict=True)}
     return Event(contract, name, arguments, block, log, block_hash, transaction_hash)
+
+
+# --- What reports say ---------------------------------------------------------------------------------------
+def list_reporters(
+    game: GameState, game_round: GameRound, block: int
+) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """Who may report by `block` what any account may know then: the account and (slot, draw, rank), with the
+    draw LOSS for the losses of a claim. Only accounts whose claim or vote stands on the chain."""
+    if game_round.closed is None:
+        return
+    for slot, claim in game_round.claims.items():
+        yield claim.account, (slot, LOSS, 0)
+    for slot, draw in list_draws(game, game_round):
+        votes, segment = get_votes(game_round, slot, draw), get_drawn_segment(game, game_round, slot, draw)
+        if segment is None or not is_segment_public(game, game_round, slot, segment, block):
+            continue
+        for rank in (rank for rank, vote in votes.items() if vote.word in COMPARED_ENDS):
+            drawn = get_drawn(game, game_round.index, slot, draw, rank)
+            if drawn is not None:
+                yield drawn.seat.account, (slot, draw, rank)
+
+
+def show_report(report: LossReport | DistanceReport) -> dict[str, Any]:
+    """The figures of a report: losses in nats, distances in limits of the task."""
+    if isinstance(report, LossReport):
+        losses = (report.first_micronats, report.last_micronats, report.mean_micronats)
+        first, last, mean = (one / 1e6 for one in losses)
+        return {"steps": report.steps, "first": first, "last": last, "mean": mean}
+    far = (report.weights_microlimits, report.first_moment_microlimits, report.second_moment_microlimits)
+    weights, first_moment, second_moment = (one / 1e6 for one in far)
+    shown = {"word": VoteWord(report.word).name, "ends": Comparison(report.comparison).name}
+    return shown | {"weights": weights, "first_moment": first_moment, "second_moment": second_moment}
+
+
+def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, Any]:
+    """The mean losses that the solvers of a round report, in nats. by_shard: in the order of the shards, None
+    where there is no report; mean: of all of them, a claim by its segments: what a report says of steps could
+    be anything."""
+    known = {one.slot: one for one in reported if one.draw == LOSS}
+    right = {
+        slot: known[slot].said["mean"]
+        for slot, claim in game_round.claims.items()
+        if slot in known and known[slot].claim_root == claim.claim_root
+    }
+    if not right or game_round.beacon is None:
+        return {"losses": None}
+    weights = {slot: max(1, game_round.claims[slot].segments) for slot in right}
+    shards = deal_shards(game_round.beacon, len(game_round.pool.solvers))
+    slots = {shard: slot for slot, shard in enumerate(shards)}
+    mean = sum(right[slot] * weight for slot, weight in weights.items()) / sum(weights.values())
+    by_shard = [right.get(slots[shard]) for shard in range(len(shards))]
+    return {"losses": {"mean": mean, "by_shard": by_shard, "claims": len(right)}}
+
+
+def add_reports(document: dict[str, Any], reported: list[Reported]) -> dict[str, Any]:
+    """A document of `make_round` with what nodes report of its claims and audits."""
+    known = {(one.place, f"0x{one.claim_root.hex()}"): one.said for one in reported}
+    slots = []
+    for one in document["slots"]:
+        found = dict(one)
+        if found["claim"] is not None:
+            claim = found["claim"]
+            found["loss"] = known.get(((found["slot"], LOSS, 0), claim))
+            found["draws"] = [
+                draw
+                | {
+                    "ranks": [
+                        said | {"reported": known.get(((found["slot"], draw["draw"], rank), claim))}
+                        for rank, said in enumerate(draw["ranks"])
+                    ]
+                }
+                for draw in found["draws"]
+            ]
+        slots.append(found)
+    return document | {"slots": slots}

@@ -22,11 +22,11 @@ from aiohttp import web
 
 from explorer.chain_view import BROKEN, ChainView
 from explorer.event_index import EventIndex
+from explorer.node_reports import Asked, follow
 from explorer.story import Conviction, Names, show_wei
 from explorer.task_documents import (
-    ACCOUNT_COLUMNS,
-    DONE,
     WORK_COLUMNS,
+    format_accounts,
     format_csv,
     list_accounts,
     list_seats,
@@ -60,12 +60,9 @@ TYPES = {
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
+    "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+}  # fmt: skip
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -165,10 +162,8 @@ class PageServer:
 
     async def write_accounts(self, request: web.Request) -> web.Response:
         """The same as CSV: a row for each account and task."""
-        found = (await self._view.add_up()).items()
-        rows = [(who, to_hex(task), *(done[name] for name in DONE)) for (who, task), done in found]
-        body, named = format_csv([ACCOUNT_COLUMNS, *rows]), 'attachment; filename="accounts.csv"'
-        return web.Response(body=body, headers={"Content-Type": CSV, "Content-Disposition": named})
+        headers = {"Content-Type": CSV, "Content-Disposition": 'attachment; filename="accounts.csv"'}
+        return web.Response(body=format_accounts(await self._view.add_up()), headers=headers)
 
     def _find(self, request: web.Request) -> tuple[bytes, LoggedGame]:
         task = bytes.fromhex(request.match_info["task"][2:])
@@ -205,7 +200,7 @@ class PageServer:
         for number in range(end - 1, max(-1, end - 1 - read_limit(request)), -1):
             found = game.rounds.get(number)
             old = self._view.index.find_round(task, number, is_short=True) if found is None else None
-            row = old if found is None else make_round_row(found)
+            row = old if found is None else make_round_row(found) | self._view.make_losses(task, found)
             rows += [] if row is None else [row]
         return answer({"total": game.next_round, "rounds": rows})
 
@@ -356,11 +351,16 @@ class Explorer:
 
 @asynccontextmanager
 async def open_explorer(
-    chain: GameChain, index: Path, names: Names, host: str = "127.0.0.1", port: int = 0
+    chain: GameChain,
+    index: Path,
+    names: Names,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    asked: Asked = Asked.NOBODY,
 ) -> AsyncIterator[Explorer]:
     """Follow the chain and serve the pages until the block ends. index: file to keep the events in; port: 0
-    takes a free one. Raises InvalidInput for another deployment's index and EnvironmentFault where the port
-    is taken."""
+    takes a free one; asked: for reports. Raises InvalidInput for another deployment's index and
+    EnvironmentFault where the port is taken."""
     kept = EventIndex(index, chain.deployment)
     try:
         view = ChainView(chain, kept, names)
@@ -370,7 +370,7 @@ async def open_explorer(
         assert runner.server is not None
         try:
             url = await _listen(runner, host, port)
-            following = asyncio.create_task(view.run())
+            following = asyncio.create_task(follow(view, asked))
             watching = asyncio.create_task(server.watch.run(runner.server))
             try:
                 yield Explorer(url, view, following)

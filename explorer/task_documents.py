@@ -368,6 +368,12 @@ def _make_account(account: str, done: Counter[str], names: Names) -> dict[str, A
     return make_person(account, names) | counts | amounts
 
 
+def format_accounts(found: Mapping[tuple[str, bytes], Counter[str]]) -> bytes:
+    """A row of ACCOUNT_COLUMNS for each account and task, as CSV."""
+    rows = ((who, to_hex(task), *(done[name] for name in DONE)) for (who, task), done in found.items())
+    return format_csv([ACCOUNT_COLUMNS, *rows])
+
+
 def format_csv(rows: Iterable[Iterable[Any]]) -> bytes:
     """Rows as RFC 4180 has them."""
     text = io.StringIO()

@@ -6,6 +6,7 @@ import os
 import webbrowser
 from pathlib import Path
 
+from explorer.node_reports import Asked
 from explorer.page_server import open_explorer
 from explorer.story import Names
 from protocol.adapters.chain.chain_client import open_game_chain
@@ -181,17 +182,26 @@ def run_explorer(options: argparse.Namespace) -> None:
 
 async def _serve(options: argparse.Namespace, console: Console) -> None:
     deployment = read_game_deployment(options.deployment)
-    index = options.index or choose_index(deployment)
+    index, asked = options.index or choose_index(deployment), choose_asked(options, deployment)
     async with (
         open_game_chain(options.rpc_url, deployment) as chain,
-        open_explorer(chain, index, Names({}), options.host, options.port) as explorer,
+        open_explorer(chain, index, Names({}), options.host, options.port, asked) as explorer,
     ):
         console.say(f"explorer of chain {deployment.chain_id} at {explorer.url}")
+        console.say(f"asked for reports: {asked.value}")
         console.say(f"events are kept in {index}; Ctrl-C ends the explorer")
         options.put({"url": explorer.url, "index": str(index), "chain_id": deployment.chain_id})
         if options.open:
             open_browser(explorer.url)
         await explorer.following
+
+
+def choose_asked(options: argparse.Namespace, deployment: GameDeployment) -> Asked:
+    """Which nodes the explorer asks for reports. Those of a test network are on this machine."""
+    if options.chain_only:
+        return Asked.NOBODY
+    is_private = options.private_peers or deployment.chain_id == devnet.CHAIN_ID
+    return Asked.ALL if is_private else Asked.PUBLIC
 
 
 def open_browser(url: str) -> None:

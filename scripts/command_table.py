@@ -255,7 +255,7 @@ COMMANDS = (
     ),
     Command(
         "explorer",
-        "serve a web page of what the chain tells: tasks, rounds, disputes down to the one number",
+        "serve a web page of what the chain tells and nodes report: tasks, rounds, losses, disputes",
         "touchstone explorer --deployment deployments/31337.json --open",
         "scripts.chain_commands:run_explorer",
         (
@@ -265,6 +265,13 @@ COMMANDS = (
             Option("--host", "address of this machine to serve on", {"default": "127.0.0.1"}),
             Option("--port", "port to serve on; 0 takes a free one", {"type": int, "default": 8600}),
             Option("--open", "open it in the browser", {"action": "store_true"}),
+            Option("--chain-only", "ask no node what it reports", {"action": "store_true"}),
+            Option(
+                "--private-peers",
+                "ask also nodes at addresses of this machine and of private networks; on a test network they "
+                "are asked anyhow",
+                {"action": "store_true"},
+            ),
             *LOGS,
         ),
     ),

@@ -15,14 +15,13 @@ from typing import Any
 
 from node.model_folder import import_start
 from protocol.actions.audit.replay_pool import load_ray
-from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
+from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, LossBoard, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.actions.runtime.watching import wait_until_idle
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
-from protocol.adapters.loss_board import LossBoard
 from protocol.adapters.machine import MachineInUse, MachineUse, lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device

@@ -1,6 +1,6 @@
 // The views: what each address shows. A view fetches, then returns elements; it changes nothing else.
 import { STAGES, showBoard, showNumber } from "/static/board.js";
-import { showRounds } from "/static/chart.js";
+import { showLosses, showRounds } from "/static/chart.js";
 import { el, hash, link, list, person, table } from "/static/dom.js";
 
 /** JSON of this server. */
@@ -71,12 +71,25 @@ export async function showTask(task) {
     showTraining(found),
     el("h2", {}, "Rounds"), showRounds(rounds.rounds), roundTable(task, rounds), olderRounds(task, rounds),
     el("p", {}, el("a", { href: api(task, "work.csv") }, "Who trained what, as CSV")),
+    el("h2", {}, "Losses"), ...lossParts(rounds.rounds),
     el("h2", {}, "Disputes"), ...disputeTables(task, disputes),
     el("h2", {}, "Seats"), seatTable(found.seated),
     el("h2", {}, "Money"), ...moneyTables(found.money),
     el("h2", {}, "What happened"), showLines(lines.lines),
     lines.lines.length === 30 ? el("p", {}, link(["task", task, "lines"], "all that happened")) : null,
   ];
+}
+
+const reported = (...words) => el("span", { class: "reported" }, ...words);
+const nats = (loss) => loss === null || loss === undefined ? null : loss.toFixed(3);
+const limits = (distance) => distance >= 1e9 ? "10^9 or more" : distance.toPrecision(3);
+
+function lossParts(rows) {
+  const told = rows.find((row) => row.losses);
+  if (!told) return [el("p", { class: "soft" }, "No node has reported a loss of these rounds.")];
+  return [el("p", {}, reported("Reported: "), "each solver says and signs what the loss of its shard was, on average over its steps. ",
+    `Nobody has proven it. Round ${told.round}: ${told.losses.claims} of ${told.claims} claims, mean ${nats(told.losses.mean)} nats.`),
+  showLosses(rows)];
 }
 
 function showConviction(task, one) {
@@ -109,7 +122,8 @@ const roundTable = (task, rounds) => table(`Rounds, newest first (${rounds.total
   ["stage", (row) => row.stage], ["opened in block", (row) => row.opened, true],
   ["closed", (row) => row.closed, true], ["solvers", (row) => row.solvers, true],
   ["claims", (row) => row.claims, true], ["votes", (row) => row.votes, true],
-  ["merged", (row) => row.merged, true], ["root", (row) => hash(row.root)],
+  ["merged", (row) => row.merged, true], ["loss, reported", (row) => row.losses ? reported(nats(row.losses.mean)) : null, true],
+  ["root", (row) => hash(row.root)],
 ], rounds.rounds);
 
 function olderRounds(task, rounds) {
@@ -184,13 +198,32 @@ export async function showRound(task, number) {
       ["claim", (row) => row.claim ? hash(row.claim) : "none"],
       ["fate", (row) => el("span", { class: row.fate === "accepted" ? "good" : row.fate === "convicted" || row.fate === "void" ? "bad" : null }, row.fate || "")],
       ["merged", (row) => row.claim ? (row.is_merged ? "yes" : "no") : ""],
+      ["loss, reported", (row) => row.loss ? reported(nats(row.loss.mean)) : null, true],
+      ["first and last step", (row) => row.loss ? reported(`${nats(row.loss.first)}, ${nats(row.loss.last)}`) : null, true],
     ], found.slots),
     el("h2", {}, "Audits"),
     table("Drawn segments", [
       ["solver", (row) => row.solver], ["segment", (row) => row.segment, true], ["when", (row) => row.is_late ? "late" : "in the round"],
       ["primary", said(0)], ["first reserve", said(1)], ["second reserve", said(2)],
     ], draws, "nothing is drawn yet."),
+    ...distanceParts(draws),
   ];
+}
+
+const ENDS = { EQUAL: "equal, bit for bit", OTHER: "not equal" };
+const DELTAS = { ACCEPT: "equal", REJECT_DELTA: "not equal" };
+
+function distanceParts(draws) {
+  const rows = draws.flatMap((draw) => draw.ranks.filter((one) => one.reported).map((one) => ({ ...draw, auditor: one.name, ...one.reported })));
+  const far = (name) => (row) => row.ends !== "MEASURED" ? null : el("span", { class: row[name] > 1 ? "bad" : null }, reported(limits(row[name])));
+  const about = "What auditors report of the ends that they compared: the largest distances, where 1 is the task's limit";
+  return [rows.length ? el("p", {}, reported("Reported: "), "each auditor signs what it measured, once the audits are over. Nobody has proven it.") : null,
+    table(about, [
+      ["solver", (row) => row.solver], ["segment", (row) => row.segment, true], ["auditor", (row) => row.auditor],
+      ["ends", (row) => reported(ENDS[row.ends] || (Math.max(row.weights, row.first_moment, row.second_moment) > 1 ? "beyond the limits" : "inside the limits"))],
+      ["weights W", far("weights"), true], ["first moment m", far("first_moment"), true], ["second moment v", far("second_moment"), true],
+      ["pseudo-gradient", (row) => reported(DELTAS[row.word] || "not compared")],
+    ], rows, "nothing is reported yet.")];
 }
 
 /** One dispute. */

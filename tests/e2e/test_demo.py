@@ -36,6 +36,7 @@ async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path
     print(shown.getvalue())
     url = STAYS.search(shown.getvalue())
     pages = await walk_to_number(url[1]) if url else {}
+    reported = await read_reports(url[1]) if url else {}
     is_over.set()
     if browsing is not None:
         await browsing
@@ -49,6 +50,7 @@ async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path
     assert pages["claimant"] == "cheat" and pages["is_convicted"]
     moves = [move["name"] for move in pages["moves"]]
     assert moves == ["DisputeOpened", "StepRootsPosted", "StepNamed", "TracePosted", "DisputeEnded"]
+    _check_reports(reported)
     page = setting.folders.page.read_text()
     assert " and ".join(number["operands"][0]) in page and "cheat IS CONVICTED by verifier-" in page
     utilisation = report["utilisation"]
@@ -70,6 +72,34 @@ async def walk_to_number(url: str) -> dict[str, Any]:
         assert conviction["name"] == "cheat" and conviction["number"]["is_fault"]
         board: dict[str, Any] = await get(f"/{row['task']}/disputes/{conviction['dispute']}")
         return board
+
+
+async def read_reports(url: str) -> dict[str, Any]:
+    """The only round, with what nodes have reported of it while they ran."""
+    async with aiohttp.ClientSession(url) as browser:
+        async with browser.get("/api/tasks") as response:
+            (row,) = (await response.json())["tasks"]
+        async with browser.get(f"/api/tasks/{row['task']}/rounds/0") as response:
+            found: dict[str, Any] = await response.json()
+    return found
+
+
+def _check_reports(shown: dict[str, Any]) -> None:
+    """Each solver has reported its loss, the cheat too, and each auditor whose vote counts its distances: the
+    cheat's lie beyond the limits, all others inside."""
+    losses = {one["name"]: one["loss"] for one in shown["slots"]}
+    assert set(losses) == {"solver-1", "solver-2", "cheat"} and all(losses.values()), losses
+    assert all(0 < loss["mean"] < 10 and loss["steps"] == 8 for loss in losses.values())
+    assert shown["losses"]["claims"] == 3 and None not in shown["losses"]["by_shard"]
+    for one in shown["slots"]:
+        compared = [
+            rank["reported"] for draw in one["draws"] for rank in draw["ranks"] if rank["word"] is not None
+        ]
+        assert compared and all(compared), one["name"]
+        for said in compared:
+            farthest = max(said["weights"], said["first_moment"], said["second_moment"])
+            assert (said["ends"] == "MEASURED" and farthest > 1.0) == (one["name"] == "cheat"), said
+            assert said["word"] == ("REJECT_STATE" if one["name"] == "cheat" else "ACCEPT")
 
 
 def _check_shown(text: str) -> None:

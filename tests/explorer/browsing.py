@@ -125,6 +125,9 @@ async def click_to_number(browser: Browser, url: str, look: str, flaws: Flaws) -
     await see(page, "dispute", look, flaws)
     await page.click("dl a")
     await page.wait_for_selector("h2:has-text('Audits')")
+    # What its solvers and auditors report of the round.
+    await page.wait_for_selector("table:has(caption:has-text('Solvers of the round')) td .reported")
+    await page.wait_for_selector("table:has(caption:has-text('What auditors report')) td .reported")
     await see(page, "round", look, flaws)
     await page.keyboard.press("u")
     await page.wait_for_selector("h2:has-text('Seats')")

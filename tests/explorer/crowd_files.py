@@ -1,15 +1,16 @@
-"""A crowd's task in two files: what an explorer has stored, and what is still to come."""
+"""A crowd's task in two files: what an explorer has stored, and what is still to come; and its reports."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from explorer.event_index import LOSS, EventIndex, Reported
 from node.submit import build_task
 from protocol.adapters.chain.contract import LogBatch
 from protocol.spec.codec import encode_training
 from protocol.spec.game.terms import WINDOWS_LOCAL
 from tests.e2e.world import TINY_PLAN, make_dataset
-from tests.explorer.crowd import SUBMITTER, TASK, Crowd, fill
+from tests.explorer.crowd import DEPLOYMENT, SUBMITTER, TASK, Crowd, fill, make_address, make_word
 
 MORE_ROUNDS = 4
 """that the task would still have: pools are frozen before a round opens."""
@@ -44,3 +45,21 @@ def make_files(folder: Path, rounds: int, solvers: int, live_rounds: int) -> dic
         "stored": fill(folder / "stored.sqlite", take_stored()),
         "live": fill(folder / "live.sqlite", batches),
     }
+
+
+def report(path: Path, rounds: range, solvers: int) -> None:
+    """Every solver has reported its losses of these rounds, and every primary its distances: of slot 0 equal
+    ends, of slot 1 some beyond the limits, of all others some inside."""
+    index = EventIndex(path, DEPLOYMENT)
+    for number in rounds:
+        for slot in range(solvers):
+            claim, mean = make_word("claim", number, slot), 5.0 / (1 + number) + slot / 5
+            said = {"steps": 8, "first": mean + 0.5, "last": mean - 0.1, "mean": mean}
+            account = make_address("SOLVER", slot)
+            index.put_report(TASK, number, Reported(slot, LOSS, 0, claim, account, said), bytes(64))
+            far = 0.0 if slot == 0 else 123.4 if slot == 1 else 0.031
+            word, ends = "REJECT_STATE" if slot == 1 else "ACCEPT", "MEASURED" if slot else "EQUAL"
+            apart = {"weights": far, "first_moment": far / 2, "second_moment": far / 4}
+            compared = {"word": word, "ends": ends, **apart}
+            index.put_report(TASK, number, Reported(slot, 0, 0, claim, "0x", compared), bytes(64))
+    index.close()

@@ -6,7 +6,7 @@ from explorer.page_server import open_explorer
 from explorer.story import Names
 from tests.explorer.browsing import LOOKS, Flaws, open_browser, open_page, require_chromium, see
 from tests.explorer.crowd import DISPUTED_EVERY, make_chain
-from tests.explorer.crowd_files import PLACE, make_files
+from tests.explorer.crowd_files import PLACE, make_files, report
 from tests.explorer.test_page_server import open_pages
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
@@ -105,4 +105,40 @@ async def test_a_long_task_is_read_while_it_goes_on(tmp_path: Path) -> None:
             ends.append(await page.locator("tbody a").last.inner_text())
         assert ends == ["round 7", "round 0"]
         await page.context.close()
+    flaws.require_none()
+
+
+async def test_reported_losses_are_drawn_and_distances_stand_beside_the_votes(tmp_path: Path) -> None:
+    """All of it is marked as what nodes say. Without reports the pages say that there are none."""
+    require_chromium()
+    rounds, solvers, flaws = 5, 4, Flaws()
+    make_files(tmp_path, rounds, solvers, 1)
+    async with open_browser() as browser:
+        async with open_explorer(make_chain(), tmp_path / "stored.sqlite", Names({})) as explorer:
+            page = await open_page(browser, explorer.url + PLACE, "wide-light", flaws)
+            await page.wait_for_selector("text=No node has reported a loss")
+            assert await page.locator(".chart canvas").count() == 1
+            await page.context.close()
+        report(tmp_path / "stored.sqlite", range(rounds), solvers)
+        async with open_explorer(make_chain(), tmp_path / "stored.sqlite", Names({})) as explorer:
+            for look in LOOKS:
+                page = await open_page(browser, explorer.url + PLACE, look, flaws)
+                await page.wait_for_selector("h2:text-is('Losses')")
+                assert await page.locator(".chart canvas").count() == 2
+                legend = await page.locator(".chart").nth(1).inner_text()
+                assert all(f"shard {shard}" in legend for shard in range(solvers)) and "mean of all" in legend
+                row = page.locator("tr:has(a:text-is('round 1'))")
+                assert await row.locator(".reported").inner_text() == "2.800"
+                await see(page, "losses", look, flaws)
+                await page.goto(f"{explorer.url}{PLACE}/round/1")
+                await page.wait_for_selector("h2:has-text('Audits')")
+                table = page.locator("table:has(caption:has-text('What auditors report'))")
+                said = [await one.inner_text() for one in await table.locator("tbody tr").all()]
+                assert len(said) == solvers and "equal, bit for bit" in said[0]
+                assert "beyond the limits" in said[1] and "123" in said[1] and "not compared" in said[1]
+                assert "inside the limits" in said[2] and "0.0310" in said[2]
+                assert await table.locator(".bad").count() == 3
+                assert await page.locator("td .reported", has_text="2.500").count() == 1
+                await see(page, "distances", look, flaws)
+                await page.context.close()
     flaws.require_none()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from explorer.event_index import BLOCKS_AT_ONCE, EventIndex
+from explorer.event_index import BLOCKS_AT_ONCE, LOSS, EventIndex, Reported
 from protocol.adapters.chain.contract import REMEMBERED_HEADS, Event
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.explorer.plays import find_first, make_batch, make_deployment, open_reader, read_all
@@ -76,6 +76,23 @@ def test_a_file_that_is_no_index_of_this_deployment_is_refused(
         deployment = structs.replace(deployment, tasks="0x" + "77" * 20)
     with pytest.raises(InvalidInput, match="no index of this deployment"):
         EventIndex(path, deployment)
+
+
+def test_reports_are_kept_over_restarts_and_a_second_one_of_a_claim_is_not(
+    chain: RoundChain, tmp_path: Path
+) -> None:
+    """Nodes end, so they cannot be had again. Another claim in the same slot is another one's."""
+    path, task = tmp_path / "index.sqlite", b"t" * 32
+    first = Reported(0, LOSS, 0, b"c" * 32, "0xaa", {"mean": 4.1})
+    audit, other = replace(first, draw=1, rank=2), replace(first, claim_root=b"d" * 32)
+    index = EventIndex(path, make_deployment(chain))
+    for one in (first, replace(first, said={"mean": 0.1}), audit, other):
+        index.put_report(task, 7, one, bytes(64))
+    index.close()
+    index = EventIndex(path, make_deployment(chain))
+    assert index.list_reports(task, 7) == [first, other, audit]
+    assert not index.list_reports(task, 8) and not index.list_reports(b"u" * 32, 7)
+    index.close()
 
 
 def test_a_file_is_one_explorers(chain: RoundChain, tmp_path: Path) -> None:

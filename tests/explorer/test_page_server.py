@@ -16,6 +16,7 @@ from aiohttp import web
 from yarl import URL
 
 from explorer import page_server
+from explorer.event_index import LOSS, Reported
 from explorer.page_server import Explorer, open_explorer
 from explorer.story import Names
 from explorer.task_documents import WORK_COLUMNS, make_row
@@ -159,6 +160,36 @@ async def test_rounds_that_the_contracts_forget_are_shown_as_they_were(
     async with browser.get(f"{path}/work.csv") as response:
         rows = list(csv.DictReader(io.StringIO(await response.text())))
     assert len(rows) == sum(one["claims"] for one in listed["rounds"])
+
+
+async def test_reported_losses_stand_in_the_rounds_also_when_the_contracts_forget_them(
+    pages: Pages, players: list[Player]
+) -> None:
+    (explorer, browser), task = pages, players[1].twin.task
+    path, view = f"/api/tasks/0x{task.hex()}", explorer.view
+    game = view.state.games[task]
+    number = next(number for number, one in game.rounds.items() if one.claims and one.beacon)
+    slot, claim = next(iter(game.rounds[number].claims.items()))
+    said = {"steps": 8, "first": 5.5, "last": 3.0, "mean": 4.1}
+    one = Reported(slot, LOSS, 0, claim.claim_root, claim.account, said)
+    assert (await get(browser, f"{path}/rounds/{number}"))["losses"] is None
+    await view.take_report(task, number, one, bytes(64))
+
+    async def require_shown() -> None:
+        row = next(r for r in (await get(browser, f"{path}/rounds"))["rounds"] if r["round"] == number)
+        shown = await get(browser, f"{path}/rounds/{number}")
+        assert row["losses"] == shown["losses"] and row["losses"]["mean"] == 4.1
+        assert [one.get("loss") for one in shown["slots"] if one["slot"] == slot] == [said]
+        shard = next(one["shard"] for one in shown["slots"] if one["slot"] == slot)
+        assert shown["losses"]["by_shard"][shard] == 4.1
+
+    await require_shown()
+    freed = Event(
+        "Rounds", "EpochFreed", {"task": task, "epoch": 0}, view.next_block, 0, bytes(32), bytes(32)
+    )  # fmt: skip
+    await view.take(make_batch([freed], view.next_block))
+    assert number not in view.state.games[task].rounds
+    await require_shown()
 
 
 async def test_lines_come_in_pages_newest_first(pages: Pages, players: list[Player]) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 from eth_account import Account
+from msgspec import structs
 
+from explorer.node_reports import Asked
 from protocol.adapters.chain.deployment import write_game_deployment
 from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.chain_commands import choose_index
+from scripts.chain_commands import choose_asked, choose_index
 from scripts.devnet import claim_port
 from scripts.home import HomeConfig, create_home, read_config, unlock_key
-from scripts.touchstone import main
+from scripts.touchstone import main, make_parser
 from tests.explorer.plays import make_deployment
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain
@@ -227,6 +229,22 @@ async def test_it_serves_until_it_is_asked_to_end(chain: RoundChain, tmp_path: P
         assert await process.wait() == 130
     assert tasks == [f"0x{task.hex()}"] and url.startswith("http://127.0.0.1:")
     assert not (tmp_path / "home").exists()
+
+
+def test_nodes_of_a_test_network_are_asked_and_others_of_a_private_network_where_it_is_said(
+    chain: RoundChain,
+) -> None:
+    local = make_deployment(chain)
+    public = structs.replace(local, chain_id=1)
+    for deployment, words, asked in (
+        (local, [], Asked.ALL),
+        (public, [], Asked.PUBLIC),
+        (public, ["--private-peers"], Asked.ALL),
+        (local, ["--chain-only"], Asked.NOBODY),
+        (public, ["--chain-only", "--private-peers"], Asked.NOBODY),
+    ):
+        options = make_parser().parse_args(["explorer", "--deployment", "d.json", *words])
+        assert choose_asked(options, deployment) is asked, words
 
 
 def test_each_deployment_has_a_file_of_its_own(

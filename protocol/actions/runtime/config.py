@@ -1,8 +1,9 @@
 """Who acts, where its files are, which chain, where it listens; and what its process is told once."""
 
+import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
@@ -11,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from protocol.adapters.files import (
     PageLimit,
@@ -21,7 +23,7 @@ from protocol.adapters.files import (
 )
 from protocol.adapters.journal import FILE_NAME
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.machine import MachineUse
+from protocol.adapters.machine import MachineUse, load_extra
 from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.adapters.wire.object_storage import ObjectStorage
@@ -176,3 +178,39 @@ def keep_to_memory(folder: Path, memory_mb: int) -> None:
     """Have this process's large tensors lie in files of `folder`; 0: nothing changes."""
     if memory_mb:
         use_room(Room(partial(make_mapped, folder), PageLimit(memory_mb * MEGABYTE).keep))
+
+
+# --- Losses for TensorBoard ---------------------------------------------------------------------------------
+BOARD_LIBRARY, BOARD_EXTRA = "tensorboardX", "tensorboard"
+LOSS_TAG = "loss_nats"
+log = logging.getLogger(__name__)
+
+
+class LossBoard:
+    """Writes the loss of each training step into event files of a folder. A folder that cannot be written
+    costs the losses there and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises InvalidInput where the library is not installed."""
+        self._library = load_extra(BOARD_LIBRARY, "tensorboard_dir in config.toml", BOARD_EXTRA)
+        self._folder = folder
+        self._writer: Any = None
+        self._is_broken = False
+
+    def add(self, first_step: int, losses: Sequence[float]) -> None:
+        """The losses of successive steps, from step `first_step` of the task on."""
+        try:
+            if self._writer is None and not self._is_broken:
+                self._writer = self._library.SummaryWriter(str(self._folder))
+            for step, loss in enumerate(losses if self._writer else (), start=first_step):
+                self._writer.add_scalar(LOSS_TAG, loss, step)
+        except Exception as error:
+            # A library of others: whatever it fails at, training goes on.
+            log.warning("no more losses are written to %s: %s", self._folder, error)
+            self._writer, self._is_broken = None, True
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()

@@ -24,7 +24,7 @@ from protocol.actions.merge.merge_records import ClaimBook
 from protocol.actions.pruning.windows import PruningMemory
 from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import Meter, PartyConfig, Status
+from protocol.actions.runtime.config import LossBoard, Meter, PartyConfig, Status
 from protocol.actions.stored_tensors import StoredState, keep_tree, load_tensor, open_tensor
 from protocol.actions.worker_team import Team
 from protocol.adapters.blobs import BlobKind, refer_state
@@ -32,7 +32,6 @@ from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.journal import Journal
-from protocol.adapters.loss_board import LossBoard
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient

@@ -30,6 +30,7 @@ from protocol.actions.runtime.config import (
     MEGABYTE,
     PARTS_FILE,
     STORE_FOLDER,
+    LossBoard,
     PartyConfig,
     Status,
     clear_scratch,
@@ -48,7 +49,6 @@ from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal, JournalBegun
-from protocol.adapters.loss_board import LossBoard
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient

@@ -15,6 +15,7 @@ from typing import Any
 from eth_account import Account
 from rich.console import Console
 
+from explorer.node_reports import Asked
 from explorer.page_server import Explorer, open_explorer
 from explorer.story import Names, fold_books
 from node import export
@@ -166,8 +167,8 @@ async def open_pages(show: Show) -> AsyncIterator[Explorer | None]:
     if not show.setting.with_explorer:
         yield None
         return
-    watch = show.watch
-    async with open_explorer(watch.chain, show.setting.folders.index, watch.names) as explorer:
+    watch, index = show.watch, show.setting.folders.index
+    async with open_explorer(watch.chain, index, watch.names, asked=Asked.ALL) as explorer:
         show.screen.say("demo", f"explorer at {explorer.url}")
         open_browser(explorer.url)
         yield explorer

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from protocol.actions.runtime.config import BOARD_LIBRARY, LOSS_TAG, LossBoard
 from protocol.adapters import machine
-from protocol.adapters.loss_board import BOARD_LIBRARY, LOSS_TAG, LossBoard
 from protocol.spec.errors import InvalidInput
 
 

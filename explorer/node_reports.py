@@ -1,0 +1,216 @@
+"""Asks nodes what they report of their work, and keeps what their accounts have signed.
+
+    chain: whose claim or vote stands there --> ask its announced endpoint --> signed by it? --> EventIndex
+
+Any account may announce any address, and anybody may run a node that answers anything. So nodes are asked for
+reports that the chain gives reason to expect: of accounts with a claim or a vote on it, which took a stake.
+An endpoint alone has this machine connect nowhere. Addresses that are not of the public internet are asked
+only where the operator says so. What comes is bounded in bytes and in time, its figures are finite, and it is
+kept only with the signature of the account that the chain names. Who answers nothing or something else is
+asked ever more seldom. No page shows why a node was not heard: that would tell what this machine can reach.
+
+What is kept nobody has proven: a node may sign any figures.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from explorer.chain_view import BROKEN, ChainView
+from explorer.event_index import LOSS, Reported, list_reporters, show_report
+from protocol.adapters.reports import (
+    DistancesSaid,
+    LossSaid,
+    ReportClient,
+    ReportsSaid,
+    is_signed,
+    read_distances,
+    read_loss,
+)
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.state import GameState
+
+LOOK_S, LEAST_LOOK_S = 1.0, 0.1
+"""Between two looks for reports that are missing; with a new block at once, but not more often than the
+second says."""
+ROUNDS_A_LOOK, NODES_A_LOOK = 4, 8
+REPORTED_ROUNDS = 16
+"""Of a task, the newest: nodes are asked about no older ones."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 600.0
+"""Until a node that has not answered, or not with all, is asked again: twice as long each time."""
+MOST_PAUSES = 16_384
+"""Of which something is remembered; beyond, all begin anew."""
+
+log = logging.getLogger(__name__)
+
+
+class Asked(Enum):
+    """Which nodes are asked for their reports."""
+
+    NOBODY = "no node"
+    PUBLIC = "nodes at addresses of the public internet"
+    ALL = "all nodes"
+
+
+async def follow(view: ChainView, asked: Asked) -> None:
+    """Run a view for ever, and ask nodes meanwhile. Raises as `ChainView.run` does."""
+    asking = asyncio.create_task(ReportAsker(view).run(asked))
+    try:
+        await view.run()
+    finally:
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+
+
+Place = tuple[int, int, int]
+"""(slot, draw, rank), as `Reported` has it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a node is asked, and the places whose reports are missing."""
+
+    task: bytes
+    round: int
+    account: str
+    places: frozenset[Place]
+
+
+@dataclass
+class Pause:
+    """How often a node has failed, and until when it is not asked, in seconds of the loop's clock."""
+
+    failures: int = 0
+    until_s: float = 0.0
+
+    def extend(self, now_s: float) -> None:
+        """One more failure."""
+        self.until_s = now_s + min(FIRST_PAUSE_S * 2.0 ** min(self.failures, 16), LONGEST_PAUSE_S)
+        self.failures += 1
+
+
+@dataclass
+class ReportAsker:
+    """Asks nodes for the reports that are missing. pauses: by account, and by task, round and account."""
+
+    view: ChainView
+    pauses: defaultdict[tuple[object, ...], Pause] = field(default_factory=lambda: defaultdict(Pause))
+    _next: int = 0
+
+    async def run(self, asked: Asked) -> None:
+        """For ever; nothing where nobody is to be asked."""
+        if asked is Asked.NOBODY:
+            return
+        async with ReportClient(are_private_asked=asked is Asked.ALL) as client:
+            while True:
+                turn, answers = self.view.turn, [self.ask(client, one) for one in self.choose()]
+                for error in await asyncio.gather(*answers, return_exceptions=True):
+                    if error is not None:
+                        # A bug of ours: the pages stay, and the other nodes are asked.
+                        log.error("A node was not asked to the end", exc_info=error)
+                await asyncio.sleep(LEAST_LOOK_S)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.view.wait_for_change(turn), LOOK_S)
+
+    def choose(self) -> list[Question]:
+        """A few questions, an account in one of them at most. Rounds take turns."""
+        view, chosen = self.view, dict[str, Question]()
+        if view.head is None or view.trouble:
+            return []
+        if len(self.pauses) > MOST_PAUSES:
+            self.pauses.clear()
+        rounds = [(task, index) for task, game in view.state.games.items() for index in _list_newest(game)]
+        for task, index in (rounds * 2)[self._next : self._next + min(ROUNDS_A_LOOK, len(rounds))]:
+            for one in self._list_missing(task, index):
+                if len(chosen) < NODES_A_LOOK and self._is_due(one):
+                    chosen.setdefault(one.account, one)
+        self._next = (self._next + ROUNDS_A_LOOK) % max(1, len(rounds))
+        return list(chosen.values())
+
+    def _list_missing(self, task: bytes, index: int) -> Iterator[Question]:
+        view, missing = self.view, defaultdict[str, set[Place]](set)
+        try:
+            game = get_state_at(view.state.games[task], view.next_block)
+            known = {(one.place, one.claim_root) for one in view.index.list_reports(task, index)}
+            claims = game.rounds[index].claims
+            for account, place in list_reporters(game, game.rounds[index], view.next_block):
+                if (place, claims[place[0]].claim_root) not in known:
+                    missing[account].add(place)
+        except BROKEN as error:
+            log.error("Nobody is asked about round %d of %s: %s", index, task.hex(), error)
+        for account, places in missing.items():
+            if account in view.state.network.peers:
+                yield Question(task, index, account, frozenset(places))
+
+    def _is_due(self, one: Question) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        return all(self.pauses[key].until_s <= now_s for key in _name_pauses(one))
+
+    async def ask(self, client: ReportClient, one: Question) -> None:
+        """Ask a node, and keep what is right."""
+        node, question = (self.pauses[key] for key in _name_pauses(one))
+        now_s = asyncio.get_running_loop().time
+        try:
+            said = await client.ask(self.view.state.network.find(one.account), one.task, one.round)
+            kept = await self._keep(one, said)
+        except (EnvironmentFault, ProtocolFault) as fault:
+            log.info("No reports of %s: %s", one.account, fault)
+            node.extend(now_s())
+            return
+        self.pauses.pop((one.account,), None)
+        if kept < one.places:
+            question.extend(now_s())
+
+    async def _keep(self, one: Question, said: ReportsSaid) -> set[Place]:
+        """The places whose reports were right, and are kept. Raises ProtocolFault for the first one that the
+        account has not signed: finding that out takes milliseconds."""
+        kept = set[Place]()
+        for place, report in _list_said(said):
+            game = self.view.state.games.get(one.task)
+            if game is None or place not in one.places - kept:
+                continue
+            found = _read(game, one.round, report)
+            if found is None or found[0] != one.account:  # The chain has changed meanwhile.
+                continue
+            signed = (found[1], report.signature, one.account, self.view.chain.signing)
+            if not await asyncio.to_thread(is_signed, *signed):
+                raise ProtocolFault(
+                    what="a report is not signed by its account",
+                    expected=f"the signature of {one.account}",
+                    actual="another one",
+                    culprit=one.account,
+                    remedy="It is left out, and the node is asked again later.",
+                )
+            shown = Reported(*place, found[1].claim_root, one.account, show_report(found[1]))
+            await self.view.take_report(one.task, one.round, shown, report.signature)
+            kept.add(place)
+        return kept
+
+
+def _list_newest(game: GameState) -> list[int]:
+    """Rounds of a task about which nodes are asked: once it is closed they end."""
+    oldest = game.next_round - REPORTED_ROUNDS
+    return [] if game.is_closed else [index for index in game.rounds if index >= oldest]
+
+
+def _name_pauses(one: Question) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """Where it is known how often the node failed, and how often in this question."""
+    return (one.account,), (one.task, one.round, one.account)
+
+
+def _list_said(said: ReportsSaid) -> Iterator[tuple[Place, LossSaid | DistancesSaid]]:
+    if said.loss is not None:
+        yield (said.loss.slot, LOSS, 0), said.loss
+    yield from (((one.slot, one.draw, one.rank), one) for one in said.audits)
+
+
+def _read(game: GameState, index: int, said: LossSaid | DistancesSaid) -> Any:
+    """As `read_loss` and `read_distances`."""
+    return read_loss(game, index, said) if isinstance(said, LossSaid) else read_distances(game, index, said)
