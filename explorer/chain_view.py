@@ -73,6 +73,8 @@ class ChainView:
     _sought: list[Event] = field(default_factory=list)
     _events: Counter[bytes] = field(default_factory=Counter)
     _added: dict[bytes, tuple[int, Totals]] = field(default_factory=dict)
+    _losses: dict[tuple[bytes, int], tuple[GameRound, dict[str, Any]]] = field(default_factory=dict)
+    """Of rounds that did not change since, and of which no other report came."""
 
     def __post_init__(self) -> None:
         self.state = ChainState.of(self.chain)
@@ -104,6 +106,7 @@ class ChainView:
         told = (self.books, self.convictions, self.posted, self.totals, self._events, self._added)
         for fold in (*told, self._pots, self._tellers, self._sought):
             fold.clear()
+        self._losses.clear()
         self.index.forget_told()
         self.touched = dict.fromkeys(self.touched, self.turn + 1)
         heads = self.index.list_heads()
@@ -212,6 +215,7 @@ class ChainView:
                     log.error("Round %d of %s is not kept: %s", game_round.index, task.hex(), error)
                     continue
                 self.index.put_round(task, game_round.index, document)
+                self._losses.pop((task, game_round.index), None)
 
     def _make_whole(self, task: bytes, game: LoggedGame, game_round: GameRound, block: int) -> dict[str, Any]:
         reported = self.index.list_reports(task, game_round.index)
@@ -227,11 +231,16 @@ class ChainView:
 
     def make_losses(self, task: bytes, game_round: GameRound) -> dict[str, Any]:
         """What nodes report of the losses of a round that the contracts know."""
-        return make_losses(game_round, self.index.list_reports(task, game_round.index, of_losses=True))
+        key = (task, game_round.index)
+        if key not in self._losses or self._losses[key][0] is not game_round:
+            reported = self.index.list_reports(*key, of_losses=True)
+            self._losses[key] = game_round, make_losses(game_round, reported)
+        return self._losses[key][1]
 
     async def take_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
         """Store what a node has signed about round `index`, and tell whoever waits."""
         self.index.put_report(task, index, one, signature)
+        self._losses.pop((task, index), None)
         self.touched[task] = self.turn + 1
         await self._announce(self.trouble)
 

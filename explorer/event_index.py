@@ -27,6 +27,8 @@ from protocol.spec.game.fates import get_drawn_segment, get_votes, list_draws
 from protocol.spec.game.state import GameRound, GameState
 from protocol.spec.statements import VoteWord
 
+SHOWN_DIGITS = 4
+"""Of a loss in a table of rounds, behind the point."""
 VERSION = "1"
 """Of the tables below; another one is refused."""
 TABLES = """
@@ -351,7 +353,8 @@ def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, An
     shards = deal_shards(game_round.beacon, len(game_round.pool.solvers))
     slots = {shard: slot for slot, shard in enumerate(shards)}
     mean = sum(right[slot] * weight for slot, weight in weights.items()) / sum(weights.values())
-    by_shard = [right.get(slots[shard]) for shard in range(len(shards))]
+    found = [right.get(slots[shard]) for shard in range(len(shards))]
+    by_shard = [None if loss is None else round(loss, SHOWN_DIGITS) for loss in found]
     return {"losses": {"mean": mean, "by_shard": by_shard, "claims": len(right)}}
 
 

@@ -170,7 +170,7 @@ class ReportAsker:
 
     async def _keep(self, one: Question, said: ReportsSaid) -> set[Place]:
         """The places whose reports were right, and are kept. Raises ProtocolFault for the first one that the
-        account has not signed: finding that out takes milliseconds."""
+        account has not signed: finding that out takes longest."""
         kept = set[Place]()
         for place, report in _list_said(said):
             game = self.view.state.games.get(one.task)

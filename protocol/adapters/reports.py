@@ -349,7 +349,7 @@ def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[st
 def is_signed(
     report: LossReport | DistanceReport, signature: bytes, account: str, signing: SigningDomain
 ) -> bool:
-    """Whether the account has signed the report. That takes two milliseconds."""
+    """Whether the account has signed the report."""
     try:
         return recover_signer(report, signature, signing, account) == account
     except ProtocolFault:
