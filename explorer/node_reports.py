@@ -110,14 +110,23 @@ class ReportAsker:
             return
         async with ReportClient(are_private_asked=asked is Asked.ALL) as client:
             while True:
-                turn, answers = self.view.turn, [self.ask(client, one) for one in self.choose()]
-                for error in await asyncio.gather(*answers, return_exceptions=True):
-                    if error is not None:
-                        # A bug of ours: the pages stay, and the other nodes are asked.
-                        log.error("A node was not asked to the end", exc_info=error)
+                turn = self.view.turn
+                await self._look(client)
                 await asyncio.sleep(LEAST_LOOK_S)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.view.wait_for_change(turn), LOOK_S)
+
+    async def _look(self, client: ReportClient) -> None:
+        """Ask for what is missing. A bug of ours is logged: the pages stay, and other nodes are asked."""
+        try:
+            chosen = self.choose()
+        except Exception:
+            log.exception("No node was chosen to be asked for reports")
+            return
+        answers = [self.ask(client, one) for one in chosen]
+        for error in await asyncio.gather(*answers, return_exceptions=True):
+            if error is not None:
+                log.error("A node was not asked to the end", exc_info=error)
 
     def choose(self) -> list[Question]:
         """A few questions, an account in one of them at most. Rounds take turns."""

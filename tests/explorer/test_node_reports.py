@@ -132,6 +132,7 @@ async def test_a_solver_is_asked_once_its_round_is_closed_and_no_other_account_i
     view.trouble = "the chain is silent"
     assert not asker.choose()
     view.trouble = ""
+    assert asker.choose()
     del stage.peers[get_account(SOLVER)]
     assert not asker.choose()
 
@@ -189,8 +190,7 @@ async def test_no_more_nodes_are_asked_at_once_than_a_few(
         stage.peers[account] = Peer(account, "https://203.0.113.7", bytes(32))
     reporters = [(account, (stage.slot, LOSS, 0)) for account in accounts * 2]
     monkeypatch.setattr(node_reports, "list_reporters", lambda *_: reporters)
-    chosen = [one.account for one in ReportAsker(view).choose()]
-    assert len(chosen) == len(set(chosen)) == NODES_A_LOOK
+    assert len({one.account for one in ReportAsker(view).choose()}) == NODES_A_LOOK
 
 
 # --- What is kept -------------------------------------------------------------------------------------------
@@ -206,8 +206,7 @@ async def test_a_signed_report_is_kept_and_the_node_is_asked_no_more(
     assert document is not None
     (slot,) = [one for one in document["slots"] if one["claim"]]
     assert slot["loss"] == {"steps": 8, "first": 5.557, "last": 3.058, "mean": 4.1}
-    shards = [4.1 if one["slot"] == stage.slot else None for one in document["slots"]]
-    by_shard = [shards[[one["shard"] for one in document["slots"]].index(n)] for n in range(len(shards))]
+    by_shard = [4.1 if shard == slot["shard"] else None for shard in range(len(document["slots"]))]
     assert document["losses"] == {"mean": 4.1, "by_shard": by_shard, "claims": 1}
     assert view.make_losses(TASK, stage.game.rounds[0])["losses"] == document["losses"]
 
@@ -278,21 +277,15 @@ async def test_a_node_that_has_nothing_yet_is_asked_again_ever_more_seldom(
         assert view.index.list_reports(TASK, 0)
 
 
-async def test_a_node_that_is_down_stops_no_other(
-    view: ChainView, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_node_that_is_down_stops_no_other(view: ChainView, stage: Stage, tmp_path: Path) -> None:
     async with make_solver(stage, tmp_path).run() as solver, open_asker(view) as looking:
         answer(solver, make_loss(stage))
         down = get_account(OTHER_SOLVER)
         stage.peers[down] = Peer(down, "https://127.0.0.1:1", bytes(32))
-        reporters = [(down, (stage.slot ^ 1, LOSS, 0)), (get_account(SOLVER), (stage.slot, LOSS, 0))]
-        monkeypatch.setattr(node_reports, "list_reporters", lambda *_: reporters)
-        claims = {**stage.world.state.rounds[0].claims}
-        claims[stage.slot ^ 1] = replace(claims[stage.slot], account=down)
-        view.state.games[TASK] = cast(
-            Any,
-            replace(stage.world.state, rounds={0: replace(stage.world.state.rounds[0], claims=claims)}),
-        )
+        game_round = stage.world.state.rounds[0]
+        claims = {**game_round.claims, stage.slot ^ 1: replace(game_round.claims[stage.slot], account=down)}
+        stage.world.state = replace(stage.world.state, rounds={0: replace(game_round, claims=claims)})
+        sync(view, stage)
         assert len(await looking.look()) == 2
         assert [one.account for one in view.index.list_reports(TASK, 0)] == [get_account(SOLVER)]
 
@@ -306,8 +299,8 @@ async def test_the_first_report_of_a_claim_stays(view: ChainView, stage: Stage) 
 
 
 async def test_a_report_of_a_claim_that_a_reorg_took_back_is_not_shown(view: ChainView, stage: Stage) -> None:
-    said = {"steps": 8, "first": 1.0, "last": 1.0, "mean": 1.0}
-    one = Reported(stage.slot, LOSS, 0, make_word("a claim that is gone"), get_account(SOLVER), said)
+    gone, said = make_word("a claim that is gone"), {"steps": 8, "first": 1.0, "last": 1.0, "mean": 1.0}
+    one = Reported(stage.slot, LOSS, 0, gone, get_account(SOLVER), said)
     await view.take_report(TASK, 0, one, bytes(64))
     document = view.make_round(TASK, 0)
     assert document is not None and document["losses"] is None
@@ -316,8 +309,7 @@ async def test_a_report_of_a_claim_that_a_reorg_took_back_is_not_shown(view: Cha
 
 def test_a_claim_counts_in_the_mean_by_its_segments_whatever_its_report_says_of_steps(stage: Stage) -> None:
     game_round = stage.game.rounds[0]
-    claim = game_round.claims[stage.slot]
-    other = replace(claim, claim_root=make_word("other"), segments=1)
+    other = replace(claim := game_round.claims[stage.slot], claim_root=make_word("other"), segments=1)
     both = replace(game_round, claims={stage.slot: claim, stage.slot ^ 1: other})
     said = [
         Reported(stage.slot, LOSS, 0, claim.claim_root, "0x", {"mean": 2.0, "steps": 8}),
@@ -328,12 +320,10 @@ def test_a_claim_counts_in_the_mean_by_its_segments_whatever_its_report_says_of_
 
 
 # --- Auditors -----------------------------------------------------------------------------------------------
-async def test_distances_of_an_audit_stand_beside_its_vote(tmp_path: Path) -> None:
+async def test_distances_of_an_audit_stand_beside_its_vote(view: ChainView, tmp_path: Path) -> None:
     """From the replay over the auditor's own server to the document of the page."""
     segment = make_stage().get_drawn().segment
     stage = make_stage(Twist(boundary=segment + 1, element=700))
-    chain = SimpleNamespace(**{**vars(make_chain()), "signing": SIGNING})
-    view = ChainView(cast(Any, chain), EventIndex(tmp_path / "index.sqlite", DEPLOYMENT), Names({}))
     view.state.network.peers = stage.peers
     auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
     async with make_solver(stage, tmp_path).run() as solver, auditor.run():
@@ -355,14 +345,12 @@ async def test_distances_of_an_audit_stand_beside_its_vote(tmp_path: Path) -> No
     assert found["word"] == "REJECT_STATE" == found["reported"]["word"]
     assert found["reported"]["ends"] == "MEASURED" and found["reported"]["weights"] > 1.0
     assert [rank["reported"] for rank in slot["draws"][0]["ranks"][1:]] == [None, None]
-    view.index.close()
 
 
 # --- Running ------------------------------------------------------------------------------------------------
 async def test_where_nobody_is_to_be_asked_nobody_is(view: ChainView, stage: Stage) -> None:
     stage.peers[get_account(SOLVER)] = Peer(get_account(SOLVER), "https://127.0.0.1:1", bytes(32))
-    asker = ReportAsker(view)
-    await asker.run(Asked.NOBODY)
+    await (asker := ReportAsker(view)).run(Asked.NOBODY)
     assert not asker.pauses
 
 
@@ -382,22 +370,30 @@ async def test_nodes_of_this_machine_are_asked_where_the_operator_says_so(
     assert bool(view.index.list_reports(TASK, 0)) == bool(seen) == is_kept
 
 
-async def test_a_bug_in_one_answer_leaves_the_others(
-    view: ChainView, stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("name", ["choose", "ask"])
+async def test_a_bug_stops_neither_the_pages_nor_the_next_look(
+    view: ChainView,
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
 ) -> None:
     stage.peers[get_account(SOLVER)] = Peer(get_account(SOLVER), "https://127.0.0.1:1", bytes(32))
-    turns: list[int] = []
+    turns, asker = list[int](), ReportAsker(view)
 
-    async def fail(client: ReportClient, one: Question) -> None:
+    def choose() -> list[Question]:
         turns.append(len(turns))
         raise RuntimeError("a bug")
 
-    asker = ReportAsker(view)
-    monkeypatch.setattr(asker, "ask", fail)
+    async def ask(client: ReportClient, one: Question) -> None:
+        choose()
+
+    monkeypatch.setattr(asker, name, {"choose": choose, "ask": ask}[name])
     monkeypatch.setattr(node_reports, "LOOK_S", 0.01)
     running = asyncio.create_task(asker.run(Asked.ALL))
     while len(turns) < 3 and not running.done():
         await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert len(turns) == 3 and "A node was not asked to the end" in caplog.text
+    said = {"choose": "No node was chosen", "ask": "A node was not asked to the end"}[name]
+    assert len(turns) == 3 and said in caplog.text
