@@ -1,9 +1,14 @@
-"""Subcommands that make a test network and a home, and serve the explorer: devnet, init, explorer."""
+"""Subcommands to begin with: a test network, a home, a task file as an example, the explorer.
+
+They are devnet, init, task example and explorer.
+"""
 
 import argparse
 import asyncio
 import os
+import sysconfig
 import webbrowser
+from hashlib import sha256
 from pathlib import Path
 
 from explorer.node_reports import Asked
@@ -12,6 +17,7 @@ from explorer.story import Names
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.files import replace_file
 from protocol.adapters.keys import is_keystore, read_new_password, read_password
 from protocol.adapters.wire.conventions import choose_endpoint
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -29,6 +35,8 @@ from scripts.home import (
     refuse_whole,
 )
 
+TASK_FILE = Path(__file__).with_name("task.toml")
+CORPUS_BYTES = 1_000_000
 NO_ACCOUNT = "0x" + 40 * "0"
 
 
@@ -216,3 +224,45 @@ def choose_index(deployment: GameDeployment) -> Path:
     They can be read again from the chain at any time."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "touchstone" / f"explorer-{deployment.chain_id}-{deployment.tasks}.sqlite"
+
+
+# --- A task to begin with -----------------------------------------------------------------------------------
+def run_task_example(options: argparse.Namespace) -> Document:
+    """Write the two files. Raises InvalidInput where one of them is there already."""
+    folder: Path = options.out
+    files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
+    present = [name for name in files if (folder / name).exists()]
+    if present:
+        raise InvalidInput(
+            what="the example would replace a file",
+            expected="a folder without task.toml and corpus.bin",
+            actual=", ".join(present),
+            where=str(folder),
+            remedy="Choose another folder with --out.",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for name, data in files.items():
+            replace_file(folder / name, data)
+    except OSError:
+        # One of the two alone would only keep the next try from writing both.
+        for name in files:
+            (folder / name).unlink(missing_ok=True)
+        raise
+    console = Console()
+    console.say(
+        f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"
+    )
+    console.say(f"Next: touchstone task create --config {folder / 'task.toml'}")
+    return {"folder": str(folder), "files": list(files)}
+
+
+def read_python_sources(limit_bytes: int) -> bytes:
+    """Sources of the running Python's standard library, so many bytes at most, files in the order of their
+    names' hash.
+
+    Shuffled, so that the held-out end is text of the same kind as the rest."""
+    root = Path(sysconfig.get_path("stdlib"))
+    files = [path for path in root.rglob("*.py") if not {"site-packages", "test", "tests"} & set(path.parts)]
+    files.sort(key=lambda path: sha256(str(path.relative_to(root)).encode()).digest())
+    return b"".join(path.read_bytes() for path in files)[:limit_bytes]

@@ -156,7 +156,7 @@ COMMANDS = (
         "task example",
         "write a task file to begin with, and a small corpus for it",
         "touchstone task example --out example",
-        "scripts.task_init:run_task_example",
+        "scripts.chain_commands:run_task_example",
         (
             Option(
                 "--out",

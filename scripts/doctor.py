@@ -39,6 +39,7 @@ from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts import home_checks
+from scripts.chain_commands import CORPUS_BYTES, TASK_FILE
 from scripts.console import (
     Console,
     Document,
@@ -50,7 +51,6 @@ from scripts.console import (
 )
 from scripts.home_checks import NotTested, Patient
 from scripts.task_file import read_task_file
-from scripts.task_init import CORPUS_BYTES, TASK_FILE
 from scripts.wallet import find_game, read_state, show_seat, show_task
 
 BLOCK_S = {"12s": 12.0, "2s": 2.0}

@@ -1,4 +1,4 @@
-"""Subcommands that write a task file, from answers or as an example with a small corpus, and check one.
+"""Subcommands that write a task file from answers, and check one.
 
 What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset, the sizes
 of given weights from their folder. Each question has an option, so that the command runs where there is no
@@ -9,14 +9,11 @@ import argparse
 import json
 import os.path
 import sys
-import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from node.model_folder import CONFIG_NAME, TOKENIZER_NAME, hash_file
-from protocol.adapters.files import replace_file
 from protocol.compute.digest import tensor_root
 from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig, count_token_bytes
@@ -31,8 +28,6 @@ from scripts.model_table import PRESETS, read_folder_config
 from scripts.task_creation import justify
 from scripts.task_file import TaskFile, read_task_file
 
-TASK_FILE = Path(__file__).with_name("task.toml")
-CORPUS_BYTES = 1_000_000
 INNER_STEPS, SEGMENT_STEPS = 40, 10
 MOST_ROW_TOKENS = 512
 """A model may take longer rows. A step is in the memory of every node, so the file begins with less."""
@@ -331,45 +326,3 @@ def run_task_check(options: argparse.Namespace) -> Document:
 
 def _refuse(what: str, expected: str, actual: str, remedy: str) -> InvalidInput:
     return InvalidInput(what=what, expected=expected, actual=actual, remedy=remedy)
-
-
-# --- A task to begin with -----------------------------------------------------------------------------------
-def run_task_example(options: argparse.Namespace) -> Document:
-    """Write the two files. Raises InvalidInput where one of them is there already."""
-    folder: Path = options.out
-    files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
-    present = [name for name in files if (folder / name).exists()]
-    if present:
-        raise InvalidInput(
-            what="the example would replace a file",
-            expected="a folder without task.toml and corpus.bin",
-            actual=", ".join(present),
-            where=str(folder),
-            remedy="Choose another folder with --out.",
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        for name, data in files.items():
-            replace_file(folder / name, data)
-    except OSError:
-        # One of the two alone would only keep the next try from writing both.
-        for name in files:
-            (folder / name).unlink(missing_ok=True)
-        raise
-    console = Console()
-    console.say(
-        f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"
-    )
-    console.say(f"Next: touchstone task create --config {folder / 'task.toml'}")
-    return {"folder": str(folder), "files": list(files)}
-
-
-def read_python_sources(limit_bytes: int) -> bytes:
-    """Sources of the running Python's standard library, so many bytes at most, files in the order of their
-    names' hash.
-
-    Shuffled, so that the held-out end is text of the same kind as the rest."""
-    root = Path(sysconfig.get_path("stdlib"))
-    files = [path for path in root.rglob("*.py") if not {"site-packages", "test", "tests"} & set(path.parts)]
-    files.sort(key=lambda path: sha256(str(path.relative_to(root)).encode()).digest())
-    return b"".join(path.read_bytes() for path in files)[:limit_bytes]

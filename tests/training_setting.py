@@ -22,7 +22,7 @@ from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.merkle import compute_levels
 from protocol.spec.params import PROTOCOL_VERSION
 from protocol.spec.program import DEFAULT_CHUNK_TERMS, Program, Role
-from scripts.task_init import read_python_sources
+from scripts.chain_commands import read_python_sources
 
 
 def get_heldout_batch(corpus: Corpus, spec: TrainingSpec, rows: int) -> Batch:

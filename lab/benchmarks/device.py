@@ -47,8 +47,8 @@ from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import Operation
 from protocol.spec.referee import ULPS
 from protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
+from scripts.chain_commands import run_task_example
 from scripts.task_file import read_task_file
-from scripts.task_init import run_task_example
 from tests.training_setting import read_standard_library
 
 PIECE = 1 << 26

@@ -44,10 +44,10 @@ from protocol.compute.model.reference_model import init_parameters, parameter_co
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
+from scripts.chain_commands import read_python_sources
 from scripts.data_pack import PackPlan, pack
 from scripts.model_table import PRESETS
 from scripts.task_file import TaskFile, read_task_file
-from scripts.task_init import read_python_sources
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.player import Said, Trained, withdraw

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from protocol.spec.errors import InvalidInput
+from scripts.chain_commands import CORPUS_BYTES, run_task_example
 from scripts.task_file import read_task_file
-from scripts.task_init import CORPUS_BYTES, run_task_example
 
 
 def test_the_example_is_a_whole_task_and_replaces_nothing(tmp_path: Path) -> None:

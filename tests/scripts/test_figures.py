@@ -20,11 +20,11 @@ from protocol.spec.containers import Limits
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL, GameTerms
 from protocol.spec.params import TOKEN_WEI
+from scripts.chain_commands import TASK_FILE
 from scripts.console import Console
 from scripts.figures import build_container, find_strictest, read_figures, refuse_other_limits, run_policy
 from scripts.task_creation import justify
 from scripts.task_file import TaskFile, read_task_file, sketch_terms
-from scripts.task_init import TASK_FILE
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.network import fail
 from tests.scripts.schemas import check

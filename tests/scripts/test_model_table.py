@@ -17,10 +17,10 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.params import GIVEN_START
 from protocol.spec.task_rules import count_parameters, list_model_rules
+from scripts.chain_commands import TASK_FILE
 from scripts.console import render_error
 from scripts.model_table import PRESETS, read_model_table
 from scripts.task_file import read_task_file
-from scripts.task_init import TASK_FILE
 from scripts.touchstone import main
 
 EXAMPLE = TASK_FILE.read_text()

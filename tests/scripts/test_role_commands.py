@@ -25,9 +25,9 @@ from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
+from scripts.chain_commands import TASK_FILE
 from scripts.home import read_config
 from scripts.role_commands import ROLES, Offer, choose_executor, refuse_seat
-from scripts.task_init import TASK_FILE
 from scripts.touchstone import main
 from scripts.wallet import tell_format, tell_solver
 from tests.e2e.world import AMOUNTS

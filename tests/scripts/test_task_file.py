@@ -17,11 +17,11 @@ from protocol.spec.float32 import nearest
 from protocol.spec.game.money import check_money
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from protocol.spec.params import TOKEN_WEI
+from scripts.chain_commands import TASK_FILE
 from scripts.console import parse_tokens, render_error
 from scripts.data_pack import DatasetNote, PackPlan, pack
 from scripts.task_creation import refuse_other_root
 from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
-from scripts.task_init import TASK_FILE
 from tests.scripts.test_data_pack import make_tokenizer
 
 

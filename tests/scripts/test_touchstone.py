@@ -19,10 +19,10 @@ import pytest
 
 from protocol.spec.errors import InvalidInput
 from scripts import touchstone
+from scripts.chain_commands import CORPUS_BYTES
 from scripts.command_form import LOGS, Command
 from scripts.command_table import COMMANDS
 from scripts.console import ExitCode
-from scripts.task_init import CORPUS_BYTES
 from scripts.touchstone import find_home, main, make_parser, render
 from tests.scripts.network import DEADLINE_S, ROOT
 from tests.scripts.schemas import read_one
@@ -106,9 +106,7 @@ def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) 
     assert options.home == Path("/somewhere/alice") and find_home() == Path("/somewhere/other")
 
 
-@pytest.mark.parametrize(
-    "module", ["money_commands", "chain_commands", "closing_commands", "example", "figures"]
-)
+@pytest.mark.parametrize("module", ["money_commands", "chain_commands", "closing_commands", "figures"])
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
     code = f"import scripts.{module}, sys; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -24,10 +24,10 @@ from tests.protocol.spec.game.world import AMOUNTS, KEEPER, START_BLOCK, World, 
 
 ELSEWHERE = {
     "TaskPosted", "StepRootsPosted", "StepNamed", "TracePosted", "LeafDemanded", "LeavesDue", "LeafShown",
-    "VotesRelayed",
+    "VotesRelayed", "HaltVoted", "RevenuePaid", "RevenueClaimed",
 }  # fmt: skip
 """What a log of a task says that is no part of the round's state: its terms, moves inside a dispute, votes
-that were handed in again."""
+that were handed in again, what holders of its shares do."""
 
 
 @cache
