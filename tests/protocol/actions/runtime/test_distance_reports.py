@@ -15,6 +15,7 @@ from protocol.adapters.reports import DistancesSaid, is_signed, read_distances
 from protocol.compute.audit.compare import measure_apart
 from protocol.spec.containers import Comparison
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.state import RoundPhase
 from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import SIGNING, Node, Stage, Twist, make_stage
@@ -86,7 +87,8 @@ async def test_what_may_still_be_audited_late_keeps_distances_secret(tmp_path: P
         stage.settle()
         stage.world.jump(stage.head + 1)
         assert not list_shown(node)
-        stage.world.jump((stage.game.rounds[0].closed or 0) + stage.game.terms.windows.dispute)
+        over = (stage.game.rounds[0].closed or 0) + stage.game.terms.windows.dispute
+        stage.world.jump(over + REORG_BLOCKS)
         assert len(list_shown(node)) == 1
 
 
