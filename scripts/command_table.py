@@ -55,7 +55,7 @@ COMMANDS = (
             ),
             Option(
                 "--parties",
-                "skip idle time once so many have announced themselves",
+                "skip idle time once so many have announced themselves, the submitter among them",
                 {"type": int, "default": 1},
             ),
             Option("--no-skip", "two blocks a second, always", {"action": "store_true"}),

@@ -320,6 +320,7 @@ def run_task_check(options: argparse.Namespace) -> Document:
         console.say(f"it begins with the weights of {folder}, whose root is {root}")
         tell_weights(file, console)
     console.say(f"{options.config} can be posted: {parameter_count(file.plan.model):,} parameters")
+    console.say(f"Next: touchstone task create --config {options.config}; it says what the task costs first")
     facts = {"file": str(options.config), "parameters": parameter_count(file.plan.model)}
     return {**facts, "rounds": file.plan.rounds, "weights_root": root, "amounts": describe_money(rules)}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import Function, list_sources, parse
+from tests.architecture.sources import ROOT, Function, list_sources, parse
 
 
 def find_undocumented(tree: ast.Module) -> list[str]:
@@ -55,3 +55,25 @@ def test_undocumented_names_are_found() -> None:
 def test_untyped_functions_are_found() -> None:
     text = "def a(x) -> int: ...\ndef b(): ...\ndef c(*x: int) -> int: ...\nlambda y: y\n"
     assert find_untyped(ast.parse(text)) == ["a", "b"]
+
+
+# --- Pages --------------------------------------------------------------------------------------------------
+LINE_CHARACTERS = 160
+
+
+def find_long_lines(text: str) -> list[int]:
+    """Return the numbers of lines that are too long to read in an editor; rows of a table may be long."""
+    lines = enumerate(text.splitlines(), 1)
+    return [n for n, line in lines if len(line) > LINE_CHARACTERS and not line.startswith("|")]
+
+
+PAGES = sorted(path.relative_to(ROOT) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=str)
+def test_lines_of_pages_are_short(path: Path) -> None:
+    assert not find_long_lines((ROOT / path).read_text())
+
+
+def test_long_lines_are_found() -> None:
+    assert find_long_lines(f"{'a' * 160}\n{'b' * 161}\n|{'c' * 200}|\n") == [2]
