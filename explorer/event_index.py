@@ -1,4 +1,6 @@
-"""The events of a deployment in an SQLite file, in the chain's order: kept over restarts, cut back by reorgs.
+"""The events of a deployment and reports of its nodes, kept in an SQLite file, and what the reports say.
+
+Events stand in the chain's order. They are kept over restarts, and reorgs cut them back.
 
 An event is stored as the contracts' ABI encodes its values, and decoded when it is read: nothing that a
 stranger wrote is evaluated. What is computed from events (lines that tell them, rounds that the contracts

@@ -1,4 +1,4 @@
-"""Who acts, where its files are, which chain, where it listens; and what its process is told once."""
+"""Who acts, where its files are, what its process is told once, and where it writes losses for TensorBoard."""
 
 import logging
 import sys
