@@ -1,4 +1,4 @@
-"""Who acts, where its files are, what its process is told once, and where it writes losses for TensorBoard."""
+"""Who acts, where its files are, what its process is told once, and where it writes losses."""
 
 import logging
 import sys
