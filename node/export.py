@@ -40,7 +40,7 @@ from protocol.adapters.files import replace_file, write_aside
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.model_config import (
+from protocol.compute.model.reference_model import (
     SAFETENSORS_METADATA,
     SAFETENSORS_NAME,
     export_tensors,

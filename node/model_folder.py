@@ -31,9 +31,11 @@ from protocol.adapters.blobs import BlobKind
 from protocol.adapters.store import BlobStore
 from protocol.compute.audit.compare import UNSOUND_FROM
 from protocol.compute.digest import build_tensor_tree
-from protocol.compute.model.model_config import MAX_CONFIG_BYTES, SAFETENSORS_NAME, import_model
 from protocol.compute.model.reference_model import (
+    MAX_CONFIG_BYTES,
+    SAFETENSORS_NAME,
     get_family,
+    import_model,
     parameter_count,
     parameter_layout,
     split_parameters,

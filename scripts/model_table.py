@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from node.model_folder import CONFIG_NAME
-from protocol.compute.model.model_config import MAX_CONFIG_BYTES, import_model
+from protocol.compute.model.reference_model import MAX_CONFIG_BYTES, import_model
 from protocol.spec.containers import ModelConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.params import GIVEN_START

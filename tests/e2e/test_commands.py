@@ -25,8 +25,7 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.keys import AccountKey
-from protocol.compute.model.model_config import SAFETENSORS_NAME
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.model.reference_model import SAFETENSORS_NAME, init_parameters
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole

@@ -28,8 +28,7 @@ from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import tensor_bytes, tensor_root
-from protocol.compute.model.model_config import SAFETENSORS_NAME
-from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.compute.model.reference_model import SAFETENSORS_NAME, init_parameters, parameter_count
 from protocol.spec.containers import ModelConfig, TaskSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls

@@ -28,8 +28,7 @@ from node.model_folder import (
 from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.model_config import SAFETENSORS_NAME
-from protocol.compute.model.reference_model import init_parameters, parameter_layout
+from protocol.compute.model.reference_model import SAFETENSORS_NAME, init_parameters, parameter_layout
 from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import InvalidInput
 from scripts.console import render_error

@@ -10,8 +10,7 @@ import torch
 
 from node.export import write_model
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.model_config import export_texts
-from protocol.compute.model.reference_model import init_parameters, parameter_layout
+from protocol.compute.model.reference_model import export_texts, init_parameters, parameter_layout
 from protocol.spec.containers import ModelConfig, RopeScaling
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest

@@ -38,7 +38,7 @@ from protocol.actions.dispute.segments import (
 from protocol.actions.dispute.step_serving import show_steps, show_trace
 from protocol.actions.merge.work import open_boundary
 from protocol.actions.runtime.party import Party, Wait, keep_state
-from protocol.actions.traces import TraceKeeper, describe_layout, load_buffer
+from protocol.actions.stored_tensors import TraceKeeper, describe_layout, load_buffer
 from protocol.adapters.store import BlobStore
 from protocol.compute.bounds.fault import open_demanded, prove_outputs
 from protocol.compute.bounds.trace import TraceTree

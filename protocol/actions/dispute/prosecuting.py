@@ -23,7 +23,7 @@ from protocol.actions.dispute.step_judging import find_start, format_name
 from protocol.actions.dispute.step_serving import BlocksLeft, get_half_time, start_waiting, wait_for
 from protocol.actions.merge.merge_records import get_shards
 from protocol.actions.runtime.party import Party, fetch_state, has_state, keep_state, load_state
-from protocol.actions.traces import RemoteTrace, TraceLayout, describe_layout, open_trace
+from protocol.actions.stored_tensors import RemoteTrace, TraceLayout, describe_layout, open_trace
 from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.fault import (
     ClaimedLeaf,

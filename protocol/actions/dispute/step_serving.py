@@ -45,7 +45,7 @@ from protocol.actions.merge.work import list_own_boundaries
 from protocol.actions.pruning.windows import find_asked_until, find_supported_until, list_named
 from protocol.actions.retraining import AUDITS, QUESTIONS
 from protocol.actions.runtime.party import Party, has_state, keep_state
-from protocol.actions.traces import describe_layout
+from protocol.actions.stored_tensors import describe_layout
 from protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
 from protocol.adapters.messages import ClaimPath, Form, Message, Word
 from protocol.adapters.wire.conventions import Desk

@@ -298,7 +298,7 @@ class Family(ABC):
     @abstractmethod
     def write_config(self, config: ModelConfig) -> dict[str, object]:
         """The fields of Hugging Face's `config.json`, but for those that all families share
-        (`model_config.py`)."""
+        (`reference_model.py`)."""
 
     @abstractmethod
     def read_config(self, fields: ConfigFields) -> ModelConfig:

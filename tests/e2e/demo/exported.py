@@ -6,8 +6,7 @@ import torch
 from safetensors.torch import load_file
 
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.model_config import SAFETENSORS_NAME
-from protocol.compute.model.reference_model import parameter_layout
+from protocol.compute.model.reference_model import SAFETENSORS_NAME, parameter_layout
 from protocol.spec.containers import ModelConfig
 
 

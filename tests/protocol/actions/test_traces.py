@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.actions.traces import (
+from protocol.actions.stored_tensors import (
     RemoteTrace,
     TraceBuffer,
     TraceKeeper,

@@ -3,7 +3,7 @@
 from random import Random
 
 from protocol.actions.dispute.prosecuting import list_demands
-from protocol.actions.traces import describe_layout
+from protocol.actions.stored_tensors import describe_layout
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.game.inner_dispute import LEAVES_MAX
 from protocol.spec.program import Program, Role

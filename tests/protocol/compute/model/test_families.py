@@ -12,18 +12,16 @@ from torch import Tensor
 
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import tensor_bytes
-from protocol.compute.model.model_config import (
-    SAFETENSORS_METADATA,
-    SAFETENSORS_NAME,
-    export_tensors,
-    export_texts,
-    import_model,
-)
 from protocol.compute.model.reference_model import (
     FAMILIES,
+    SAFETENSORS_METADATA,
+    SAFETENSORS_NAME,
     build_tables,
     compute_logits,
+    export_tensors,
+    export_texts,
     get_family,
+    import_model,
     init_parameters,
     parameter_count,
     parameter_layout,

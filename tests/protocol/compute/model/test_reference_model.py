@@ -13,13 +13,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from protocol.compute.digest import tensor_bytes
 from protocol.compute.model.batches import Corpus
-from protocol.compute.model.model_config import export_texts
 from protocol.compute.model.position_tables import compute_cos_sin, compute_frequency
 from protocol.compute.model.reference_model import (
     Taste,
     build_tables,
     compute_logits,
     compute_loss,
+    export_texts,
     generate,
     init_parameters,
     measure_rows,

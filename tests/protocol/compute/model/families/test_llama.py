@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.compute.model.model_config import export_texts, import_model
-from protocol.compute.model.reference_model import parameter_layout
+from protocol.compute.model.reference_model import export_texts, import_model, parameter_layout
 from protocol.spec.errors import InvalidInput
 from tests.protocol.compute.model.family_models import LLAMA
 

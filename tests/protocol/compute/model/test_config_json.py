@@ -9,16 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from protocol.compute.model.model_config import (
+from protocol.compute.model.reference_model import (
     SAFETENSORS_METADATA,
     SAFETENSORS_NAME,
+    build_tables,
+    compute_logits,
     export_tensors,
     export_texts,
     import_model,
-)
-from protocol.compute.model.reference_model import (
-    build_tables,
-    compute_logits,
     init_parameters,
     split_parameters,
 )
