@@ -1,7 +1,8 @@
 """touchstone doctor: what is wrong with a home, its machine, its chain and its seats, before it costs.
 
 Each check is one function. It returns what it found in a few words, raises the error that an operator can
-mend, or says why it could not look. Nothing is sent or staked.
+mend, or says why it could not look. No transaction is sent and nothing is staked; peers are asked one
+question.
 
 Checks of the chain, of an account's money and seat on it, and of the machine are here; those of the home's
 own files and endpoint are in `home_checks`. Whether a training step gives the same bits again is seen without
@@ -38,7 +39,7 @@ from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts import home_checks
+from scripts import endpoint_checks, home_checks
 from scripts.chain_commands import CORPUS_BYTES, TASK_FILE
 from scripts.console import (
     Console,
@@ -236,11 +237,12 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "configuration": home_checks.check_configuration,
     "writing": home_checks.check_writing,
     "key": home_checks.check_key,
-    "endpoint": home_checks.check_endpoint,
-    "port": home_checks.check_port,
-    "reach": home_checks.check_reach,
+    "endpoint": endpoint_checks.check_endpoint,
+    "port": endpoint_checks.check_port,
+    "reach": endpoint_checks.check_reach,
     "chain": check_chain,
     "task": check_task,
+    "peers": endpoint_checks.check_peers,
     "head": check_head,
     "gas": check_gas,
     "stake": check_stake,

@@ -1,4 +1,4 @@
-"""Checks of a home: its files, what a seat takes of its machine, and the endpoint of its node.
+"""Checks of a home: its files, and what a seat takes of its machine.
 
 `Patient` is the home that `touchstone doctor` looks at. It keeps what checks have found out for later ones.
 
@@ -8,17 +8,13 @@ home and with what the machine has.
 
 import asyncio
 import shutil
-import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from math import ceil
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import MEGABYTE, PartyConfig
@@ -26,10 +22,9 @@ from protocol.actions.runtime.joining import compute_dataset_bytes
 from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.files import require_private_file
+from protocol.adapters.keys import AccountKey
 from protocol.adapters.machine import MachineUse, measure_memory_bytes
 from protocol.adapters.reports import SPARE_DISK_BYTES
-from protocol.adapters.wire.conventions import ANY_PORT, choose_endpoint
-from protocol.adapters.wire.listener import CERTIFICATE_FILE, load_or_create_identity, make_server_context
 from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
 from protocol.spec.codec import decode_training
 from protocol.spec.containers import TaskSpec
@@ -48,7 +43,6 @@ from scripts.task_file import (
     compute_disk_bytes,
     count_rounds,
 )
-from scripts.wallet import is_node_running
 
 
 class NotTested(Exception):
@@ -58,7 +52,8 @@ class NotTested(Exception):
 @dataclass
 class Patient:
     """A home under examination. now: the machine's clock, Unix time in seconds; opened: what is closed in the
-    end; state, task: what the chain tells, and the task that was named."""
+    end; key: of the account, once the password has opened it; state, task: what the chain tells, and the task
+    that was named."""
 
     home: Path
     task_name: str | None = None
@@ -66,6 +61,7 @@ class Patient:
     now: Callable[[], float] = time.time
     opened: AsyncExitStack = field(default_factory=AsyncExitStack)
     config: HomeConfig | None = None
+    key: AccountKey | None = None
     chain: GameChain | None = None
     state: ChainState | None = None
     task: bytes | None = None
@@ -94,9 +90,6 @@ class Patient:
         if self.task is None:
             raise NotTested("no task was named" if self.task_name is None else "the task was not found")
         return self.task, state.games[self.task]
-
-
-CONNECT_S = 10.0
 
 
 # --- The home -----------------------------------------------------------------------------------------------
@@ -146,6 +139,7 @@ async def check_key(patient: Patient) -> str:
             where=str(patient.home / KEYSTORE_FILE),
             remedy="Put the right keystore back.",
         )
+    patient.key = key
     return "the password opens the keystore"
 
 
@@ -298,92 +292,3 @@ async def check_use(patient: Patient) -> str:
         raise NotTested("when_idle is false: the node works whoever uses the machine")
     MachineUse(60 * config.idle_minutes, config.idle_cores).require_telling()
     return f"a seat is taken once nobody has used it for {config.idle_minutes:g} minutes"
-
-
-# --- The endpoint -------------------------------------------------------------------------------------------
-async def check_endpoint(patient: Patient) -> str:
-    """The endpoint that the node would announce is one that peers can use."""
-    config = patient.get_config()
-    return choose_endpoint(config.listen_host, config.listen_port, config.public_url)
-
-
-async def check_port(patient: Patient) -> str:
-    """The port is free."""
-    config = patient.get_config()
-    if is_node_running(patient.home):
-        raise NotTested("a node of this home runs and has it")
-    if config.listen_port == ANY_PORT:
-        raise NotTested("a node takes a free one at each start")
-    async with _listening(patient):
-        return f"{config.listen_host}:{config.listen_port} is free"
-
-
-@asynccontextmanager
-async def _listening(patient: Patient) -> AsyncIterator[int]:
-    """A TLS server where the node would be, with its certificate, until this ends; yields its port."""
-    config = patient.get_config()
-    if not (patient.home / CERTIFICATE_FILE).exists():
-        raise NotTested("there is no certificate yet: the node makes one")
-
-    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    context = make_server_context(load_or_create_identity(patient.home))
-    try:
-        server = await asyncio.start_server(hang_up, config.listen_host, config.listen_port, ssl=context)
-    except OSError as error:
-        raise EnvironmentFault(
-            what="the node could not listen where it should",
-            expected=f"a free port of this machine: {config.listen_host}:{config.listen_port}",
-            actual=error.strerror or str(error),
-            remedy="End what listens there, or change listen_host or listen_port in config.toml.",
-        ) from error
-    async with server:
-        yield int(server.sockets[0].getsockname()[1])
-
-
-async def check_reach(patient: Patient) -> str:
-    """Who connects to the endpoint finds this node's certificate. As seen from this machine: a router may
-    treat others otherwise."""
-    config = patient.get_config()
-    if is_node_running(patient.home):
-        if not config.public_url and config.listen_port == ANY_PORT:
-            raise NotTested("a node of this home runs, at a port of its choice")
-        return await _require_own_certificate(patient, config.listen_port)
-    async with _listening(patient) as port:
-        return await _require_own_certificate(patient, port)
-
-
-async def _require_own_certificate(patient: Patient, port: int) -> str:
-    config, own = patient.get_config(), load_or_create_identity(patient.home).fingerprint
-    url = choose_endpoint(config.listen_host, port, config.public_url)
-    try:
-        found = await asyncio.wait_for(_fetch_fingerprint(url), CONNECT_S)
-    except (OSError, TimeoutError) as error:
-        is_refused = isinstance(error, ConnectionRefusedError)
-        said = "the connection is refused" if is_refused else str(error)
-        raise _unreachable(url, said or f"no answer in {CONNECT_S:.0f} s") from error
-    if found != own:
-        raise _unreachable(url, "another certificate: something else answers there")
-    return f"{url} leads to this node"
-
-
-def _unreachable(url: str, actual: str) -> EnvironmentFault:
-    return EnvironmentFault(
-        what="peers cannot reach this node",
-        expected=f"this node's certificate at {url}",
-        actual=actual,
-        remedy="Forward that port to this machine and open its firewall, or correct public_url in the home.",
-    )
-
-
-async def _fetch_fingerprint(url: str) -> bytes:
-    """SHA-256 of the certificate that a server shows; it is compared, so none is trusted."""
-    place, context = urlsplit(url), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    _, writer = await asyncio.open_connection(place.hostname, place.port or 443, ssl=context)
-    try:
-        shown: Any = writer.get_extra_info("ssl_object")
-        return sha256(shown.getpeercert(binary_form=True)).digest()
-    finally:
-        writer.close()

@@ -21,7 +21,7 @@ from protocol.spec.codec import encode_training
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
-from scripts import doctor, home_checks
+from scripts import doctor, endpoint_checks, home_checks
 from scripts.devnet import claim_port
 from scripts.home import read_config
 from scripts.home_checks import NotTested, Patient
@@ -71,8 +71,9 @@ def test_a_sound_home_has_no_fault(operators: Operators) -> None:
     assert found["faults"] == 0
     results = {one["check"]: one["result"] for one in found["checks"]}
     skipped = {name for name, result in results.items() if result == "not tested"}
-    # A port of its choice, the skipping clock of a test network, no lent machine, and no node that has run.
-    assert skipped == {"port", "head", "use", "versions"} and len(results) == 16
+    # A port of its choice, the skipping clock of a test network, no endpoint announced, no lent machine, and
+    # no node that has run.
+    assert skipped == {"port", "head", "peers", "use", "versions"} and len(results) == 17
 
 
 def test_a_fault_is_four_lines_and_status_1(home: Path, capsys: Capture) -> None:
@@ -224,10 +225,10 @@ def test_a_port_that_is_taken(home: Path) -> None:
         port = taken.getsockname()[1]
         patient = make_patient(home)
         patient.config = replace_config(patient, listen_port=port)
-        fault = find(patient, home_checks.check_port)
+        fault = find(patient, endpoint_checks.check_port)
     assert "could not listen" in fault.what and f"127.0.0.1:{port}" in str(fault.expected)
     patient.config = replace_config(patient, listen_port=claim_port(0))
-    assert "is free" in look(patient, home_checks.check_port)
+    assert "is free" in look(patient, endpoint_checks.check_port)
 
 
 def replace_config(patient: Patient, **changes: Any) -> Any:
@@ -236,15 +237,15 @@ def replace_config(patient: Patient, **changes: Any) -> Any:
 
 def test_an_endpoint_on_all_addresses(home: Path) -> None:
     edit_config(home, "listen_host", "0.0.0.0")
-    fault = find(make_patient(home), home_checks.check_endpoint)
+    fault = find(make_patient(home), endpoint_checks.check_endpoint)
     assert "no peer could use" in fault.what and "0.0.0.0" in str(fault.actual)
 
 
 def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
     patient = make_patient(home)
-    assert "leads to this node" in look(patient, home_checks.check_reach)
+    assert "leads to this node" in look(patient, endpoint_checks.check_reach)
     patient.config = replace_config(patient, public_url=f"https://127.0.0.1:{claim_port(0)}")
-    fault = find(patient, home_checks.check_reach)
+    fault = find(patient, endpoint_checks.check_reach)
     assert "peers cannot reach" in fault.what and "refused" in str(fault.actual).lower()
 
 

@@ -33,6 +33,7 @@ from protocol.actions.audit.audit_room import AuditRoom
 from protocol.actions.dispute import step_serving as disputes
 from protocol.actions.merge import merge_signing as merge_serving
 from protocol.actions.merge.merge_records import ClaimWork, LossReported, find_own_slot
+from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.party import Duty, Party
 from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.blobs import BlobKey, BlobKind
@@ -82,6 +83,7 @@ class Offers:
     """What all rooms of a party show and answer, as its server asks for each request."""
 
     party: Party
+    lookout: Lookout
 
     def make_policy(self) -> ReadPolicy:
         """Any account may ask; the rooms decide which account is shown what."""
@@ -90,17 +92,9 @@ class Offers:
             may_read=self.may_read,
             get_status=self.party.status.show,
             find_desk=self.find_desk,
-            is_member=self.is_member,
+            is_member=self.party.is_member,
             get_reports=self.get_reports,
         )
-
-    def is_member(self, account: str) -> bool:
-        """Whether the account is the submitter, or has a seat, of the task that this node works on. A seat of
-        another task says nothing: any account can post a task in which seats cost next to nothing."""
-        joined, state = self.party.joined, self.party.state
-        if joined is None:
-            return False
-        return account == self.party.game.terms.submitter or state.is_member(account, joined.task)
 
     def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
         """Whether some room shows it."""
@@ -108,7 +102,8 @@ class Offers:
 
     def find_desk(self, name: str) -> Desk | None:
         """Who answers messages of this kind."""
-        return next((desks[name] for desks in list_desks(self.party) if name in desks), None)
+        offered = [self.lookout.make_desks(), *list_desks(self.party)]
+        return next((desks[name] for desks in offered if name in desks), None)
 
     def get_reports(self, task: bytes, index: int) -> ReportsSaid | None:
         """What this node reports of round `index`; None where it works on another task."""

@@ -118,6 +118,14 @@ class Party:
         """Where this party's signatures count."""
         return self.chain.signing
 
+    def is_member(self, account: str) -> bool:
+        """Whether the account is the submitter, or has a seat, of the task that this node works on. A seat of
+        another task says nothing: any account can post a task in which seats cost next to nothing."""
+        if self.joined is None:
+            return False
+        is_seated = self.state.is_member(account, self.joined.task)
+        return is_seated or account == self.game.terms.submitter
+
     def wake(self) -> None:
         """Have the loop look again: something came that may make a duty due. Until it has, this party waits
         for no block."""

@@ -38,6 +38,7 @@ from protocol.actions.runtime.config import (
     share_interpreter,
 )
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
+from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.offers import Offers
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
@@ -313,7 +314,9 @@ def _require_owner(journal: Journal, account: str) -> None:
 async def _serve(party: Party, stack: AsyncExitStack) -> BlobServer:
     """Answer peers until the party is closed, and say on chain where."""
     identity, config = load_or_create_identity(party.config.home), party.config
-    mine = party.store, party.account, party.signing, identity, Offers(party).make_policy()
+    offers = Offers(party, Lookout(party))
+    stack.push_async_callback(offers.lookout.close)
+    mine = party.store, party.account, party.signing, identity, offers.make_policy()
     server = BlobServer(*mine, parts=party.parts, bucket=party.bucket)
     port = await server.start(config.listen_host, config.listen_port)
     stack.push_async_callback(server.stop)

@@ -18,8 +18,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
+from typing import Annotated
+
+from msgspec import Meta
 
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.keys import AccountKey, recover_signer, sign_statement
@@ -51,6 +55,41 @@ class RefusalAnswer(Message, frozen=True):
 
 STATUS_FORM = Form(NodeStatus, MAX_STATUS_BYTES, "the status is malformed")
 REFUSAL = Form(RefusalAnswer, MAX_REFUSAL_BYTES, "the refusal is malformed")
+
+REACH = "reach"
+"""The desk of a question that any account with an announced endpoint may ask: do you reach me?"""
+MAX_REACH_BYTES = 1024
+
+
+class Reach(StrEnum):
+    """What a node saw at another's endpoint."""
+
+    REACHED = "reached"
+    REFUSED = "refused"
+    SILENT = "silent"
+    OTHER = "other"
+    """Another certificate, or no TLS."""
+    NO_ADDRESS = "no address"
+    """The endpoint has no address at which the node may look: none at all, or none of the public internet."""
+    NOT_LOOKED = "not looked"
+    """Nothing in the endpoint's way is known: the node could not look."""
+
+
+class ReachAsked(Message, frozen=True):
+    """Do you reach the endpoint that I have announced? It is read from the chain: none is named here."""
+
+
+class ReachSaid(Message, frozen=True):
+    """What was seen, at which address, of the endpoint as the chain tells it."""
+
+    url: Annotated[str, Meta(max_length=256)]
+    certificate_sha256: Word
+    reach: Reach
+    address: Annotated[str, Meta(pattern=r"\A[0-9a-fA-F:.]{0,45}\Z")] = ""
+
+
+REACH_ASKED = Form(ReachAsked, MAX_REACH_BYTES, "the question for reach is malformed")
+REACH_SAID = Form(ReachSaid, MAX_REACH_BYTES, "the answer about reach is malformed")
 
 
 BLOB = "blob"

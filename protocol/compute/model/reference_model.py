@@ -1,5 +1,4 @@
-"""The reference model: logits and loss of a flat vector of parameters; held-out loss and sampling; the model
-in Hugging Face's terms.
+"""The reference model: logits and loss of a flat vector of parameters.
 
 What runs is the program made from it. The families are in `families/`, found here by name; the shapes, names
 and order of a family's parameters are those of its class in Hugging Face's transformers.

@@ -10,6 +10,7 @@ import pytest
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.merge import training
 from protocol.actions.merge.merge_records import LossReported
+from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.offers import (
     Offers,
     ReportLoss,
@@ -223,7 +224,7 @@ def give_room(party: Party) -> None:
 async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         party = stage.parties[1]
-        offers = Offers(party)
+        offers = Offers(party, Lookout(party))
         give_room(party)
         await stage.commit(1)
         stage.draw()

@@ -1,0 +1,154 @@
+"""A node's look at a peer that asks whether it is reached.
+
+A machine cannot see a firewall or a router in front of itself. So any node looks, when it is asked, at the
+endpoint that the account which asks has announced on chain: one TLS handshake, and nothing is sent after it.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+from protocol.actions.runtime.party import Party
+from protocol.adapters.wire.conventions import MAX_REACH_BYTES, REACH, REACH_ASKED, Desk, Reach, ReachSaid
+from protocol.adapters.wire.listener import RateLimit, StreamLimit, fetch_fingerprint
+from protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT, is_public
+from protocol.adapters.wire.session import OwnResolver, Peer
+from protocol.spec.errors import EnvironmentFault
+
+LOOKUP_S, CONNECT_S = 5.0, 5.0
+"""For the name of an endpoint; for all connections to it together."""
+ACCOUNT_S = 60.0
+"""An account has one look in this time."""
+ADDRESS_S, ADDRESS_BURST = 15.0, 4
+"""An address is connected to once in this time, whoever asks; so many times at once are saved."""
+STRANGERS_S, STRANGERS_BURST = 2.0, 4
+"""The same of all accounts together that this node does not work with: an account costs nothing."""
+MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
+INNER = tuple(
+    tuple(map(ip_network, group))
+    for group in (
+        ("127.0.0.0/8", "::1"),
+        ("10.0.0.0/8",),
+        ("172.16.0.0/12",),
+        ("192.168.0.0/16",),
+        ("100.64.0.0/10",),
+        ("fc00::/7",),
+    )
+)
+"""Networks that are not public: this machine, and the usual ranges of a house or a firm. A node looks into
+one only where its own announced endpoint lies in it."""
+
+
+class Lookout:
+    """Says to an account whether this node reaches its endpoint. The URL is read from the chain.
+
+    An account may announce what it likes: the address of another, or one in this node's own network. So it
+    learns nothing of an address that is not public, and looks are few. They cannot be used to search ports,
+    nor to flood anybody."""
+
+    def __init__(self, party: Party, now: Callable[[], float] = time.monotonic) -> None:
+        """now: seconds of a clock that never goes back."""
+        self._party = party
+        self._resolver = OwnResolver()
+        self._accounts = RateLimit(1 / ACCOUNT_S, 1, now)
+        self._addresses = RateLimit(1 / ADDRESS_S, ADDRESS_BURST, now)
+        self._strangers = RateLimit(1 / STRANGERS_S, STRANGERS_BURST, now)
+        self._member_looks = StreamLimit(1, MEMBERS_AT_ONCE)
+        self._strange_looks = StreamLimit(1, STRANGERS_AT_ONCE)
+
+    async def close(self) -> None:
+        """Look up no more names."""
+        await self._resolver.close()
+
+    def make_desks(self) -> dict[str, Desk]:
+        """Who answers the question."""
+        return {REACH: Desk(MAX_REACH_BYTES, self.answer)}
+
+    async def answer(self, account: str, body: bytes) -> ReachSaid:
+        """What is seen at the endpoint of `account`. Raises EnvironmentFault where it has announced none, or
+        where it is not its turn."""
+        REACH_ASKED.decode(body, account)
+        peer, is_member = self._party.state.network.find(account), self._party.is_member(account)
+        looks = self._member_looks if is_member else self._strange_looks
+        with looks.hold(account) as is_held:
+            is_turn = is_held and self._accounts.try_take(account)
+            if not is_turn or not (is_member or self._strangers.try_take("")):
+                raise _not_now(account)
+            reach, address = await self._look(peer)
+        return ReachSaid(peer.url, peer.fingerprint, reach, address)
+
+    async def _look(self, peer: Peer) -> tuple[Reach, str]:
+        """What is seen, and at which address: at the first one of each version that the name has, in turn,
+        until the peer answers at one."""
+        place = urlsplit(peer.url)
+        host, port = place.hostname or "", place.port or TLS_PORT
+        if port != TLS_PORT and port < FREE_PORTS:
+            return Reach.NOT_LOOKED, ""
+        try:
+            async with asyncio.timeout(LOOKUP_S):
+                found = await self._resolver.resolve(host, port)
+        except UnicodeError:  # A name that is too long as a whole.
+            return Reach.NO_ADDRESS, ""
+        except OSError as error:
+            is_unknown = error.errno in (socket.EAI_NONAME, socket.EAI_NODATA)
+            return (Reach.NO_ADDRESS if is_unknown else Reach.NOT_LOOKED), ""
+        # One word for both, or who asks could try which names this node's own network has.
+        if not all(self._may_look_at(one["host"]) for one in found):
+            return Reach.NO_ADDRESS, ""
+        first = dict[int, str]()
+        for one in found:
+            first.setdefault(one["family"], one["host"])
+        addresses, seen = list(first.values()), (Reach.NOT_LOOKED, "")
+        if not all(self._addresses.try_take(address) for address in addresses):
+            raise _not_now(host)
+        for address in addresses:
+            reach = await knock(address, port, host, peer.fingerprint, CONNECT_S / len(addresses))
+            if reach is Reach.REACHED or seen[0] is Reach.NOT_LOOKED:
+                seen = reach, address
+            if reach is Reach.REACHED:
+                break
+        return seen
+
+    def _may_look_at(self, address: str) -> bool:
+        own = self._party.state.network.peers.get(self._party.account)
+        return is_public(address) or (own is not None and _share_network(address, urlsplit(own.url).hostname))
+
+
+def _share_network(address: str, other: str | None) -> bool:
+    """Whether two addresses lie in one network that is not public. A name lies in none."""
+    with suppress(ValueError):
+        both = ip_address(address), ip_address(other or "")
+        return any(all(any(one in network for network in group) for one in both) for group in INNER)
+    return False
+
+
+async def knock(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:
+    """What one connection finds: the certificate with this SHA-256, or what else. name: of the server."""
+    try:
+        async with asyncio.timeout(within_s):
+            found = await fetch_fingerprint(address, port, name.rstrip("."))
+    except TimeoutError:
+        return Reach.SILENT
+    except ConnectionRefusedError:
+        return Reach.REFUSED
+    except (ssl.SSLError, ConnectionError):
+        return Reach.OTHER
+    except OSError as error:
+        # A firewall may say so in place of refusing. Else this machine has no such network, or no free file.
+        return Reach.REFUSED if error.errno == errno.EHOSTUNREACH else Reach.NOT_LOOKED
+    return Reach.REACHED if found == fingerprint else Reach.OTHER
+
+
+def _not_now(whom: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="this node looks at no endpoint for you now",
+        expected="one look a minute for an account, four for an address, and a few at a time",
+        actual=f"more, for {whom}",
+        remedy="Ask again in a minute, or ask another peer.",
+    )

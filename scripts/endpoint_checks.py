@@ -1,0 +1,255 @@
+"""Checks of the endpoint where peers find a home's node: from this machine, and as peers see it."""
+
+import asyncio
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from protocol.adapters.keys import AccountKey
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import (
+    ANY_PORT,
+    REACH,
+    REACH_SAID,
+    Reach,
+    ReachAsked,
+    RequestSigner,
+    choose_endpoint,
+)
+from protocol.adapters.wire.listener import (
+    CERTIFICATE_FILE,
+    fetch_fingerprint,
+    load_or_create_identity,
+    make_server_context,
+)
+from protocol.adapters.wire.object_storage import TLS_PORT
+from protocol.adapters.wire.session import Patience, Peer
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.spec.game.fates import find_seat
+from scripts.home_checks import NotTested, Patient
+from scripts.wallet import is_node_running, show_seat, show_task
+
+CONNECT_S = 10.0
+
+
+# --- From this machine -------------------------------------------------------------------------------------
+async def check_endpoint(patient: Patient) -> str:
+    """The endpoint that the node would announce is one that peers can use."""
+    config = patient.get_config()
+    return choose_endpoint(config.listen_host, config.listen_port, config.public_url)
+
+
+async def check_port(patient: Patient) -> str:
+    """The port is free."""
+    config = patient.get_config()
+    if is_node_running(patient.home):
+        raise NotTested("a node of this home runs and has it")
+    if config.listen_port == ANY_PORT:
+        raise NotTested("a node takes a free one at each start")
+    async with _listening(patient):
+        return f"{config.listen_host}:{config.listen_port} is free"
+
+
+@asynccontextmanager
+async def _listening(patient: Patient) -> AsyncIterator[int]:
+    """A TLS server where the node would be, with its certificate, until this ends; yields its port."""
+    config = patient.get_config()
+    if not (patient.home / CERTIFICATE_FILE).exists():
+        raise NotTested("there is no certificate yet: the node makes one")
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    context = make_server_context(load_or_create_identity(patient.home))
+    try:
+        server = await asyncio.start_server(hang_up, config.listen_host, config.listen_port, ssl=context)
+    except OSError as error:
+        raise EnvironmentFault(
+            what="the node could not listen where it should",
+            expected=f"a free port of this machine: {config.listen_host}:{config.listen_port}",
+            actual=error.strerror or str(error),
+            remedy="End what listens there, or change listen_host or listen_port in config.toml.",
+        ) from error
+    async with server:
+        yield int(server.sockets[0].getsockname()[1])
+
+
+async def check_reach(patient: Patient) -> str:
+    """Who connects to the endpoint finds this node's certificate. As seen from this machine: a firewall or a
+    router in front of it may treat others otherwise."""
+    config = patient.get_config()
+    if is_node_running(patient.home):
+        if not config.public_url and config.listen_port == ANY_PORT:
+            raise NotTested("a node of this home runs, at a port of its choice")
+        return await _require_own_certificate(patient, config.listen_port)
+    async with _listening(patient) as port:
+        return await _require_own_certificate(patient, port)
+
+
+async def _require_own_certificate(patient: Patient, port: int) -> str:
+    config, own = patient.get_config(), load_or_create_identity(patient.home).fingerprint
+    url = choose_endpoint(config.listen_host, port, config.public_url)
+    try:
+        place = urlsplit(url)
+        shown = fetch_fingerprint(place.hostname or "", place.port or TLS_PORT)
+        found = await asyncio.wait_for(shown, CONNECT_S)
+    except (OSError, TimeoutError) as error:
+        is_refused = isinstance(error, ConnectionRefusedError)
+        said = "the connection is refused" if is_refused else str(error)
+        raise _unreachable(url, said or f"no answer in {CONNECT_S:.0f} s") from error
+    if found != own:
+        raise _unreachable(url, "another certificate: something else answers there")
+    return f"{url} leads to this node"
+
+
+def _unreachable(url: str, actual: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="peers cannot reach this node",
+        expected=f"this node's certificate at {url}",
+        actual=actual,
+        remedy="Forward that port to this machine and open its firewall, or correct public_url in the home.",
+    )
+
+
+# --- As peers see it ---------------------------------------------------------------------------------------
+ANSWERS, MOST_ASKED = 3, 9
+"""So many answers of peers are enough; so many peers are asked at most, since some may be down."""
+PEERS_PATIENCE = Patience(attempts=1, connect_s=5.0, silence_s=15.0)
+"""A peer takes up to ten seconds for its look."""
+REACH_WORDS = {
+    Reach.REACHED: "reaches this node",
+    Reach.REFUSED: "the connection is refused",
+    Reach.SILENT: "no answer",
+    Reach.OTHER: "something else answers: another certificate, or no TLS",
+    Reach.NO_ADDRESS: "finds no address, or none of the public internet",
+}
+
+
+@dataclass(frozen=True)
+class SeenBy:
+    """What a peer saw: who it is, and its answer in words. reach: None where that is not known."""
+
+    who: str
+    reach: Reach | None
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.words}"
+
+
+async def check_peers(patient: Patient) -> str:
+    """Peers reach the endpoint that this account has announced. Up to three of them are asked."""
+    config, state = patient.get_config(), patient.get_state()
+    own = state.network.peers.get(config.account.lower())
+    if own is None:
+        raise NotTested("no endpoint of this account is announced: the node does that when it starts")
+    if patient.key is None:
+        raise NotTested("the key is locked, and peers answer signed questions: name a password file")
+    if is_node_running(patient.home):
+        port = urlsplit(own.url).port if config.listen_port == ANY_PORT else config.listen_port
+        return await _ask_peers(patient, patient.key, own, port or TLS_PORT)
+    if config.listen_port == ANY_PORT:
+        raise NotTested("a node takes a free port at each start: ask again while it runs")
+    async with _listening(patient) as port:
+        return await _ask_peers(patient, patient.key, own, port)
+
+
+async def _ask_peers(patient: Patient, key: AccountKey, own: Peer, port: int) -> str:
+    config, identity = patient.get_config(), load_or_create_identity(patient.home)
+    url = choose_endpoint(config.listen_host, port, config.public_url)
+    if (own.url, own.fingerprint) != (url, identity.fingerprint):
+        raise NotTested(
+            f"announced is {own.url} with {own.fingerprint.hex()[:8]}, this home has {url} with "
+            f"{identity.fingerprint.hex()[:8]}: the node announces its own when it starts"
+        )
+    waiting, seen = list_askable(patient, own), list[SeenBy]()
+    if not waiting:
+        raise NotTested("nobody could be asked: no other account has announced an endpoint")
+    with tempfile.TemporaryDirectory() as folder:
+        signer, store = RequestSigner(key, patient.get_chain().signing), BlobStore(Path(folder) / "blobs")
+        async with BlobClient(store, signer, PEERS_PATIENCE) as client:
+            while asked := waiting[: count_missing(seen)]:
+                del waiting[: len(asked)]
+                asking = [_ask_peer(client, peer, tell_peer(patient, peer), own) for peer in asked]
+                seen += await asyncio.gather(*asking)
+    return judge_reach(own.url, seen)
+
+
+def count_missing(seen: Sequence[SeenBy]) -> int:
+    """How many peers are to be asked next: for three answers, and as long as few were asked."""
+    return min(ANSWERS - sum(one.reach is not None for one in seen), MOST_ASKED - len(seen))
+
+
+def list_askable(patient: Patient, own: Peer) -> list[Peer]:
+    """All other peers, in the order in which to ask: members of the task that was named, then accounts with
+    any seat, then others; in each group by chance. Last come those of this node's own host: they do not see
+    what is in front of it."""
+    state, host = patient.get_state(), urlsplit(own.url).hostname
+
+    def rank(peer: Peer) -> tuple[bool, bool, bool]:
+        """Sort key."""
+        is_member = patient.task is not None and state.is_member(peer.account, patient.task)
+        return urlsplit(peer.url).hostname == host, not is_member, not state.is_staked(peer.account)
+
+    peers = state.network.others(own.account)
+    secrets.SystemRandom().shuffle(peers)
+    return sorted(peers, key=rank)
+
+
+def tell_peer(patient: Patient, peer: Peer) -> str:
+    """Who a peer is: where, with which seat."""
+    games = patient.get_state().games
+    named = [patient.task] if patient.task is not None else []
+    for task in [*named, *games]:
+        seat = find_seat(games[task], peer.account)
+        if seat is not None:
+            return f"{peer.account[:10]} at {peer.url} ({show_seat(seat)} of {show_task(task)})"
+    return f"{peer.account[:10]} at {peer.url} (without a seat)"
+
+
+async def _ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenBy:
+    try:
+        said = await client.ask(peer, REACH, ReachAsked(), REACH_SAID)
+    except (EnvironmentFault, ProtocolFault) as fault:
+        is_refusal = isinstance(fault, EnvironmentFault)
+        return SeenBy(who, None, f"not tested: {fault.actual if is_refusal else fault.what}")
+    if (said.url, said.certificate_sha256) != (own.url, own.fingerprint):
+        return SeenBy(
+            who, None, "not tested: it knows another announcement; it may not have read the chain as far"
+        )
+    if said.reach is Reach.NOT_LOOKED:
+        return SeenBy(who, None, "not tested: it cannot look there")
+    return SeenBy(who, said.reach, REACH_WORDS[said.reach] + (f" at {said.address}" if said.address else ""))
+
+
+def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
+    """What peers saw, in words. Raises EnvironmentFault where one of them does not reach this node, NotTested
+    where none could tell."""
+    told = "; ".join(map(str, seen))
+    answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
+    if not answers:
+        raise NotTested(f"no peer that was asked could tell: {told}")
+    if all(answers):
+        return f"{url}: {told}"
+    if any(answers):
+        raise EnvironmentFault(
+            what="peers disagree: some reach this node, others do not",
+            expected="all that were asked reach it",
+            actual=told,
+            where=url,
+            remedy="Ask again in a minute. If the same ones stay out, look for firewall rules by address or "
+            "country. If others do, the line or the peers are at fault.",
+        )
+    raise EnvironmentFault(
+        what="no peer that was asked reaches this node",
+        expected="this node's certificate at its announced endpoint",
+        actual=told,
+        where=url,
+        remedy="Have the router forward that port to this machine, open it in the firewalls of the machine "
+        "and of its provider, or correct public_url in config.toml. Ask again in a minute.",
+    )
