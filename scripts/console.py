@@ -170,6 +170,14 @@ def parse_tokens(text: str) -> int:
     return amount_wei
 
 
+LETTERS = (
+    "B: solver_pay. C: what it costs to compute a round. n: segments of a claim. S: solver_stake. "
+    "A: auditor_stake. F: unserved_fee. f: dropped_fee. R: rounds whose fees a seat owes at once. "
+    "Section 14 of docs/spec.md has each rule in full."
+)
+"""Of the rules of amounts."""
+
+
 def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
     """A table: each amount, the least that it must be (and the most), and the inequality that fixed it."""
     table = Table("amount", "is", "at least", "because")
@@ -179,6 +187,7 @@ def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
         least = -(-rule.least // SHOWN_WEI) * SHOWN_WEI
         table.add_row(rule.name, found, format_tokens(least) + most, rule.inequality)
     console.rich.print(table, markup=False)
+    console.rich.print(LETTERS, markup=False, highlight=False)
 
 
 async def show_progress(chain: GameChain, task: bytes, console: Console) -> None:

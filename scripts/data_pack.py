@@ -176,6 +176,10 @@ class PackPlan:
     heldout: float = 0.01
 
 
+def _tell_width(token_bytes: int) -> str:
+    return "one byte a token" if token_bytes == 1 else f"{token_bytes} bytes a token"
+
+
 def run_data_pack(options: argparse.Namespace) -> Document:
     """Pack what the options name, and say what came of it."""
     fields = Fields(options.field, options.column)
@@ -187,7 +191,7 @@ def run_data_pack(options: argparse.Namespace) -> Document:
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "
         f"{note.documents:,} documents, to {plan.out}"
     )
-    console.say(f"vocabulary {note.vocabulary_size:,}, {note.token_bytes} bytes a token, root {note.root}")
+    console.say(f"vocabulary {note.vocabulary_size:,}, {_tell_width(note.token_bytes)}, root {note.root}")
     console.say(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
     names = ("token_count", "heldout_tokens", "documents", "vocabulary_size", "token_bytes", "root")
     return {"folder": str(plan.out), **{name: getattr(note, name) for name in names}}

@@ -67,8 +67,8 @@ async def create_task(
 ) -> None:
     """Judge a task, post it with the operator's agreement, and serve it to its end. put: takes what was
     posted."""
-    justify(file, LIMITS[read_config(config.home).limits], console)
     await require_own_coin(config)
+    justify(file, LIMITS[read_config(config.home).limits], console)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
     async with open_party(config) as party:
         refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
@@ -114,8 +114,13 @@ def _tell_price(
     count = terms.parameter_count
     disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, served_bytes)
     console.say(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
-    console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
+    tell_cost(escrow_wei, console)
     console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
+
+
+def tell_cost(escrow_wei: int, console: Console) -> None:
+    """Say what a task costs."""
+    console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
 
 
 async def _follow(party: Party, task: bytes, console: Console) -> None:

@@ -19,14 +19,14 @@ from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import ModelConfig, count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
-from protocol.spec.game.terms import GAME_WINDOWS, LIMITS
+from protocol.spec.game.terms import GAME_WINDOWS, LIMITS, compute_escrow
 from scripts.command_form import read_path
 from scripts.console import Console, Document, parse_tokens
 from scripts.data_pack import PackedDataset, open_dataset
 from scripts.figures import describe_money
 from scripts.model_table import PRESETS, read_folder_config
-from scripts.task_creation import justify
-from scripts.task_file import TaskFile, read_task_file
+from scripts.task_creation import justify, tell_cost
+from scripts.task_file import TaskFile, read_task_file, sketch_terms
 
 INNER_STEPS, SEGMENT_STEPS = 40, 10
 MOST_ROW_TOKENS = 512
@@ -319,9 +319,11 @@ def run_task_check(options: argparse.Namespace) -> Document:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
         console.say(f"it begins with the weights of {folder}, whose root is {root}")
         tell_weights(file, console)
-    console.say(f"{options.config} can be posted: {parameter_count(file.plan.model):,} parameters")
-    console.say(f"Next: touchstone task create --config {options.config}; it says what the task costs first")
-    facts = {"file": str(options.config), "parameters": parameter_count(file.plan.model)}
+    count, escrow_wei = parameter_count(file.plan.model), compute_escrow(sketch_terms(file.plan))
+    console.say(f"{options.config} can be posted: {count:,} parameters")
+    tell_cost(escrow_wei, console)
+    console.say(f"Next: touchstone task create --config {options.config}; it asks before it posts")
+    facts = {"file": str(options.config), "parameters": count, "escrow_wei": str(escrow_wei)}
     return {**facts, "rounds": file.plan.rounds, "weights_root": root, "amounts": describe_money(rules)}
 
 
