@@ -87,7 +87,7 @@ def measure_race(plan: Plan) -> dict[str, Any]:
 
 def measure_long(plan: Plan) -> dict[str, Any]:
     """`loss_vs_synchronous`."""
-    found = compare_synchronous(plan.long, say)
+    found = compare_synchronous(plan.long, BUILD / plan.name / "long", say)
     return {"loss_vs_synchronous": found["ratio"], "synchronous": found}
 
 

@@ -1,13 +1,15 @@
 """In one process: programs beside plain PyTorch, what being verifiable costs, rounds or synchronous steps?"""
 
+import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import astuple, dataclass, fields, replace
 from functools import partial
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,10 @@ from protocol.actions.audit.audit_room import StateShelf
 from protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimBoundaryReached
 from protocol.actions.stored_tensors import keep_tree
 from protocol.adapters.blobs import BlobKind
+from protocol.adapters.files import replace_file
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
+from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import build_delta_tree, build_state_trees
 from protocol.compute.model.batches import get_batch
 from protocol.compute.model.reference_model import init_parameters, parameter_count
@@ -241,17 +245,37 @@ class Long:
     rows: int = 8
 
 
-def compare_synchronous(plan: Long, say: Callable[[str], None]) -> dict[str, Any]:
+WAYS = ("rounds", "synchronous")
+AT_ONCE = 2
+"""Trainings at a time, one thread each: a loss does not depend on what runs beside it."""
+
+
+def compare_synchronous(plan: Long, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Held-out losses, nats, after equal tokens: of rounds whose pseudo-gradients are int8, and of training
-    in which each step has the gradients of all members. `ratio`: of the means over seeds."""
-    losses: dict[str, list[float]] = {"rounds": [], "synchronous": []}
-    for seed in range(1, plan.seeds + 1):
-        run = LongRun(plan, seed)
-        for name, train in (("rounds", run.train_rounds), ("synchronous", run.train_synchronously)):
-            losses[name].append(run.measure(train()))
-            say(f"seed {seed}, {name}: {losses[name][-1]:.4f}")
+    in which each step has the gradients of all members. `ratio`: of the means over seeds.
+
+    folder: keeps the loss of each training that has ended, so that a comparison which was stopped goes on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [(seed, way) for seed in range(1, plan.seeds + 1) for way in WAYS]
+    losses: dict[str, list[float]] = {way: [] for way in WAYS}
+    with ProcessPoolExecutor(AT_ONCE, get_context("spawn"), pin_kernels, (1,)) as pool:
+        found = [pool.submit(find_loss, plan, seed, way, folder) for seed, way in wanted]
+        for (seed, way), one in zip(wanted, found, strict=True):
+            losses[way].append(one.result())
+            say(f"seed {seed}, {way}: {losses[way][-1]:.4f}")
     ratio = statistics.fmean(losses["rounds"]) / statistics.fmean(losses["synchronous"])
     return {"ratio": ratio, "losses": losses, "steps": plan.rounds * plan.inner_steps}
+
+
+def find_loss(plan: Long, seed: int, way: str, folder: Path) -> float:
+    """The held-out loss of one training, which is read where it is kept already."""
+    settings = "-".join(str(value) for value in astuple(plan))
+    path = folder / f"{settings}-{seed}-{way}.json"
+    if not path.exists():
+        run = LongRun(plan, seed)
+        weights = run.train_rounds() if way == "rounds" else run.train_synchronously()
+        replace_file(path, json.dumps(run.measure(weights)).encode())
+    return float(json.loads(path.read_text()))
 
 
 class LongRun:

@@ -1,5 +1,7 @@
 """What the benchmark `training` measures in one process."""
 
+from pathlib import Path
+
 import pytest
 
 from lab.benchmarks.diloco import verifiable
@@ -33,10 +35,16 @@ def test_every_format_is_compared_with_plain_pytorch() -> None:
     assert compare_plain("tiny", 1).keys() == {"float32", "exact15"}
 
 
-def test_both_kinds_of_training_learn_from_the_same_start() -> None:
-    said: list[str] = []
-    found = compare_synchronous(Long("tiny", 2, 10, 3, 1, rows=2), said.append)
+def test_both_kinds_of_training_learn_from_the_same_start_and_go_on_where_they_were_stopped(
+    tmp_path: Path,
+) -> None:
+    said, plan = list[str](), Long("0.2M", 2, 10, 3, 1, rows=2)
+    found = compare_synchronous(plan, tmp_path, said.append)
     assert found["steps"] == 30 and len(said) == 2
     for losses in found["losses"].values():
         assert losses[0] < 5.4, "log 256 is 5.55"
     assert found["ratio"] == pytest.approx(found["losses"]["rounds"][0] / found["losses"]["synchronous"][0])
+    kept = sorted(tmp_path.iterdir())
+    assert [path.stem.rpartition("-")[2] for path in kept] == ["rounds", "synchronous"]
+    kept[0].write_text("1.5")
+    assert compare_synchronous(plan, tmp_path, said.append)["losses"]["rounds"] == [1.5]
