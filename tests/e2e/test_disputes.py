@@ -1,8 +1,10 @@
 """Disputes on the real contracts, with the real referee: the node's own duties drive each to its end."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,6 @@ from explorer.story import BOND, fold_books
 from protocol.actions.dispute import known_statements
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
-from protocol.spec.game.state import GameState, SeatStatus
 from protocol.spec.program import Operation
 from tests.e2e.cheating import (
     allow_cheating,
@@ -22,20 +23,15 @@ from tests.e2e.cheating import (
 )
 from tests.e2e.harassing import HARASSER, list_harassment, make_forgetful
 from tests.e2e.planted import make_planting_compute
-from tests.e2e.reading import read_happened
+from tests.e2e.reading import list_closed, read_happened
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)
 """One round without late audits."""
+HALTED_PLAN = replace(PLAN, rounds=2, schedule=replace(SCHEDULE, total_steps=2 * TINY_PLAN.inner_steps))
 DROPPED = "its end may be drift: not disputed"
-
-
-def list_closed(world: World, game: GameState) -> set[str]:
-    """Names of the parties whose seats were convicted."""
-    closed = {seat.account for seat in game.seats.values() if seat.status == SeatStatus.CLOSED}
-    return {name for name, key in world.keys.items() if key.address.lower() in closed}
 
 
 async def play_until_closed(world: World, cast: Mapping[str, Part], names: set[str]) -> set[str]:
@@ -55,10 +51,28 @@ async def play_until_closed(world: World, cast: Mapping[str, Part], names: set[s
     return closed
 
 
+class Halting:
+    """The submitter halts the task as soon as somebody is accused. Enough once everybody is settled."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.sent: asyncio.Task[Any] | None = None
+        self.open_then = 0
+
+    def look(self, submitter: Party) -> bool:
+        book = submitter.state.inner.get(self._world.task, InnerBook(0))
+        self.open_then = self.open_then or sum(one.is_open for one in book.disputes.values())
+        if self.open_then and self.sent is None:
+            self.sent = asyncio.create_task(submitter.chain.rounds.halt(self._world.task))
+        return False
+
+
 async def test_one_honest_verifier_convicts_all_who_err_or_lie(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """cheat: errs in one operation and defends it, until the referee computes the element. mute: does the
+    """The task is halted as soon as somebody is accused: that saves nobody.
+
+    cheat: errs in one operation and defends it, until the referee computes the element. mute: does the
     same and is silent. liar: says ACCEPT against its own replay, and is asked for the leaf. accomplice:
     replays with the same error, so that only the steps of its vote show it. The honest verifier is the
     primary of one of the three claims, and all others are reserves there."""
@@ -73,7 +87,13 @@ async def test_one_honest_verifier_convicts_all_who_err_or_lie(
     }
     guilty = set(cast) - {"verifier 0"}
     async with open_world(tmp_path, tuple(cast)) as world:
-        assert await play_until_closed(world, cast, guilty) == guilty
+        halting = Halting(world)
+        try:
+            game, _ = await run_world(world, HALTED_PLAN, cast, until=halting.look)
+        finally:
+            print("\n".join(world.lines))
+        assert halting.open_then and game.is_halted and game.is_closed and game.next_round == 1
+        assert list_closed(world, game) == guilty
         assert any("proving it" in line for line in world.lines)
         assert any("its steps are not shown" in line for line in world.lines)
         assert any("to show leaf" in line for line in world.lines)
