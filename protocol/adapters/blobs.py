@@ -348,7 +348,7 @@ def stack_chunk(chunk: bytes, ref: BlobRef) -> merkle.Levels:
     return merkle.stack_levels(leaves)
 
 
-def get_chunk_level(levels: merkle.Levels, kind: BlobKind) -> list[bytes]:
+def get_chunk_level(levels: merkle.Levels, kind: BlobKind) -> Sequence[bytes]:
     """The roots of the chunks of a tree over a blob of this kind."""
     return levels[min(kind.chunk_depth, len(levels) - 1)]
 

@@ -13,7 +13,8 @@ from hashlib import sha256
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.params import LEAF_BYTES, LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
 
-Levels = list[list[bytes]]
+Levels = Sequence[Sequence[bytes]]
+"""Of a tree: hashes of 32 bytes, leaves first."""
 
 
 def hash_leaf(data: bytes | memoryview) -> bytes:

@@ -20,8 +20,7 @@ import pytest
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import Loop, open_party
 from protocol.adapters.reports import Trouble, read_node_state
-from protocol.spec.game.fates import ClaimFate
-from protocol.spec.game.state import GameRound
+from protocol.spec.game.state import ClaimFate, GameRound
 from scripts.status_commands import list_node_lines
 from tests.e2e.reading import list_closed, read_fates
 from tests.e2e.roles import SOLVER, make_cast
@@ -108,7 +107,7 @@ def _is_training(party: Party) -> bool:
 
 def _read_metric(port: int) -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
+        lines: list[str] = answer.read().decode().splitlines()
     return next(line for line in lines if line.startswith(FULL)).removeprefix(FULL).strip()
 
 

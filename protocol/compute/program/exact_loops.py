@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Int8s = NDArray[np.int8]
+UInt8s = NDArray[np.uint8]
 Int32s = NDArray[np.int32]
 UInt32s = NDArray[np.uint32]
 Int64s = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Parties with a key, a store and a server of their own, for tests over real HTTPS."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +46,9 @@ def make_tensor(elements: int, seed: int = 0) -> tuple[bytes, BlobRef]:
     return data, refer_tensor(merkle.compute_data_root(data), elements)
 
 
-def make_trace_tensor(elements: int, leaf_bytes: int, seed: int = 0) -> tuple[bytes, BlobRef, list[bytes]]:
+def make_trace_tensor(
+    elements: int, leaf_bytes: int, seed: int = 0
+) -> tuple[bytes, BlobRef, Sequence[bytes]]:
     """Random elements of a trace, whatever they are, with their reference and the roots of their chunks."""
     data = np.random.default_rng(seed).bytes(4 * elements)
     levels = compute_levels(data, leaf_bytes)

@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -121,3 +123,36 @@ def test_non_finite_elements_are_found_in_later_parts(monkeypatch: pytest.Monkey
     flat[[421, 555]] = float("inf")
     with pytest.raises(ProtocolFault, match="element 421"):
         tensor_root(flat)
+
+
+@pytest.fixture(params=["as this machine has it", "without OpenSSL"])
+def _hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    if request.param == "without OpenSSL":
+        monkeypatch.setattr(digest, "_find_openssl", lambda: None)
+    monkeypatch.setattr(digest, "COMPILED_LEAVES", 3)
+    digest._compile_hash_rows.cache_clear()
+    yield
+    digest._compile_hash_rows.cache_clear()
+
+
+@pytest.mark.usefixtures("_hashing")
+@pytest.mark.parametrize("leaf_bytes", [1024, 260, 512])
+@pytest.mark.parametrize("leaves", [3, 4, 5, 7, 8, 17, 100])
+@pytest.mark.parametrize("lacking", [0, 1, 259])
+def test_a_large_tree_has_the_levels_of_the_spec(leaf_bytes: int, leaves: int, lacking: int) -> None:
+    data = bytes(i * i % 251 for i in range(leaves * leaf_bytes - lacking))
+    pieces = [data[start : start + leaf_bytes] for start in range(0, len(data), leaf_bytes)]
+    expected = merkle.compute_levels([merkle.hash_leaf(one.ljust(leaf_bytes, b"\0")) for one in pieces])
+    tree = build_byte_tree(data, leaf_bytes)
+    assert tree.levels == expected
+    assert build_byte_tree(memoryview(bytearray(data)), leaf_bytes).levels == expected
+    leaf, path = tree.open_leaf(leaves - 1)
+    merkle.verify_path(tree.root, merkle.hash_leaf(leaf), leaves - 1, leaves, path)
+
+
+@pytest.mark.usefixtures("_hashing")
+def test_several_threads_hash_at_once() -> None:
+    vectors = [torch.full((256 * 3000,), float(number)) for number in range(8)]
+    expected = [merkle.compute_data_root(tensor_bytes(vector)) for vector in vectors]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(tensor_root, vectors)) == expected

@@ -40,7 +40,7 @@ from protocol.spec.game import calls
 from protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit, get_drawn
 from protocol.spec.game.state import GameState, RoundPhase, SeatRole, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.merkle import compute_levels, compute_path
+from protocol.spec.merkle import Levels, compute_levels, compute_path
 from protocol.spec.statements import (
     SigningDomain,
     Vote,
@@ -109,7 +109,7 @@ class Claim:
         return compute_claim_root(self.levels[0])
 
     @cached_property
-    def levels(self) -> list[list[bytes]]:
+    def levels(self) -> Levels:
         """The tree."""
         where, leaves = (DOMAIN, 0, self.solver), []
         for boundary, header in enumerate(self.headers):
