@@ -26,12 +26,13 @@ from tests.e2e.reading import list_closed, read_fates
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
 
-NAME, ROUNDS, SIZE = "solver 0", 5, "200m"
+NAME, ROUNDS, SIZE = "solver 0", 4, "200m"
 PLAN = replace(
     TINY_PLAN,
     rounds=ROUNDS,
     schedule=replace(TINY_PLAN.schedule, total_steps=ROUNDS * TINY_PLAN.inner_steps),
 )
+SAID = "the disk of this node is full"
 FULL = 'touchstone_trouble{kind="disk_full"}'
 
 
@@ -86,7 +87,7 @@ async def _play(disk: Disk, log: Callable[[], str], world: World, name: str, par
             await wait_until(partial(_is_training, party))
             disk.fill()
             failures = party.meter.failures.total()
-            await wait_until(lambda: "the disk" in log() and party.meter.failures.total() > failures)
+            await wait_until(lambda: SAID in log() and party.meter.failures.total() > failures)
             disk.said["log"] = log()
             disk.said["status"] = " ".join(
                 list_node_lines(read_node_state(disk.home), disk.home, time.time())
@@ -120,7 +121,8 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_once_it_has_room(
 
     def look(submitter: Party) -> bool:
         """Keeps rounds as they were last, for the chain forgets them; never enough."""
-        rounds.update(submitter.game.rounds)
+        for game in submitter.state.games.values():
+            rounds.update(game.rounds)
         return False
 
     async with open_world(tmp_path, list(cast)) as world:
@@ -128,7 +130,7 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_once_it_has_room(
         fates = read_fates(world, replace(game, rounds=rounds), ROUNDS - 1, 1 << 40)
     assert game.is_closed and list_closed(world, game) == set()
     assert fates[NAME] == ClaimFate.ACCEPTED.name, fates
-    assert "the disk" in disk.said["log"] and "disk of this home is full" in disk.said["status"]
+    assert SAID in disk.said["log"] and "disk of this home is full" in disk.said["status"]
     assert float(disk.said["metric"]) == 1.0 and float(disk.said["metric after"]) == 0.0
     state = read_node_state(disk.home)
     assert state is not None and Trouble.DISK_FULL not in [one.kind for one in state.troubles]
