@@ -20,7 +20,7 @@ import torch
 
 from node.submit import sketch_task
 from protocol.actions.runtime.config import describe_machine
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.chain_client import BLOCK_S, GameChain, open_game_chain
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
@@ -54,8 +54,6 @@ from scripts.home_checks import NotTested, Patient
 from scripts.task_file import read_task_file
 from scripts.wallet import find_game, read_state, show_seat, show_task
 
-BLOCK_S = {"12s": 12.0, "2s": 2.0}
-"""By the preset of the home; the clock of a test network skips."""
 LATE_BLOCKS = 3
 """So many blocks may be missed, or late, in a row."""
 LOOK_S = 1.0

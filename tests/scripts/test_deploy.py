@@ -10,7 +10,7 @@ from eth_account import Account
 from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain.abi import parse_abi
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.chain_client import LOOKS_A_BLOCK, GameChain, open_game_chain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
@@ -63,6 +63,8 @@ async def test_the_contracts_know_each_other_and_their_limits(placed: Placed, ch
     assert await chain.purse.token() == placed.deployment.token
     assert await chain.disputes.referee() == placed.deployment.referee
     assert chain.limits == LIMITS_2S
+    async with open_game_chain(placed.rpc_url, placed.deployment) as opened:
+        assert opened.connection.poll_s == 2.0 / LOOKS_A_BLOCK, "a provider counts requests"
 
 
 async def test_a_chain_of_the_deployment_signs_reads_and_proves(placed: Placed, chain: GameChain) -> None:

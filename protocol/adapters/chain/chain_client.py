@@ -236,24 +236,33 @@ class GameChain(ChainClient):
         return await self.randomness.prove(block)
 
 
+BLOCK_S = {"12s": 12.0, "2s": 2.0}
+"""Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""
+LOOKS_A_BLOCK = 8
+"""At the head of a chain whose blocks come at that pace: providers count requests."""
+
+
 @asynccontextmanager
 async def open_game_chain(
     rpc_url: str,
     deployment: GameDeployment,
     signer: Signer | None = None,
     *,
-    poll_s: float = POLL_S,
+    poll_s: float | None = None,
     patience: MiningPatience | None = None,
     is_alone: bool = True,
 ) -> AsyncIterator[GameChain]:
     """Connect, check that the chain is the deployment's and has its contracts, read its limits, and wait for
-    earlier transactions of `signer` (is_alone: see `ChainClient.recover`). Raises EnvironmentFault (no chain)
-    and InvalidInput (another chain, no code)."""
-    connection = Connection(rpc_url, poll_s)
+    earlier transactions of `signer` (is_alone: see `ChainClient.recover`). poll_s: pause between two looks at
+    the head; None: as its blocks come. Raises EnvironmentFault (no chain) and InvalidInput (another chain, no
+    code)."""
+    connection = Connection(rpc_url, POLL_S if poll_s is None else poll_s)
     try:
         sender = await make_sender(connection, deployment, signer, patience)
         chain = GameChain(connection, deployment, sender)
         chain.limits = await read_limits(chain.tasks)
+        if poll_s is None and chain.limits.name in BLOCK_S:
+            connection.poll_s = BLOCK_S[chain.limits.name] / LOOKS_A_BLOCK
         await chain.recover(is_alone=is_alone)
         yield chain
     finally:

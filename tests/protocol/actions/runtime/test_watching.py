@@ -343,3 +343,20 @@ async def test_a_bug_in_a_look_does_not_end_the_watch(
         while not watch.troubles:
             await asyncio.sleep(0.01)
     assert list(watch.troubles) == [Trouble.RPC_LAGGING]
+
+
+@pytest.mark.parametrize(("preset", "asked"), [("local", 13), ("12s", 3), ("2s", 3)])
+async def test_a_provider_is_asked_less_often_than_a_test_network(
+    tmp_path: Path, preset: str, asked: int
+) -> None:
+    watch = Watch(make_party(tmp_path, preset))
+    questions, usual = list[int](), watch.party.chain.connection.chain_id
+
+    async def count() -> int:
+        questions.append(1)
+        return int(await usual())
+
+    watch.party.chain.connection.chain_id = count  # type: ignore[method-assign]
+    for _ in range(13):
+        await watch.look()
+    assert len(questions) == asked
