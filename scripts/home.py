@@ -47,8 +47,9 @@ FINISH = "Run `touchstone init` with the same --home: it goes on with the key th
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`config.toml`: which chain, where to listen, with how many threads to train, on which device, and in
-    how much memory (0: as it comes). dataset_cache_mb: of disk for parts of datasets, beyond those that must
-    stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor, ray_address:
+    how much memory (0: as it comes). poll_seconds: between two looks at the chain's head (0: as its blocks
+    come); more than 2 would look like silence. dataset_cache_mb: of disk for parts of datasets, beyond those
+    that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor, ray_address:
     how many segments an auditor replays at once, and where; workers: how many processes train a solver's
     segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which tasks are
     judged; economics: the table of what else is assumed of the world (`scripts/figures.py`). object_storage:
@@ -65,6 +66,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     account: Account = ""
     listen_host: str = "127.0.0.1"
     listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    poll_seconds: Annotated[float, Meta(ge=0, le=2)] = 0.0
     public_url: str = ""
     threads: Annotated[int, Meta(ge=1)] = 1
     device: Device = "cpu"

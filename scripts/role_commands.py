@@ -142,8 +142,8 @@ async def play_role(
 ) -> Document:
     """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
     the seat has left; returns which. Where the machine is lent, the seat is taken again and again."""
-    use = config.use
-    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+    use, deployment = config.use, read_game_deployment(config.deployment)
+    async with open_game_chain(config.rpc_url, deployment, poll_s=config.poll_s) as chain:
         sitting = Sitting(chain, config, home, name, offer, console)
         await sitting.agree()
         if use is None:
@@ -354,6 +354,7 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         key=unlock_key(options.home, options.password_file),
         listen_host=config.listen_host,
         listen_port=config.listen_port,
+        poll_s=config.poll_seconds or None,
         public_url=config.public_url,
         threads=config.threads,
         device=config.device,

@@ -239,7 +239,8 @@ def run_with_chain(options: argparse.Namespace, act: Act) -> Document:
 
 async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> Document:
     deployment = read_game_deployment(Path(config.deployment))
-    async with open_game_chain(config.rpc_url, deployment, key, is_alone=is_alone) as chain:
+    poll_s = config.poll_seconds or None
+    async with open_game_chain(config.rpc_url, deployment, key, poll_s=poll_s, is_alone=is_alone) as chain:
         await require_coin(chain, chain.address)
         return await act(chain)
 

@@ -101,7 +101,7 @@ class Person:
         kept = self.home / "variables"
         script = f"set -eu\n[ ! -f {kept} ] || . {kept}\n{commands}\n"
         script += f"declare -p PATH {VARIABLES} > {kept} 2> /dev/null || true\n"
-        environment = {**os.environ, "HOME": str(self.home)}
+        environment = {**os.environ, "HOME": str(self.home), "TOUCHSTONE_POLL_SECONDS": "0.1"}
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
                 "bash", "-c", script, cwd=self.home, env=environment, stdin=PIPE, stdout=output, stderr=output

@@ -73,6 +73,17 @@ def test_the_table_of_a_bucket_reaches_the_node(tmp_path: Path, password_file: P
     assert (found.bucket, found.private_origins) == ("alice-blobs", ("http://10.0.0.1:9000",))
 
 
+@pytest.mark.parametrize(("text", "poll_s"), [("", None), ("0.5", 0.5)])
+def test_how_often_the_chain_is_looked_at_reaches_the_node(
+    tmp_path: Path, password_file: Path, monkeypatch: pytest.MonkeyPatch, text: str, poll_s: float | None
+) -> None:
+    home = tmp_path / "home"
+    create_home(home, CONFIG, "secret", is_devnet=True)
+    if text:
+        monkeypatch.setenv("TOUCHSTONE_POLL_SECONDS", text)
+    assert open_config(Namespace(home=home, password_file=password_file), Console()).poll_s == poll_s
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -53,7 +53,8 @@ class PartyConfig:
     `workers`: so many processes train a segment of a solver together (1: this process).
     `object_storage`: the own bucket, and those of peers. `metrics_port`: where Prometheus reads what the node
     counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are
-    written for TensorBoard (None: nowhere). `use`: tells whether somebody else uses this machine; the node
+    written for TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as
+    its blocks come). `use`: tells whether somebody else uses this machine; the node
     gives up its seat then (None: it keeps it). `say` shows a line to the operator."""
 
     home: Path
@@ -62,6 +63,7 @@ class PartyConfig:
     key: AccountKey
     listen_host: str = "127.0.0.1"
     listen_port: int = 0
+    poll_s: float | None = None
     public_url: str = ""
     threads: int = 1
     device: str = "cpu"

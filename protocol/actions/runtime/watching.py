@@ -2,9 +2,9 @@
 
 Every second it looks whether the chain's node answers, whether its newest block is old, and how much room the
 disk has; every few seconds it asks whether it is still the chain of the deployment. What comes and what goes
-is one line of the log each. The home's file `node-state.json` has the same, for `touchstone status`: a file can be read
-where the node hangs or has ended, and it needs no port. It is no journal: without it nothing is lost but the
-count of restarts.
+is one line of the log each. The home's file `node-state.json` has the same, for `touchstone status`: a file
+can be read where the node hangs or has ended, and it needs no port. It is no journal: without it nothing is
+lost but the count of restarts.
 
 A node whose machine is lent leaves its task as soon as somebody uses the machine, and waits between two
 seats. What it owes meanwhile is nobody's choice: rounds whose pools were frozen before hold the seat.
