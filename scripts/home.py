@@ -49,13 +49,13 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`config.toml`: which chain, where to listen, with how many threads to train, on which device, and in
     how much memory (0: as it comes). poll_seconds: between two looks at the chain's head (0: as its blocks
     come); more than 2 would look like silence. dataset_cache_mb: of disk for parts of datasets, beyond those
-    that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor, ray_address:
-    how many segments an auditor replays at once, and where; workers: how many processes train a solver's
-    segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which tasks are
-    judged; economics: the table of what else is assumed of the world (`scripts/figures.py`). object_storage:
-    the table of this node's bucket, and of what to take from those of peers. metrics_port: where Prometheus
-    reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes its losses for
-    TensorBoard (empty: nowhere). `account` is the keystore's.
+    that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor,
+    ray_address: how many segments an auditor replays at once, and where; workers: how many processes train a
+    solver's segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which
+    tasks are judged; economics: the table of what else is assumed of the world (`scripts/figures.py`).
+    object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
+    where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
+    its losses for TensorBoard (empty: nowhere). `account` is the keystore's.
 
     disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
     its processes. when_idle: keep a seat only while nobody else uses the machine; idle_minutes: for so long
