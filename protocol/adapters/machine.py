@@ -72,6 +72,8 @@ def lower_priority(nice: int) -> None:
 
 # --- Whether somebody uses it -------------------------------------------------------------------------------
 LOOK_S = 5.0
+FAILED_LOOKS = 3
+"""In a row: then the system does not tell any more. One alone may have found no free file."""
 LOAD_S = 60.0
 """Load is an average over so long, or over the idle time that the operator asks for, if that is less."""
 FIRST_PIDS = "pid:[4026531836]"
@@ -101,13 +103,13 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class UseSeen:
     """What one look has found. at_s: when, by a clock that is never set; busy_s: processor seconds that all
-    programs took since the machine started, own_s: of those the node's; typed_s: when somebody last typed in
-    a terminal (Unix time); reports: by keyboard and mouse, how often it has reported."""
+    programs took since the machine started, own_s: of those the node's; typed: by terminal, when somebody
+    last typed there (Unix time); reports: by keyboard and mouse, how often it has reported."""
 
     at_s: float
     busy_s: float
     own_s: float
-    typed_s: float = 0.0
+    typed: Mapping[str, float] = field(default_factory=dict)
     reports: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -120,17 +122,17 @@ def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
     name, user, low = (places.proc / "stat").read_text().split(maxsplit=3)[:3]
     if name != "cpu":
         raise ValueError(f"{places.proc / 'stat'} begins with {name}")
-    typed_s = max(_list_typed(places.devices), default=0.0)
+    typed = dict(_list_typed(places.devices))
     reports = {**_count_interrupts(places.proc), **_count_usb_reports(places.usb)}
-    return UseSeen(at_s, tick_s * (int(user) + int(low)), tick_s * own_ticks, typed_s, reports)
+    return UseSeen(at_s, tick_s * (int(user) + int(low)), tick_s * own_ticks, typed, reports)
 
 
 def _count_own_ticks(proc: Path, own: int) -> int:
     """Clock ticks that a process and all that it has started spent in programs."""
     parents, ticks = dict[int, int](), dict[int, int]()
     for path in proc.glob("[0-9]*/stat"):
-        # A process that has ended meanwhile.
-        with suppress(OSError):
+        # A process that has ended meanwhile, or that this system hides.
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             # The name before may hold anything, and ends with the last bracket.
             words = path.read_text(errors="replace").rpartition(")")[2].split()
             number = int(path.parent.name)
@@ -143,12 +145,12 @@ def _count_own_ticks(proc: Path, own: int) -> int:
     return sum(ticks[number] for number in family)
 
 
-def _list_typed(devices: Path) -> Iterator[float]:
-    """When somebody last typed in each terminal (Unix time)."""
+def _list_typed(devices: Path) -> Iterator[tuple[str, float]]:
+    """Each terminal, and when somebody last typed there (Unix time)."""
     for path in (*(devices / "pts").glob("[0-9]*"), *devices.glob("tty[0-9]*")):
         # A terminal that was closed meanwhile.
         with suppress(OSError):
-            yield path.stat().st_atime
+            yield str(path.relative_to(devices)), path.stat().st_atime
 
 
 def _count_interrupts(proc: Path) -> dict[str, int]:
@@ -181,7 +183,9 @@ def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
     two or more: somebody typed, or moved a mouse, since the last but one; or other programs took more than
     `cores` processors on average since the first, if that is at least `load_s` ago."""
     first, before, last = seen[0], seen[-2], seen[-1]
-    if last.typed_s > before.typed_s:
+    # Each terminal by itself, and any other time: whoever owns one can set its time to a later year, and the
+    # machine's clock may be set back.
+    if any(before.typed.get(name) != typed_s for name, typed_s in last.typed.items()):
         return "somebody types in a terminal"
     moved = [name for name, count in last.reports.items() if count > before.reports.get(name, count)]
     if moved:
@@ -203,7 +207,8 @@ class MachineUse:
     as idle; cores: processors that other programs may take meanwhile.
 
     is_used: from the first use that was seen until the machine is idle; is_idle: the other way round. Before
-    enough is known neither holds. reason: the last use; is_leaving: the node gives up its seat for it."""
+    enough is known neither holds. reason: the last use; is_leaving: the node gives up its seat for it;
+    is_sent: this process has sent that, and the chain has not refused it."""
 
     idle_s: float
     cores: float
@@ -212,6 +217,7 @@ class MachineUse:
     is_idle: bool = False
     reason: str = ""
     is_leaving: bool = False
+    is_sent: bool = False
     _since_s: float = 0.0
     _seen: list[UseSeen] = field(default_factory=list)
 
@@ -265,11 +271,15 @@ class MachineUse:
     async def follow(self) -> None:
         """Look every few seconds, for ever. What cannot be told any more counts as use: the machine is lent,
         and its owner comes first."""
+        failed = 0
         while True:
             try:
                 self.take(await asyncio.to_thread(see_use, self.places))
+                failed = 0
             except Exception as error:
                 # Also a bug of ours.
                 log.exception("it cannot be told whether somebody uses the machine")
-                self.note(f"the system does not tell any more how it is used ({error})", time.monotonic())
+                failed += 1
+                if failed >= FAILED_LOOKS:
+                    self.note(f"the system does not tell any more how it is used ({error})", time.monotonic())
             await asyncio.sleep(LOOK_S)

@@ -1,12 +1,15 @@
 """Whether somebody uses the machine: what is read of it, the rule, and what follows over time."""
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +70,7 @@ def test_terminals_keyboards_and_mice_are_looked_at_and_nothing_else(tmp_path: P
     made.add_usb("1-3", kind="03", protocol="00", reports=42)
     made.add_usb("1-4", kind="08", protocol="01", reports=43)
     seen = see_use(made.places, own=10)
-    assert seen.typed_s == 70
+    assert seen.typed == {"pts/3": 50, "tty2": 70}
     assert seen.reports == {"i8042 1:": 9, "i8042 12:": 11, "USB 1-1": 40, "USB 1-2": 41}
 
 
@@ -75,7 +78,7 @@ def test_a_machine_without_keyboards_has_none(tmp_path: Path) -> None:
     made = Machine(tmp_path)
     made.add_process(10)
     seen = see_use(made.places, own=10)
-    assert (seen.typed_s, seen.reports) == (0.0, {})
+    assert (seen.typed, seen.reports) == ({}, {})
 
 
 def burn(seconds: float) -> "subprocess.Popen[bytes]":
@@ -107,15 +110,18 @@ def test_a_real_process_that_works_is_somebody_elses_unless_the_node_started_it(
 
 
 # --- The rule -----------------------------------------------------------------------------------------------
-QUIET = UseSeen(at_s=0.0, busy_s=100.0, own_s=10.0, typed_s=1_000.0, reports={"USB 1-1": 5})
+QUIET = UseSeen(
+    at_s=0.0, busy_s=100.0, own_s=10.0, typed={"pts/0": 1_000.0, "tty1": 900.0}, reports={"USB 1-1": 5}
+)
 
 
 def look(
     at_s: float, others_s: float = 0.0, own_s: float = 0.0, typed_s: float = 1_000.0, **reports: int
 ) -> UseSeen:
-    """A look so long after QUIET. others_s, own_s: processor time since then."""
+    """A look so long after QUIET. others_s, own_s: processor time since then; typed_s: in its terminal."""
     found = {"USB 1-1": 5, **{f"USB {name}": count for name, count in reports.items()}}
-    return UseSeen(at_s, QUIET.busy_s + others_s + own_s, QUIET.own_s + own_s, typed_s, found)
+    typed = {"pts/0": typed_s, "tty1": 900.0}
+    return UseSeen(at_s, QUIET.busy_s + others_s + own_s, QUIET.own_s + own_s, typed, found)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +133,14 @@ def look(
         ([look(60, others_s=31, own_s=200)], "other programs take 0.52 processors"),
         ([look(59, others_s=59)], ""),  # An average over less says nothing.
         ([look(5, typed_s=1_001)], "somebody types"),
-        ([look(5, typed_s=900)], ""),  # The terminal that was used last is closed.
+        ([replace(look(5), typed={"tty1": 900.0})], ""),  # The terminal that was used last is closed.
+        ([replace(look(5), typed={**QUIET.typed, "pts/1": 950.0})], "somebody types"),  # Another is opened.
+        ([look(5, typed_s=500)], "somebody types"),  # The clock was set back.
         ([look(5, typed_s=1_001), look(10, typed_s=1_001)], ""),  # It was the look before.
-        ([UseSeen(5, 100, 10, 1_000, {"USB 1-1": 6})], "a keyboard or a mouse is used (USB 1-1)"),
-        ([UseSeen(5, 100, 10, 1_000, {"USB 1-1": 2})], ""),  # Pulled out, and put in again.
+        ([UseSeen(5, 100, 10, {}, {"USB 1-1": 6})], "a keyboard or a mouse is used (USB 1-1)"),
+        ([UseSeen(5, 100, 10, {}, {"USB 1-1": 2})], ""),  # Pulled out, and put in again.
         ([look(5, mouse=7)], ""),  # Put in.
-        ([UseSeen(60, 125, 0, 1_000)], ""),  # A child of the node has become another's.
+        ([UseSeen(60, 125, 0)], ""),  # A child of the node has become another's.
     ],
 )  # fmt: skip
 def test_the_rule(seen: list[UseSeen], words: str) -> None:
@@ -166,6 +174,16 @@ def test_the_first_use_ends_it_and_the_idle_time_counts_from_the_last_one() -> N
     assert follow(use, look(270, typed_s=1_009)) == [(False, True)]
 
 
+def test_a_terminal_whose_time_lies_in_a_later_year_hides_no_other() -> None:
+    """`touch -d` on one's own terminal: the owner of the machine types in another one."""
+    use = MachineUse(idle_s=120, cores=0.5)
+    future = {"pts/9": 4e9}
+    looks = [replace(one, typed={**one.typed, **future}) for one in (look(0), look(120))]
+    assert follow(use, *looks) == [(False, False), (False, True)]
+    typed = look(125, typed_s=1_001)
+    assert follow(use, replace(typed, typed={**typed.typed, **future})) == [(True, False)]
+
+
 def test_load_is_the_average_of_the_last_minute() -> None:
     """A short one is none; a long one is seen although all was quiet for hours before."""
     use = MachineUse(idle_s=300, cores=0.5)
@@ -193,6 +211,51 @@ async def test_what_cannot_be_told_any_more_counts_as_use(
         await asyncio.sleep(0.01)
     assert "does not tell any more" in use.reason
     following.cancel()
+
+
+async def test_one_look_that_fails_is_no_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a moment the node has no file free, since strangers have opened connections. The seat left, for a
+    day."""
+    monkeypatch.setattr(machine, "LOOK_S", 0.0)
+    made, looks, look = Machine(tmp_path), list[int](), machine.see_use
+    made.add_process(os.getpid())
+
+    def fail_twice(places: Places) -> UseSeen:
+        looks.append(1)
+        if len(looks) % 4 in (2, 3):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return look(places)
+
+    monkeypatch.setattr(machine, "see_use", fail_twice)
+    use = MachineUse(idle_s=0.0, cores=1e9, places=made.places)
+    following = asyncio.create_task(use.follow())
+    while len(looks) < 9:
+        await asyncio.sleep(0.01)
+        assert not use.is_used, use.reason
+    following.cancel()
+
+
+def test_a_process_whose_time_cannot_be_read_fails_the_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a replay of the node was left out, its time counted as somebody else's. What has ended, or is
+    hidden, is left out."""
+    made, numbers = Machine(tmp_path), [errno.EMFILE]
+    made.add_process(os.getpid(), user=5)
+    made.add_process(999_999, parent=os.getpid(), user=7)
+    read = Path.read_text
+
+    def refuse(path: Path, *words: Any, **options: Any) -> str:
+        if path.parent.name == "999999":
+            raise OSError(numbers[-1], os.strerror(numbers[-1]))
+        return read(path, *words, **options)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        see_use(made.places)
+    for number in (errno.ENOENT, errno.ESRCH, errno.EACCES):
+        numbers.append(number)
+        assert see_use(made.places).own_s == pytest.approx(5 * TICK_S)
 
 
 # --- Where it cannot tell -----------------------------------------------------------------------------------
