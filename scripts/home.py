@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -29,6 +30,9 @@ from scripts.command_form import PREFIX, expect_known, read_overrides, read_path
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
+LEFT_FILE = "left-for-good"
+"""Ids of tasks, one a line, whose seat the operator has given up: a node whose machine is lent takes none
+there again."""
 PATHS = ("deployment", "password_file", "tensorboard_dir")
 TABLES = ("economics", "object_storage")
 """Written by the operator's hand."""
@@ -123,6 +127,21 @@ def has_key(home: Path) -> bool:
 def is_whole(home: Path) -> bool:
     """Whether a home has both a key and a configuration."""
     return has_key(home) and (home / CONFIG_FILE).exists()
+
+
+def list_left(home: Path) -> set[str]:
+    """Ids of the tasks that this home's node has left for good, 64 digits each."""
+    with suppress(OSError, ValueError):
+        return set((home / LEFT_FILE).read_text().split())
+    return set()
+
+
+def note_left(home: Path, task: bytes, *, is_left: bool = True) -> None:
+    """Write down whether the node leaves a task for good."""
+    left = list_left(home)
+    if (task.hex() in left) != is_left:
+        lines = sorted(left ^ {task.hex()})
+        replace_private_file(home / LEFT_FILE, "".join(f"{one}\n" for one in lines).encode())
 
 
 def refuse_whole(home: Path) -> None:

@@ -18,12 +18,14 @@ a seat. What the contracts would refuse is asked of the chain first, and said in
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from explorer.task_documents import tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
+from protocol.adapters.reports import read_node_state
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.disputes import list_questions
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_held
@@ -34,6 +36,7 @@ from protocol.spec.game.settling import is_in_pool
 from protocol.spec.game.state import GameState, Seat, SeatStatus
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 from scripts.console import Console, Document, parse_tokens, spell_id
+from scripts.home import note_left
 from scripts.wallet import (
     NUMBER_BITS,
     deposit_missing,
@@ -162,7 +165,8 @@ def run_stake(options: argparse.Namespace) -> Document:
 def run_leave(options: argparse.Namespace) -> Document:
     """Give up an own seat."""
     console = Console()
-    return run_with_chain(options, lambda chain: leave(chain, options.task, console, is_agreed=options.yes))
+    words = (options.task, options.home, console)
+    return run_with_chain(options, lambda chain: leave(chain, *words, is_agreed=options.yes))
 
 
 def run_withdraw(options: argparse.Namespace) -> Document:
@@ -192,18 +196,28 @@ async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Conso
     return describe_stake(task, seat, stake_wei) | {"required_wei": str(least_wei)}
 
 
-async def leave(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> Document:
-    """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
-    Raises InvalidInput where there is no open seat, or where the operator does not agree."""
+async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool) -> Document:
+    """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit. A
+    seat that leaves already because somebody uses the machine is not taken again. Raises InvalidInput where
+    there is no open seat, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
-    seat = _require_seat(chain, task, game)
+    is_lent = (found := read_node_state(home)) is not None and found.is_leaving
+    seat = _require_seat(chain, task, game, is_lent=is_lent)
     warning = (
         f"WARNING: {show_seat(seat)} of {show_task(task)} leaves for good. Keep its node running until the "
         "stake is out: it still has to do its work, and to answer for it."
     )
     require_agreement(console, [warning], "Leave?", is_agreed)
-    await send(chain.tasks.leave(task, seat.number))
+    # Before it is sent: to type this is use of a lent machine, so its node may send the same by itself.
+    note_left(home, task)
+    try:
+        if seat.status == SeatStatus.OPEN:
+            await send(chain.tasks.leave(task, seat.number))
+    except ContractRefused:
+        now = find_seat((await read_state(chain, chain.address)).games[task], chain.address)
+        if now is None or now.status != SeatStatus.LEAVING:
+            raise
     after = await read_state(chain, chain.address)
     holding = find_holding(after.games[task], seat, await read_pace(chain))
     release = f"is held by {tell_release(holding)}" if holding.held_by else "can be taken out now"
@@ -219,10 +233,13 @@ def describe_stake(task: bytes, seat: Seat, stake_wei: int) -> dict[str, Any]:
     return named | {"stake_wei": str(stake_wei)}
 
 
-def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
-    """The open seat of this account. Raises InvalidInput where it has none."""
+def _require_seat(chain: GameChain, task: bytes, game: LoggedGame, *, is_lent: bool = False) -> Seat:
+    """The open seat of this account. Raises InvalidInput where it has none. is_lent: one that leaves will
+    do."""
     seat = find_seat(game, chain.address)
     if seat is not None and seat.status == SeatStatus.LEAVING:
+        if is_lent:
+            return seat
         raise InvalidInput(
             what="this account's seat is leaving already",
             expected="an open seat",

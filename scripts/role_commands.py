@@ -7,7 +7,7 @@ machine has. The role itself then checks the rest.
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -17,15 +17,15 @@ from node.model_folder import import_start
 from protocol.actions.audit.replay_pool import load_ray
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, LossBoard, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
-from protocol.actions.runtime.watching import wait_until_idle
+from protocol.actions.runtime.watching import play_while_idle, wait_until_idle
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
-from protocol.adapters.machine import MachineInUse, MachineUse, lower_priority
+from protocol.adapters.machine import MachineUse, lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
-from protocol.spec.errors import GameRefusal, InvalidInput
+from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.ledger import get_state_at
@@ -35,7 +35,16 @@ from protocol.spec.game.terms import LIMITS
 from protocol.spec.game.timing import is_over
 from scripts.console import Console, Document, hush, parse_tokens, show_progress, spell_id, with_company
 from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
-from scripts.home import CONFIG_FILE, HomeConfig, open_use, read_config, read_home, unlock_key
+from scripts.home import (
+    CONFIG_FILE,
+    HomeConfig,
+    list_left,
+    note_left,
+    open_use,
+    read_config,
+    read_home,
+    unlock_key,
+)
 from scripts.home_checks import find_room, read_checked_spec
 from scripts.wallet import (
     find_game,
@@ -63,6 +72,8 @@ SEAT_LEFT = (
     "touchstone withdraw"
 )
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."
+SEAT_S = 12.0
+"""Between two looks at whether the account has a seat all the same."""
 LOWEST_NICE = 19
 """Of a node whose machine is lent, unless `nice` says otherwise."""
 
@@ -155,29 +166,6 @@ async def play_role(
     return {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
 
 
-async def play_while_idle(
-    use: MachineUse,
-    is_seated: bool,
-    wait: Callable[[], Awaitable[bool]],
-    play: Callable[[], Awaitable[bool]],
-    say: Callable[[str], None],
-) -> bool:
-    """Play a task while nobody uses the machine, and wait for that without a seat. wait: until the machine is
-    idle; whether the task still takes a seat then. play: as the `run` of a role. Returns whether it ended
-    because the task is closed."""
-    while True:
-        if not is_seated and not await wait():
-            return False
-        is_seated = False
-        try:
-            is_closed = await play()
-        except MachineInUse as fault:
-            say(str(fault))
-            continue
-        if is_closed or not use.is_leaving:
-            return is_closed
-
-
 @dataclass
 class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
@@ -216,7 +204,10 @@ class Sitting:
             spec = read_checked_spec(state, self.task)
             await asyncio.to_thread(import_start, store, offer.weights, spec)
         words = (self.chain, game, self.home, path, account, offer, console)
-        self.wish = await agree_on_seat(*words, self.config.use)
+        wish = await agree_on_seat(*words, self.config.use)
+        if self.wish is None and not self.is_seated:
+            note_left(self.config.home, self.task, is_left=False)
+        self.wish = wish
         # As much as the seat has or gets, each time.
         has_wei = self.wish.stake_wei if seat is None else get_stake(game, seat.number)
         self.offer = Offer(offer.role, max(has_wei, get_required_stake(game, offer.role)), is_agreed=True)
@@ -227,30 +218,59 @@ class Sitting:
         progress = show_progress(self.chain, self.task, self.console)
         is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
         self.has_played = True
+        if self.config.use is not None and self._has_left():
+            self.config.use.is_leaving = False  # It left for good.
         return is_closed
 
     async def wait(self) -> bool:
-        """Wait until nobody uses the machine, then agree again: much may have changed. Whether the task still
-        takes seats: where the account had none so far, an error says why not."""
+        """Wait until nobody uses the machine, then agree again: much may have changed. With a seat nothing is
+        waited for. Whether the task still takes seats: where the account had none so far, an error says why
+        not."""
         use = self.config.use
         assert use is not None, "only where the machine is lent"
-        if await self._is_done():
-            return False
-        self.console.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
-        await wait_until_idle(self.config, use)
-        if await self._is_done():
+        has_seat, is_done = await self._look()
+        if not has_seat and not is_done:
+            self.console.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
+            await self._wait_without_seat(use)
+            _, is_done = await self._look()
+        if is_done:
             return False
         await self.agree()
-        stake = format_tokens(self.offer.stake_wei)
-        self.console.say(f"nobody uses the machine: the node takes its seat and locks {stake}")
+        if not self.is_seated:
+            stake = format_tokens(self.offer.stake_wei)
+            self.console.say(f"nobody uses the machine: the node takes its seat and locks {stake}")
         return True
 
-    async def _is_done(self) -> bool:
-        """Whether there was a seat, and none can be had any more."""
+    async def _wait_without_seat(self, use: MachineUse) -> None:
+        """Until the machine is idle, or the account has a seat all the same. A run that was killed may have
+        sent its `join`, and the chain takes that later: the seat has work to do, whoever uses the machine."""
+        waiting = asyncio.ensure_future(wait_until_idle(self.config, use))
+        try:
+            while not waiting.done() and not await self._has_seat():
+                await asyncio.wait({waiting}, timeout=SEAT_S)
+            if waiting.done():
+                waiting.result()
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _has_seat(self) -> bool:
+        """Whether the chain has one, as far as it answers."""
+        with suppress(EnvironmentFault):
+            return bool(await self.chain.tasks.seat_of(self.task, self.config.key.address))
+        return False
+
+    async def _look(self) -> tuple[bool, bool]:
+        """Whether the account has a seat; whether it had one, and none is to be had any more."""
         state = await read_state(self.chain, self.config.key.address)
         _, game = find_game(state, self.name)
-        block = state.head_block + 1
-        return self.has_played and (game.is_halted or is_over(get_state_at(game, block), block))
+        block, has_seat = state.head_block + 1, find_seat(game, self.config.key.address.lower()) is not None
+        is_ended = game.is_halted or is_over(get_state_at(game, block), block)
+        return has_seat, not has_seat and (self._has_left() or (self.has_played and is_ended))
+
+    def _has_left(self) -> bool:
+        """Whether the operator has typed `touchstone leave`, also where the node left by itself before."""
+        return self.task.hex() in list_left(self.config.home)
 
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
@@ -300,7 +320,7 @@ async def agree_on_seat(
     if seat is not None:
         _refuse_other_role(seat, offer.role)
         console.say(f"going on as {show_seat(seat)}")
-        return SeatWish(seat.role)
+        return SeatWish(seat.role, is_held=True)
     await require_coin(chain, account)
     limits = LIMITS[home.limits]
     refuse_other_limits(chain.limits, limits)

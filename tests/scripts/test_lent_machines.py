@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from node.submit import build_task
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.watching import play_while_idle
 from protocol.adapters import machine
 from protocol.adapters.machine import MachineInUse, MachineUse, measure_memory_bytes
 from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
@@ -21,7 +22,7 @@ from protocol.spec.game.terms import WINDOWS_12S, make_spec
 from scripts import home_checks, role_commands
 from scripts.home import HomeConfig
 from scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need
-from scripts.role_commands import ROLES, play_while_idle
+from scripts.role_commands import ROLES
 from scripts.task_file import compute_disk_bytes, sketch_terms
 from scripts.wallet import tell_lending
 from tests.e2e.world import AMOUNTS, TINY_PLAN, make_dataset

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.playing import RECORDS
+from protocol.actions.runtime.watching import note_state
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.journal import FILE_NAME, Journal
@@ -19,13 +21,14 @@ from protocol.spec.game.state import SeatRole, StatementRef
 from protocol.spec.params import TOKEN_WEI
 from scripts import money_commands, wallet
 from scripts.console import Console
-from scripts.home import unlock_key
+from scripts.home import list_left, unlock_key
 from scripts.money_commands import Pace, add_stake, withdraw
 from tests.e2e.world import AMOUNTS
 from tests.protocol.adapters.lossy import run_lossy_node
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import post
 from tests.scripts.money import WEALTH_WEI, Operators
+from tests.scripts.schemas import read_one
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import WorldChain, use
 
@@ -55,6 +58,46 @@ def test_a_stake_goes_in_and_comes_out(operators: Operators, monkeypatch: pytest
     assert operators.account_of("alice") in said.lower()
     assert operators.read_wallet("alice") == WEALTH_WEI
     assert operators.fail("alice", "stake", task[:8], "1")[2].endswith("none")
+
+
+def test_a_seat_that_leaves_because_of_use_can_still_be_left_for_good(operators: Operators) -> None:
+    """Who types `touchstone leave` uses the machine: its node was faster, and would take the seat again."""
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.SOLVER, AMOUNTS.solver_stake)
+    home = operators.home_of("alice")
+
+    async def leave(chain: GameChain) -> None:
+        seat = await chain.tasks.seat_of(bytes.fromhex(task), chain.address)
+        await chain.tasks.leave(bytes.fromhex(task), seat)
+
+    operators.act("alice", leave)
+    assert "is leaving already" in operators.fail("alice", "leave", task[:8], "--yes")[0]
+    config = PartyConfig(home, home, "", unlock_key(home))
+    note_state(config, is_leaving=True)
+    sent = operators.count_sent("alice")
+    found = read_one("leave", operators.run("alice", "leave", task[:8], "--yes", "--json"))
+    assert found["task"] == f"0x{task}" and operators.count_sent("alice") == sent
+    assert list_left(home) == {task}
+
+
+def test_a_node_that_leaves_while_the_command_is_answered_does_not_make_it_fail(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both send the same, of one account."""
+    task, read, reads = operators.post_task("submitter"), wallet.read_state, list[str]()
+    operators.join("alice", task, SeatRole.SOLVER, AMOUNTS.solver_stake)
+
+    async def read_then_leave(chain: GameChain, account: str) -> Any:
+        state = await read(chain, account)
+        reads.append(account)
+        if len(reads) == 1:
+            seat = await chain.tasks.seat_of(bytes.fromhex(task), chain.address)
+            await chain.tasks.leave(bytes.fromhex(task), seat)
+        return state
+
+    monkeypatch.setattr(money_commands, "read_state", read_then_leave)
+    assert "can be taken out now" in operators.run("alice", "leave", task[:8], "--yes")
+    assert list_left(operators.home_of("alice")) == {task} and len(reads) == 3
 
 
 def test_what_cannot_be_staked_is_refused(operators: Operators) -> None:

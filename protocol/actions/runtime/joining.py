@@ -148,11 +148,13 @@ def _disagree(party: Party, exhibit: Exhibit, answer: str) -> InvalidInput:
 @dataclass(frozen=True)
 class SeatWish:
     """The seat that a party wants. stake_wei: 0 for what the task asks for; figures: what the operator
-    assumes, by which the task's amounts are judged (None: they are not)."""
+    assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it when
+    this was agreed on, so none is to be taken."""
 
     role: SeatRole
     stake_wei: int = 0
     figures: Figures | None = None
+    is_held: bool = False
 
 
 async def catch_up(party: Party) -> None:

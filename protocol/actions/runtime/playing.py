@@ -236,13 +236,19 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
     await catch_up(party)
     await open_task(party, task, wish.figures if wish else None)
     try:
-        if wish is not None:
+        seat: Seat | None = None
+        if wish is not None and wish.is_held and find_seat(party.game, party.account) is None:
+            # Paid out since that was agreed on: nobody has agreed on another one.
+            seat = next((one for one in party.game.former.values() if one.account == party.account), None)
+            if seat is None:
+                return party.game.is_closed
+        elif wish is not None:
             party.say(
                 "training one step of the task here; at the first start its kernels are compiled before"
             )
             await check_bits(party)
             await take_seat(party, wish)
-        return await Loop(party, rooms, is_seated=wish is not None).run()
+        return await Loop(party, rooms, is_seated=wish is not None, seat=seat).run()
     finally:
         party.task.audits.close()
         party.task.cases.close()

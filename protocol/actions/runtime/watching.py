@@ -18,7 +18,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +28,9 @@ from msgspec import structs
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.chain_client import BLOCK_S
+from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.files import replace_private_file
-from protocol.adapters.machine import MachineUse
+from protocol.adapters.machine import MachineInUse, MachineUse
 from protocol.adapters.messages import encode_message
 from protocol.adapters.reports import (
     END_WORDS,
@@ -43,7 +44,7 @@ from protocol.adapters.reports import (
     read_node_state,
 )
 from protocol.compute.program.step import forget_steps
-from protocol.spec.errors import TouchstoneError
+from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import SeatRole, SeatStatus
 
@@ -56,6 +57,8 @@ PROBE_LOOKS = 6
 SILENT_S = 4.0
 """The loop asks the chain's node every 1.5 s at least. So its silence is seen within 7 s, a probe
 included."""
+RETRY_S = 60.0
+"""Before a node of a lent machine tries again what failed: to take its seat, or to go on with it."""
 LAG_BLOCKS, LAG_S = 5, 30.0
 """So many blocks, or seconds where that is more, may be missing before the head is old."""
 
@@ -277,12 +280,16 @@ class GiveUpSeat:
     seat: int
 
     async def perform(self, party: Party) -> None:
-        """Write down why, then send it."""
+        """Write down why, then send it. Raises ContractRefused where the seat does not leave by this."""
         use = party.config.use
         assert use is not None, "only where the machine is lent"
-        use.is_leaving = True
+        use.is_leaving = use.is_sent = True
         await asyncio.to_thread(note_state, party.config, is_leaving=True)
-        await party.chain.tasks.leave(party.task.task, self.seat)
+        try:
+            await party.chain.tasks.leave(party.task.task, self.seat)
+        except ContractRefused:
+            use.is_sent = False
+            raise
         party.say(
             f"{use.reason}: the seat leaves. The node still works for the rounds whose pools hold it, and "
             "answers for them until its stake is out (`touchstone status`)"
@@ -294,16 +301,48 @@ def list_duties(party: Party, block: int) -> Iterator[GiveUpSeat]:
     use, seat = party.config.use, find_seat(party.game, party.account)
     if use is None or seat is None or seat.status != SeatStatus.OPEN:
         return
-    # Of an open seat: what was written down before it was sent, and never sent, is over.
-    use.is_leaving = use.is_used
+    # Of an open seat: what was written down before it was sent, and never sent, is over. What was sent may
+    # wait for its block longer than somebody uses the machine.
+    use.is_leaving = use.is_used or use.is_sent
     if use.is_used:
         yield GiveUpSeat(seat.number)
+
+
+async def play_while_idle(
+    use: MachineUse,
+    is_seated: bool,
+    wait: Callable[[], Awaitable[bool]],
+    play: Callable[[], Awaitable[bool]],
+    say: Callable[[str], None],
+) -> bool:
+    """Play a task while nobody uses the machine, and wait for that without a seat. wait: until the machine is
+    idle, or there is a seat all the same; whether the task takes one. play: as the `run` of a role. Returns
+    whether it ended because the task is closed. What may be right later is tried again: nobody is there who
+    would start the node."""
+    while True:
+        try:
+            if not is_seated and not await wait():
+                return False
+            is_seated = False
+            is_closed = await play()
+        except MachineInUse as fault:
+            say(str(fault))
+            continue
+        except EnvironmentFault as fault:
+            if not fault.retryable:
+                raise
+            say(str(fault))
+            await asyncio.sleep(RETRY_S)
+            continue
+        if is_closed or not use.is_leaving:
+            return is_closed
 
 
 async def wait_until_idle(config: PartyConfig, use: MachineUse) -> None:
     """Wait, without a seat, until nobody has used the machine for long enough. The home's file says so
     meanwhile, and no memory is kept for steps."""
-    use.is_leaving, end = False, End.STOPPED
+    use.is_leaving = use.is_sent = False
+    end = End.STOPPED
     forget_steps()
     try:
         while not use.is_idle:
