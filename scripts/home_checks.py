@@ -7,6 +7,7 @@ home and with what the machine has.
 """
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -16,15 +17,20 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
+from protocol.actions.pruning.windows import list_foreign
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import MEGABYTE, PartyConfig
+from protocol.actions.runtime.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, PartyConfig
 from protocol.actions.runtime.joining import compute_dataset_bytes
+from protocol.actions.runtime.playing import RECORDS
 from protocol.actions.runtime.task_inputs import compute_start_bytes
+from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.files import require_private_file
+from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.machine import MachineUse, measure_memory_bytes
 from protocol.adapters.reports import SPARE_DISK_BYTES
+from protocol.adapters.store import BlobStore
 from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
 from protocol.spec.codec import decode_training
 from protocol.spec.containers import TaskSpec
@@ -220,18 +226,37 @@ def require_memory(config: HomeConfig, need: Need) -> None:
 
 
 def measure_kept_bytes(home: Path) -> int:
-    """What a home has on its disk already."""
-    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+    """What a home has on its disk already. A node may write and delete meanwhile."""
+    kept_bytes = 0
+    for folder, _, names in os.walk(home):
+        for name in names:
+            with suppress(FileNotFoundError):
+                kept_bytes += os.lstat(os.path.join(folder, name)).st_size
+    return kept_bytes
 
 
-def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int) -> int:
-    """How much is free, in bytes. Raises InvalidInput where a home allows less disk than it needs,
-    EnvironmentFault where there is less."""
-    free_bytes, kept_bytes = shutil.disk_usage(home).free, measure_kept_bytes(home)
-    if config.disk_mb and config.disk_mb * MEGABYTE < needed_bytes:
+def measure_foreign_bytes(home: Path, task: bytes, dataset_root: bytes) -> int:
+    """Of that, what no pruning deletes while the node works on `task`: what its other tasks name, and other
+    datasets. Raises EnvironmentFault where another process has the journal open, or it is damaged."""
+    if not (home / STORE_FOLDER).is_dir() or not (home / JOURNAL_FILE).exists():
+        return 0
+    with Journal(home / JOURNAL_FILE, RECORDS) as journal:
+        foreign = set(list_foreign(journal, task))
+    store = BlobStore(home / STORE_FOLDER, is_durable=False)
+    foreign |= set(store.list_keys(BlobKind.DATASET)) - {BlobKey(BlobKind.DATASET, dataset_root)}
+    return sum(store.get_size_bytes(key) or 0 for key in foreign)
+
+
+def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int, foreign_bytes: int = 0) -> int:
+    """How much is free, in bytes. foreign_bytes: of the home's, what has to stay beside the seat. Raises
+    InvalidInput where a home allows less disk than it needs, EnvironmentFault where there is less."""
+    free_bytes, kept_bytes = shutil.disk_usage(home).free, measure_kept_bytes(home) - foreign_bytes
+    if config.disk_mb and config.disk_mb * MEGABYTE < needed_bytes + foreign_bytes:
         raise InvalidInput(
             what=f"{who} takes more disk than this home allows",
-            expected=f"disk_mb = {ceil(needed_bytes / MEGABYTE)} or more; 0: as much as there is",
+            expected=(
+                f"disk_mb = {ceil((needed_bytes + foreign_bytes) / MEGABYTE)} or more; 0: as much as there is"
+            ),
             actual=f"disk_mb = {config.disk_mb}",
             remedy="Raise disk_mb in config.toml, or choose a smaller task.",
         )
@@ -250,12 +275,15 @@ def require_disk(home: Path, config: HomeConfig, who: str, needed_bytes: int) ->
 async def find_room(
     config: PartyConfig, home: HomeConfig, role: SeatRole, state: ChainState, task: bytes
 ) -> Need:
-    """What a seat of a task takes, once this machine and the limits of the home have room for it. Raises as
-    `read_checked_spec`, `require_memory` and `require_disk` do."""
-    words = (role, state.games[task].terms, read_checked_spec(state, task), home)
-    need = await asyncio.to_thread(compute_need, *words)
+    """What a seat of a task takes, once this machine and the limits of the home have room for it. No node of
+    this home runs. Raises as `read_checked_spec`, `require_memory`, `measure_foreign_bytes` and
+    `require_disk` do."""
+    spec = read_checked_spec(state, task)
+    need = await asyncio.to_thread(compute_need, role, state.games[task].terms, spec, home)
     require_memory(home, need)
-    require_disk(config.home, home, need.who, need.disk_bytes)
+    root = spec.training.dataset_root
+    foreign_bytes = await asyncio.to_thread(measure_foreign_bytes, config.home, task, root)
+    require_disk(config.home, home, need.who, need.disk_bytes, foreign_bytes)
     return need
 
 
@@ -270,11 +298,15 @@ async def find_need(patient: Patient) -> Need:
 
 async def check_disk(patient: Patient) -> str:
     """There is room for what a seat of the task keeps; without a task, for a little."""
-    config, who, needed_bytes = patient.get_config(), "a home", SPARE_DISK_BYTES
+    config, who, needed_bytes, foreign_bytes = patient.get_config(), "a home", SPARE_DISK_BYTES, 0
     with suppress(NotTested):
-        need = await find_need(patient)
+        need, (task, _) = await find_need(patient), patient.get_game()
         who, needed_bytes = need.who, need.disk_bytes
-    free_bytes = require_disk(patient.home, config, who, needed_bytes)
+        root = decode_training(patient.get_state().texts[task]).dataset_root
+        # A node that runs has the journal open: what its other tasks keep is not known then.
+        with suppress(EnvironmentFault, InvalidInput):
+            foreign_bytes = await asyncio.to_thread(measure_foreign_bytes, patient.home, task, root)
+    free_bytes = require_disk(patient.home, config, who, needed_bytes, foreign_bytes)
     return f"{free_bytes / 1e6:,.0f} MB free, {who} takes up to {needed_bytes / 1e6:,.0f} MB"
 
 

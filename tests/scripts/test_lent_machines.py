@@ -11,17 +11,23 @@ import pytest
 from msgspec.structs import replace
 
 from node.submit import build_task
-from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.merge.merge_records import OuterShown
+from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.playing import RECORDS
 from protocol.actions.runtime.watching import play_while_idle
 from protocol.adapters import machine
+from protocol.adapters.blobs import BlobKey, BlobKind
+from protocol.adapters.journal import Journal
 from protocol.adapters.machine import MachineInUse, MachineUse, measure_memory_bytes
+from protocol.adapters.store import BlobStore
 from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import WINDOWS_12S, make_spec
 from scripts import home_checks, role_commands
 from scripts.home import HomeConfig
-from scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need
+from scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need, find_room
 from scripts.role_commands import ROLES
 from scripts.task_file import compute_disk_bytes, sketch_terms
 from scripts.wallet import tell_lending
@@ -85,6 +91,65 @@ SPEC, TERMS = make_spec(POSTED, TRAINING), sketch_terms(TINY_PLAN)
 
 def need(role: SeatRole, **keys: Any) -> Need:
     return compute_need(role, TERMS, SPEC, replace(HOME, **keys))
+
+
+TASK, OTHER = b"t" * 32, b"o" * 32
+
+
+@pytest.mark.parametrize("task", [TASK, OTHER])
+@pytest.mark.parametrize("kind", ["tensor", "dataset"])
+async def test_what_other_tasks_keep_in_a_home_is_no_room_for_a_new_seat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: bytes, kind: str
+) -> None:
+    """No pruning deletes it. The seat was taken, and the disk was full in the middle of a round. What the
+    same task left there does go."""
+    store, root = BlobStore(tmp_path / STORE_FOLDER), TRAINING.dataset_root if task == TASK else b"r" * 32
+    with Journal(tmp_path / JOURNAL_FILE, RECORDS) as journal:
+        journal.append(OuterShown(task, b"w" * 32, b"m" * 32))
+    key = BlobKey(BlobKind.TENSOR, b"w" * 32) if kind == "tensor" else BlobKey(BlobKind.DATASET, root)
+    with store.get_path(key).open("wb") as file:
+        file.truncate(1 << 40)
+    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    monkeypatch.setattr(home_checks, "read_checked_spec", lambda state, task: SPEC)
+    state: Any = SimpleNamespace(games={TASK: SimpleNamespace(terms=TERMS)})
+    config: Any = SimpleNamespace(home=tmp_path)
+    words = (config, HOME, SeatRole.SOLVER, state, TASK)
+    if task == TASK:
+        await find_room(*words)
+        return
+    with pytest.raises(EnvironmentFault, match="the disk has too little room for a solver"):
+        await find_room(*words)
+    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 40))
+    await find_room(*words)
+    with pytest.raises(InvalidInput, match="more disk than this home allows"):
+        await find_room(config, replace(HOME, disk_mb=1_000_000), *words[2:])
+
+
+def test_files_that_go_while_a_home_is_measured_are_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node of the home runs, and `touchstone doctor` looks: it said that the disk refuses a file."""
+    (tmp_path / "folder").mkdir()
+    for name in ("stays", "goes", "also goes"):
+        (tmp_path / "folder" / name).write_bytes(bytes(1_000))
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    look, gone = os.lstat, list[str]()
+
+    def look_and_delete(path: Any, **options: Any) -> os.stat_result:
+        """One goes after the first look at it, the other before."""
+        name = Path(str(path)).name
+        if name == "also goes" and name not in gone:
+            gone.append(name)
+            os.unlink(path)
+        found = look(path, **options)
+        if name == "goes" and name not in gone:
+            gone.append(name)
+            os.unlink(path)
+        return found
+
+    monkeypatch.setattr(os, "lstat", look_and_delete)
+    monkeypatch.setattr(os, "stat", look_and_delete)
+    assert 2_000 <= home_checks.measure_kept_bytes(tmp_path) < 2_200 and len(gone) == 2
 
 
 def test_a_solver_is_told_the_same_figure_of_disk_as_the_submitter() -> None:
