@@ -139,6 +139,7 @@ MANY = 1 << 30
 LIMITS = WireLimits(
     requests_per_second=MANY, burst_requests=MANY, address_requests_per_second=MANY,
     address_burst_requests=MANY, strangers_per_second=MANY, strangers_burst=MANY,
+    reports_per_second=MANY, burst_reports=MANY,
 )  # fmt: skip
 """No input is refused for the number of those before it."""
 TURNS = 60

@@ -24,7 +24,7 @@ auditors alone. What is deleted from the disk is deleted from the bucket.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from protocol.actions.audit import audit_duties as audits
@@ -79,11 +79,23 @@ def list_desks(party: Party) -> Iterator[Mapping[str, Desk]]:
 
 
 @dataclass(frozen=True)
+class Answered:
+    """Reports of a round as they were shown last, and what they were made of: the chain as it was read, its
+    newest block, and how many reports the journal has."""
+
+    game: GameState
+    counts: tuple[int, int, int]
+    said: ReportsSaid
+
+
+@dataclass(frozen=True)
 class Offers:
     """What all rooms of a party show and answer, as its server asks for each request."""
 
     party: Party
     lookout: Lookout
+    said: dict[int, Answered] = field(default_factory=dict)
+    """The last answer of each round."""
 
     def make_policy(self) -> ReadPolicy:
         """Any account may ask; the rooms decide which account is shown what."""
@@ -106,12 +118,24 @@ class Offers:
         return next((desks[name] for desks in offered if name in desks), None)
 
     def get_reports(self, task: bytes, index: int) -> ReportsSaid | None:
-        """What this node reports of round `index`; None where it works on another task."""
+        """What this node reports of round `index`; None where it works on another task. Made once for each
+        block and each new report: what is public yet takes some milliseconds to find out, and strangers ask
+        as often as they like."""
         party = self.party
         if party.joined is None or party.task.task != task or not party.is_task_known:
             return None
-        found = islice(list_distances(party.task.audits.room, index), AUDITS_MAX)
-        return ReportsSaid(find_loss(party, index), tuple(found))
+        game, book = party.game, party.task.audits.room.book
+        if index not in game.rounds:
+            return ReportsSaid()
+        counts = (party.state.head_block, len(party.task.claims.reports), len(book.reports))
+        known = self.said.get(index)
+        if known is None or known.game is not game or known.counts != counts:
+            found = islice(list_distances(party.task.audits.room, index), AUDITS_MAX)
+            known = Answered(game, counts, ReportsSaid(find_loss(party, index), tuple(found)))
+            for forgotten in self.said.keys() - game.rounds.keys():
+                del self.said[forgotten]
+            self.said[index] = known
+        return known.said
 
 
 # --- Reports of losses --------------------------------------------------------------------------------------

@@ -269,6 +269,9 @@ class WireLimits:
     strangers_per_second: float = 50.0
     """requests of all strangers together"""
     strangers_burst: int = 200
+    reports_per_second: float = 5.0
+    """of one network address, for reports of a round: who asks for them signs nothing"""
+    burst_reports: int = 50
     handshakes: int = 64
     """TLS handshakes under way; beyond it the oldest is given up"""
     body_seconds: float = 10.0

@@ -96,6 +96,7 @@ class BlobServer:
             self._limits.address_requests_per_second, self._limits.address_burst_requests
         )
         self._stranger_rate = RateLimit(self._limits.strangers_per_second, self._limits.strangers_burst)
+        self._reports_rate = RateLimit(self._limits.reports_per_second, self._limits.burst_reports)
         self._streams = StreamLimit(self._limits.streams_per_account, self._limits.streams)
         self._messages = StreamLimit(self._limits.messages_per_account, self._limits.messages)
         self._strange_streams = StreamLimit(self._limits.streams_per_account, self._limits.strangers)
@@ -187,8 +188,8 @@ class BlobServer:
         return _answer(200, self._policy.get_status())
 
     async def _get_reports(self, request: web.Request) -> web.StreamResponse:
-        """Who asks is not known, so it takes from what strangers may ask together."""
-        if not self._stranger_rate.try_take(""):
+        """Who asks is not known, so it takes from what strangers may ask together, one address a part."""
+        if not self._reports_rate.try_take(request.remote or "") or not self._stranger_rate.try_take(""):
             return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
         place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])
         said = self._policy.get_reports(*place)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from protocol.adapters.reports import (
     read_loss,
 )
 from protocol.adapters.wire import conventions
+from protocol.adapters.wire.conventions import REACH, REACH_SAID, Desk, Reach, ReachAsked, ReachSaid
 from protocol.adapters.wire.listener import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec.containers import MILLIONTHS_MAX, Comparison
@@ -99,6 +101,29 @@ async def test_who_asks_for_reports_uses_what_strangers_share(tmp_path: Path) ->
                 statuses.append(answer.status)
         assert statuses == [200, 200, 429, 429]
         assert (await client.get_status(peer)).account == node.account
+
+
+async def test_one_address_that_asks_for_reports_takes_not_all_that_strangers_share(tmp_path: Path) -> None:
+    """It signs nothing, so it costs nothing; and who wants to join the task is a stranger too."""
+    stranger, said = Party(tmp_path / "stranger", 2), ReachSaid("", bytes(32), Reach.SILENT)
+
+    async def answer(account: str, body: bytes) -> ReachSaid:
+        return said
+
+    most = WireLimits().burst_reports
+    limits = WireLimits(strangers_per_second=0, strangers_burst=most + 2, reports_per_second=0)
+    node = Party(
+        tmp_path / "node", 1, is_member=lambda account: False, limits=limits,
+        get_reports=lambda task, index: SAID, desks={REACH: Desk(100, answer)},
+    )  # fmt: skip
+    path = conventions.format_reports(TASK, 7)
+    async with node.serve() as peer, open_session() as session, stranger.make_client() as client:
+        statuses = Counter[int]()
+        for _ in range(most + 9):
+            async with session.get(peer.format_url(path), ssl=False) as found:
+                statuses[found.status] += 1
+        assert statuses == {200: most, 429: 9}
+        assert await client.ask(peer, REACH, ReachAsked(), REACH_SAID) == said
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What a node reports of its own work: when anybody is shown it, who signed it, and that it is said once."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 from protocol.actions.audit.audit_records import AuditBook
 from protocol.actions.merge import training
 from protocol.actions.merge.merge_records import LossReported
+from protocol.actions.runtime import offers as offers_module
 from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.offers import (
     Offers,
@@ -18,7 +20,7 @@ from protocol.actions.runtime.offers import (
     list_losses,
 )
 from protocol.actions.runtime.party import Party
-from protocol.adapters.reports import is_signed, read_loss
+from protocol.adapters.reports import DistancesSaid, is_signed, read_loss
 from protocol.compute.program.step import train_segment
 from protocol.spec.errors import InvalidInput
 from tests.protocol.actions.merge.stage import SIGNING, TASK, Stage, finish, get_account, open_stage
@@ -241,3 +243,40 @@ async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> N
         party.joined = joined
         del party.state.games[TASK]
         assert offers.get_reports(TASK, 0) is None
+
+
+async def test_a_stranger_that_asks_again_and_again_has_nothing_worked_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a segment is public yet is asked of the rounds for each audit, up to 128 of them: some
+    milliseconds of the thread that answers everybody, fifty times a second."""
+    made: list[int] = []
+
+    def list_none(room: object, index: int) -> Iterator[DistancesSaid]:
+        made.append(index)
+        return iter(())
+
+    monkeypatch.setattr(offers_module, "list_distances", list_none)
+    async with open_stage(tmp_path, 1) as stage:
+        party = stage.parties[1]
+        offers = Offers(party, Lookout(party))
+        give_room(party)
+        await stage.commit(1)
+        stage.draw()
+        for _ in range(9):
+            said = offers.get_reports(TASK, 0)
+        assert said is not None and said.loss is None and made == [0]
+        await write_reports(party)
+        for _ in range(9):
+            said = offers.get_reports(TASK, 0)
+        assert said is not None and said.loss is not None and made == [0, 0], "there is a report more"
+        party.state.head_block += 1
+        offers.get_reports(TASK, 0)
+        assert made == [0, 0, 0], "more may be public now"
+        change_round(stage, claims={})
+        said = offers.get_reports(TASK, 0)
+        assert said is not None and said.loss is None, "the chain has taken the claim back"
+        state = stage.world.state
+        stage.world.state = replace(state, rounds={})
+        stage.sync()
+        assert offers.get_reports(TASK, 0) is not None and len(made) == 4
