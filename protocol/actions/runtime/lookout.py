@@ -25,8 +25,14 @@ LOOKUP_S, CONNECT_S = 5.0, 5.0
 """For the name of an endpoint; for all connections to it together."""
 ACCOUNT_S = 60.0
 """An account has one look in this time."""
+DAY_S, DAY_LOOKS = 86_400.0, 24
+"""And so many in a day. To announce a URL takes a transaction, but a name's owner may have it lead to another
+address with each look: without this a few accounts could have a node search the internet for hours."""
 ADDRESS_S, ADDRESS_BURST = 15.0, 4
 """An address is connected to once in this time, whoever asks; so many times at once are saved."""
+ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST = 30.0, 2
+"""The same for accounts that this node does not work with: who announces a member's address leaves the member
+its own looks."""
 STRANGERS_S, STRANGERS_BURST = 2.0, 4
 """The same of all accounts together that this node does not work with: an account costs nothing."""
 MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
@@ -57,7 +63,9 @@ class Lookout:
         self._party = party
         self._resolver = OwnResolver()
         self._accounts = RateLimit(1 / ACCOUNT_S, 1, now)
+        self._days = RateLimit(DAY_LOOKS / DAY_S, DAY_LOOKS, now)
         self._addresses = RateLimit(1 / ADDRESS_S, ADDRESS_BURST, now)
+        self._strange_addresses = RateLimit(1 / ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST, now)
         self._strangers = RateLimit(1 / STRANGERS_S, STRANGERS_BURST, now)
         self._member_looks = StreamLimit(1, MEMBERS_AT_ONCE)
         self._strange_looks = StreamLimit(1, STRANGERS_AT_ONCE)
@@ -77,13 +85,13 @@ class Lookout:
         peer, is_member = self._party.state.network.find(account), self._party.is_member(account)
         looks = self._member_looks if is_member else self._strange_looks
         with looks.hold(account) as is_held:
-            is_turn = is_held and self._accounts.try_take(account)
+            is_turn = is_held and self._accounts.try_take(account) and self._days.try_take(account)
             if not is_turn or not (is_member or self._strangers.try_take("")):
                 raise _not_now(account)
-            reach, address = await self._look(peer)
+            reach, address = await self._look(peer, is_member=is_member)
         return ReachSaid(peer.url, peer.fingerprint, reach, address)
 
-    async def _look(self, peer: Peer) -> tuple[Reach, str]:
+    async def _look(self, peer: Peer, *, is_member: bool) -> tuple[Reach, str]:
         """What is seen, and at which address: at the first one of each version that the name has, in turn,
         until the peer answers at one."""
         place = urlsplit(peer.url)
@@ -105,7 +113,9 @@ class Lookout:
         for one in found:
             first.setdefault(one["family"], one["host"])
         addresses, seen = list(first.values()), (Reach.NOT_LOOKED, "")
-        if not all(self._addresses.try_take(address) for address in addresses):
+        if any(map(self._is_near, addresses)):
+            return seen
+        if not all(self._try_take(address, is_member=is_member) for address in addresses):
             raise _not_now(host)
         for address in addresses:
             reach = await knock(address, port, host, peer.fingerprint, CONNECT_S / len(addresses))
@@ -115,9 +125,39 @@ class Lookout:
                 break
         return seen
 
+    def _try_take(self, address: str, *, is_member: bool) -> bool:
+        """Whether an address may be connected to once more now. Of version 6 the whole network counts: who
+        has one address there has them all."""
+        place = str(_find_place(address)) if ":" in address else address
+        is_let = is_member or self._strange_addresses.try_take(place)
+        return is_let and self._addresses.try_take(place)
+
+    def _is_near(self, address: str) -> bool:
+        """Whether an address of the public internet lies beside this machine's own. One firewall may stand in
+        front of both: this machine does not pass it, and who asks could learn what is behind it."""
+        own = find_source(address) if is_public(address) else ""
+        return bool(own) and _find_place(own) == _find_place(address)
+
     def _may_look_at(self, address: str) -> bool:
         own = self._party.state.network.peers.get(self._party.account)
         return is_public(address) or (own is not None and _share_network(address, urlsplit(own.url).hostname))
+
+
+def find_source(address: str) -> str:
+    """From which of its own addresses this machine would connect to another one; empty where it cannot.
+    Nothing is sent."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.connect((address, TLS_PORT))
+        return str(asking.getsockname()[0])
+    return ""
+
+
+def _find_place(address: str) -> object:
+    """The network of an address, as large as those of one house or firm are: 256 of version 4, or those with
+    the first 64 bits of version 6."""
+    bits = 64 if ":" in address else 24
+    return ip_network(f"{address}/{bits}", strict=False)
 
 
 def _share_network(address: str, other: str | None) -> bool:
@@ -148,7 +188,7 @@ async def knock(address: str, port: int, name: str, fingerprint: bytes, within_s
 def _not_now(whom: str) -> EnvironmentFault:
     return EnvironmentFault(
         what="this node looks at no endpoint for you now",
-        expected="one look a minute for an account, four for an address, and a few at a time",
+        expected="one look a minute, and 24 a day, for an account; four a minute for an address",
         actual=f"more, for {whom}",
-        remedy="Ask again in a minute, or ask another peer.",
+        remedy="Ask again in a minute, in an hour where it stays so, or ask another peer.",
     )
