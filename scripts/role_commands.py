@@ -218,8 +218,6 @@ class Sitting:
         progress = show_progress(self.chain, self.task, self.console)
         is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
         self.has_played = True
-        if self.config.use is not None and self._has_left():
-            self.config.use.is_leaving = False  # It left for good.
         return is_closed
 
     async def wait(self) -> bool:

@@ -145,6 +145,7 @@ class Between:
             return self.agreed[-1]
 
         async def seat_of(task: bytes, account: str) -> int:
+            await asyncio.sleep(0.01)
             return 0 if self.seat is None else 1 + self.seat.number
 
         async def show_nothing(*_: object) -> None:
@@ -226,7 +227,7 @@ async def test_what_stays_wrong_ends_the_node(tmp_path: Path) -> None:
 
     use = MachineUse(idle_s=600, cores=0.5)
     with pytest.raises(EnvironmentFault, match="no disk"):
-        await play_while_idle(use, False, refuse, refuse, print)
+        await asyncio.wait_for(play_while_idle(use, False, refuse, refuse, print), 30)
 
 
 # --- Whose word it is ---------------------------------------------------------------------------------------

@@ -235,6 +235,7 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
     monkeypatch.setattr(role_commands, "lower_priority", levels.append)
 
     async def note(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+        assert wish.is_held, "no other seat is agreed on"
         uses.append(config.use)
         return True
 

@@ -273,7 +273,9 @@ async def test_a_stranger_that_asks_again_and_again_has_nothing_worked_out_again
         party.state.head_block += 1
         offers.get_reports(TASK, 0)
         assert made == [0, 0, 0], "more may be public now"
-        change_round(stage, claims={})
+        game = party.game
+        gone = {**game.rounds, 0: replace(game.rounds[0], claims={})}
+        party.state.games[TASK] = cast(Any, replace(game, rounds=gone))
         said = offers.get_reports(TASK, 0)
         assert said is not None and said.loss is None, "the chain has taken the claim back"
         state = stage.world.state
