@@ -55,7 +55,7 @@ PROBE_S = 2.0
 PROBE_LOOKS = 6
 """On a chain that providers serve, and count requests of, the watch asks at one look in so many."""
 SILENT_S = 4.0
-"""The loop asks the chain's node every 1.5 s at least. So its silence is seen within 7 s, a probe
+"""The loop asks the chain's node every 2 s at least. So its silence is seen within 7 s, a probe
 included."""
 RETRY_S = 60.0
 """Before a node of a lent machine tries again what failed: to take its seat, or to go on with it."""
