@@ -6,12 +6,12 @@ threads wait for the interpreter meanwhile. So loops over large trees are compil
 themselves.
 """
 
+import _hashlib
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib import import_module
 from math import isfinite
 from typing import Any, overload
 
@@ -275,9 +275,9 @@ def _find_openssl() -> tuple[Any, Any, Any] | None:
     pointer = ctypes.c_void_p
     takes = {"Init": (pointer,), "Update": (pointer, pointer, ctypes.c_size_t), "Final": (pointer, pointer)}
     try:
-        library = ctypes.CDLL(import_module("_hashlib").__file__)
+        library = ctypes.CDLL(_hashlib.__file__)
         init, update, final = (getattr(library, f"SHA256_{name}") for name in takes)
-    except (ImportError, AttributeError, OSError):
+    except (AttributeError, OSError):
         return None
     for function, types in zip((init, update, final), takes.values(), strict=True):
         function.argtypes, function.restype = types, ctypes.c_int

@@ -190,9 +190,9 @@ def test_what_a_running_node_has_sent_is_left_to_it(
     opened: list[bool] = []
 
     @asynccontextmanager
-    async def open_and_note(*where: Any, is_alone: bool) -> AsyncIterator[GameChain]:
+    async def open_and_note(*where: Any, is_alone: bool, **words: Any) -> AsyncIterator[GameChain]:
         opened.append(is_alone)
-        async with open_game_chain(*where, is_alone=is_alone) as chain:
+        async with open_game_chain(*where, is_alone=is_alone, **words) as chain:
             yield chain
 
     monkeypatch.setattr(wallet, "open_game_chain", open_and_note)

@@ -389,7 +389,7 @@ async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
     for name in ("team-left", "replay-left", "tmpleft"):
         (scratch / name).write_bytes(b"x")
 
-    def open_game_chain(*_: object) -> Any:
+    def open_game_chain(*_: object, **__: object) -> Any:
         raise EnvironmentFault(what="no chain", expected="one", actual="none", remedy="Wait.")
 
     deployment = SimpleNamespace(chain_id=1, tasks="0x" + "11" * 20)
