@@ -50,6 +50,7 @@ from scripts.console import (
     is_of_disk,
     render_error,
 )
+from scripts.home import HomeConfig
 from scripts.home_checks import NotTested, Patient
 from scripts.task_file import read_task_file
 from scripts.wallet import find_game, read_state, show_seat, show_task
@@ -173,7 +174,9 @@ async def check_stake(patient: Patient) -> str:
         has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
         if not game.is_closed and has_wei < least_wei:
             raise _small_stake(task, seat, has_wei, least_wei)
-    return f"{len(seats)} seats" if seats else "no seat yet"
+    if not seats:
+        return "no seat yet"
+    return f"{len(seats)} seat{'s' if len(seats) > 1 else ''}, with at least what the task asks for at stake"
 
 
 def _small_stake(task: bytes, seat: Seat, has_wei: int, least_wei: int) -> InvalidInput:
@@ -189,8 +192,8 @@ def _small_stake(task: bytes, seat: Seat, has_wei: int, least_wei: int) -> Inval
 # --- The machine --------------------------------------------------------------------------------------------
 async def check_versions(patient: Patient) -> str:
     """What computes is what computed in the last run of this home."""
-    patient.get_config()
-    known, now = read_bits(patient.home), await asyncio.to_thread(describe_machine)
+    config = patient.get_config()
+    known, now = read_bits(patient.home), await asyncio.to_thread(_describe_as_node, config)
     if patient.task is not None:
         known = {name: one for name, one in known.items() if name == patient.task.hex()}
     for name, one in known.items():
@@ -207,6 +210,12 @@ async def check_versions(patient: Patient) -> str:
     if not known:
         raise NotTested("no node of this home has run yet")
     return "as in the last run"
+
+
+def _describe_as_node(config: HomeConfig) -> str:
+    """As the home's node describes the machine: once it has pinned its kernels."""
+    pin_kernels(config.threads, device=config.device)
+    return describe_machine()
 
 
 async def check_bits(patient: Patient) -> str:
@@ -268,7 +277,8 @@ def run_doctor(options: argparse.Namespace) -> Document:
     patient, console = Patient(options.home, options.task, password_file=options.password_file), Console()
     verdicts = asyncio.run(examine(patient, console))
     faults = [one for one in verdicts if one.error is not None]
-    console.say(f"{len(faults)} faults" if faults else "no fault was found")
+    found = f"{len(faults)} fault{'s were' if len(faults) > 1 else ' was'}" if faults else "no fault was"
+    console.say(f"{found} found")
     if faults:
         options.exit_status = ExitCode.FOUND
     return {"faults": len(faults), "checks": [_describe(one) for one in verdicts]}

@@ -321,6 +321,8 @@ async def check_use(patient: Patient) -> str:
     """This system tells whether somebody uses the machine, where the node is to keep off then."""
     config = patient.get_config()
     if not config.when_idle:
-        raise NotTested("when_idle is false: the node works whoever uses the machine")
+        raise NotTested(
+            "when_idle is false in config.toml; it is to be true there for a node with --when-idle"
+        )
     MachineUse(60 * config.idle_minutes, config.idle_cores).require_telling()
     return f"a seat is taken once nobody has used it for {config.idle_minutes:g} minutes"

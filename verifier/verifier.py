@@ -178,9 +178,10 @@ def require_public(game: GameState, place: Place, block: int) -> GameRound:
         )
     if not is_segment_public(game, game_round, place.slot, place.segment, block):
         waits = 2 * game.terms.windows.audit_max + REORG_BLOCKS
+        first = f" (block {game_round.closed + waits})" if game_round.closed else ""
         raise InvalidInput(
             what="the segment is not for every account yet",
-            expected=f"a posted round, {waits} blocks after its close and after the draw of a late audit",
+            expected=f"a posted round, {waits} blocks after its close{first} and the draw of a late audit",
             actual=f"{game_round.phase.name}, closed in block {game_round.closed}, now block {block}",
             remedy="Wait: until then an auditor that has not sealed could copy it.",
         )

@@ -258,9 +258,10 @@ def tell_node_state(state: NodeState, now_s: float) -> Iterator[str]:
         if state.is_leaving:
             yield "somebody uses the machine: its seat leaves, and it works for the rounds that still hold it"
     if state.earlier_end is not None:
-        kills = f", {state.kills} of them after it was killed" if state.kills else ""
+        kills = f", {state.kills} of them after it was killed" if state.kills and state.restarts > 1 else ""
         before = f"the run before {END_WORDS[state.earlier_end]}"
-        yield f"it was started again {state.restarts} times{kills}; {before}"
+        times = "once" if state.restarts == 1 else f"{state.restarts} times"
+        yield f"it was started again {times}{kills}; {before}"
     for one in state.troubles:
         yield f"WARNING: for {max(0, int(now_s) - one.since_s)} s: {one.said}"
 

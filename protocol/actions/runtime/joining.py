@@ -239,7 +239,8 @@ def require_records(party: Party) -> None:
                 expected=f"the claim {claim.claim_root.hex()} of round {game_round.index}",
                 actual="none" if finished is None else finished.claim_root.hex(),
                 where=str(party.journal.path),
-                remedy="Bring back the newest journal with all its files: claims cannot be defended without.",
+                remedy="Bring back the newest journal with all its files: claims cannot be defended without. "
+                "Where it is lost, give up the seat with `touchstone leave`.",
                 retryable=False,
             )
 

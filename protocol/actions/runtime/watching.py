@@ -97,7 +97,7 @@ def take_over(home: Path, use: MachineUse | None = None) -> Past:
         return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
     log.warning(
-        "the node was started again (%d times so far): the run before %s, it was seen last %d s ago",
+        "the node was started again (restarts so far: %d): the run before %s, it was seen last %d s ago",
         past.restarts,
         END_WORDS[earlier.end],
         max(0, int(time.time()) - earlier.seen_s),
