@@ -208,7 +208,9 @@ async def check_versions(patient: Patient) -> str:
                 "or start the node: it tests whether the bits are the same.",
             )
     if not known:
-        raise NotTested("no node of this home has run yet")
+        raise NotTested(
+            f"no node of this home has worked on {'any' if patient.task is None else 'this'} task yet"
+        )
     return "as in the last run"
 
 

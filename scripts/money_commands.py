@@ -220,7 +220,7 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
             raise
     after = await read_state(chain, chain.address)
     holding = find_holding(after.games[task], seat, await read_pace(chain))
-    release = f"is held by {tell_release(holding)}" if holding.held_by else "can be taken out now"
+    release = f"is held: {tell_release(holding)}" if holding.held_by else "can be taken out now"
     console.say(f"{show_seat(seat)} leaves; its stake of {format_tokens(holding.stake_wei)} {release}")
     console.say(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
     return describe_stake(task, seat, holding.stake_wei) | {"held_by": list(holding.held_by)}
@@ -309,7 +309,7 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
         raise InvalidInput(
             what="there is nothing to withdraw",
             expected=f"credit of {chain.address}",
-            actual="; ".join(held) or "none",
+            actual=f"none; still held: {'; '.join(held)}" if held else "none",
             remedy="Pay becomes credit when its rounds are settled, a stake when its seat has left: see "
             "`touchstone status`.",
         )
