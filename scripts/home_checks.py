@@ -150,7 +150,7 @@ async def check_key(patient: Patient) -> str:
 
 
 # --- What a seat takes of the machine -----------------------------------------------------------------------
-PROCESS_BYTES = 500_000_000
+PROCESS_BYTES = 650_000_000
 """A process of a node without any tensor: Python, PyTorch, its kernels."""
 
 
