@@ -187,8 +187,8 @@ def measure(
     kept = keep_well_conditioned(make_starts(workplace, weights, *rates))
     if len(kept) < len(segments):
         say(f"ill-conditioned segments, left out: {len(segments) - len(kept)}")
-    for configuration in configurations:
-        say(configuration.name)
+    for number, configuration in enumerate(configurations, start=1):
+        say(f"{number} of {len(configurations)}: {configuration.name}")
         start_worker(workplace, configuration)
     survey = compare_all(workplace, spec, kept, [configuration.name for configuration in configurations])
     kind = describe_machine()

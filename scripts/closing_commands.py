@@ -158,7 +158,7 @@ class Shares:
     """Shares of a task, and what this account has of them. Shares are counted as wei of pay are. since: the
     block from which on more than half of all shares vote for the halt, 0 where they do not; halt_block: the
     first in which the vote halts the task, 0 where there is no majority; round: every seat must have settled
-    all rounds before it."""
+    all rounds before it; is_ended: the task is halted or closed."""
 
     task: bytes
     token: str
@@ -171,6 +171,7 @@ class Shares:
     since: int
     halt_block: int
     round: int
+    is_ended: bool
 
     def to_document(self) -> Document:
         """As JSON has it."""
@@ -199,6 +200,7 @@ async def read_shares(chain: GameChain, name: str) -> Shares:
         since=since,
         halt_block=since + game.terms.windows.dispute if since else 0,
         round=round_ if since else 0,
+        is_ended=game.is_halted or game.is_closed,
     )
 
 
@@ -281,11 +283,23 @@ async def claim_revenue(chain: GameChain, name: str, console: Console) -> Docume
     return {"task": spell_id(now.task), "claimed_wei": str(amount_wei)}
 
 
+def _refuse_ended(shares: Shares) -> None:
+    if shares.is_ended:
+        raise InvalidInput(
+            what="there is nothing left to halt",
+            expected="a task whose rounds still open",
+            actual=f"{show_task(shares.task)} is halted or closed",
+            remedy="`touchstone shares vote TASK none` frees shares that voted.",
+        )
+
+
 async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> Document:
     """Vote with `amount` shares instead of those of before (None: all, 0: none). Raises InvalidInput where
-    this account has fewer."""
+    this account has fewer, or the task is over already."""
     before = await read_shares(chain, name)
     wanted = before.held if amount is None else amount
+    if wanted:
+        _refuse_ended(before)
     if wanted > before.held or not before.held:
         raise InvalidInput(
             what="this account has too few shares",
@@ -300,8 +314,10 @@ async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Co
 
 
 async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Document:
-    """Halt the task; any account may once the vote stands. Raises InvalidInput where it does not."""
+    """Halt the task; any account may once the vote stands. Raises InvalidInput where it does not, or where
+    the task is over already."""
     now = await read_shares(chain, name)
+    _refuse_ended(now)
     pace, (settled, _) = await read_pace(chain), await _read_settled(chain, now.task)
     is_due = now.since and now.halt_block <= pace.head_block + 1 and settled >= now.round
     if not is_due:

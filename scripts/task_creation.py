@@ -28,7 +28,7 @@ from scripts.figures import refuse_bad_money, refuse_bad_terms
 from scripts.home import read_config
 from scripts.role_commands import open_config
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
-from scripts.wallet import require_agreement, require_coin, require_tokens
+from scripts.wallet import require_agreement, require_coin, require_tokens, show_task
 
 REMEDY = "Correct the task file."
 
@@ -86,9 +86,23 @@ async def create_task(
             f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
             "this command posts another task with another escrow"
         )
+        console.say(_tell_next(file, task))
         put({"task": spell_id(task), "submitter": party.account, "escrow_wei": str(escrow_wei)})
         del start  # The store has it.
         await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
+
+
+def _tell_next(file: TaskFile, task: bytes) -> str:
+    """Who has to come before its first round opens, and with which commands."""
+    terms = sketch_terms(file.plan)
+    seats = {
+        "solver": terms.least_solvers,
+        "verifier": terms.least_verifiers,
+        "whistleblower": terms.least_whistleblowers,
+    }
+    words = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in seats.items() if count)
+    commands = ", ".join(f"{command} {show_task(task)}" for command in ("solve", "verify", "watch"))
+    return f"Next, by at least {words}, each with a home of its own: touchstone {commands}"
 
 
 def _tell_served(file: TaskFile) -> str:

@@ -106,7 +106,7 @@ def list_open(game: GameState, block: int) -> Iterator[str]:
         (len(now.contests), "contests"),
         (len(now.disputes), "disputes"),
         (len(now.asks), "asks"),
-        (len(now.seats), "seats that were not paid out"),
+        (len(now.seats), "seats still to be paid out"),
     ):
         if count:
             yield f"{what}: {count}"

@@ -9,7 +9,7 @@ import pytest
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import TOKEN_WEI
 from scripts import closing_commands
-from scripts.closing_commands import Shares, halt_by_vote, pay_revenue, show_shares
+from scripts.closing_commands import Shares, halt_by_vote, pay_revenue, show_shares, vote_halt
 from scripts.console import Console
 from scripts.money_commands import Pace
 
@@ -29,6 +29,7 @@ SHARES = Shares(
     since=HEAD - 500,
     halt_block=HEAD - 300,
     round=16,
+    is_ended=False,
 )
 
 
@@ -62,6 +63,10 @@ class OddChain:
         """Kept."""
         self.sent.append("halt_by_vote")
 
+    async def vote_halt(self, _task: bytes, _shares: int) -> None:
+        """Kept."""
+        self.sent.append("vote_halt")
+
     async def pay_revenue(self, _task: bytes, _wei: int) -> None:
         """Kept."""
         self.sent.append("pay_revenue")
@@ -91,6 +96,17 @@ async def test_a_halt_is_sent_once_all_that_counts_is_settled(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("settled", "opened"), [(0, 20), (16, 20)])
+async def test_a_task_that_is_over_is_not_halted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vote would cost gas and change nothing; to take one back frees the shares."""
+    chain: Any = OddChain(monkeypatch, replace(SHARES, is_ended=True), 16, 16)
+    for halting in (vote_halt(chain, "0x", None, Console()), halt_by_vote(chain, "0x", Console())):
+        with pytest.raises(InvalidInput, match="nothing left to halt"):
+            await halting
+    assert chain.sent == []
+    await vote_halt(chain, "0x", 0, Console())
+    assert chain.sent == ["vote_halt"]
+
+
 async def test_who_pays_revenue_is_told_whose_work_has_no_part_in_it(
     settled: int, opened: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,7 +57,7 @@ def test_seats_and_own_tasks(operators: Operators) -> None:
     operators.run("alice", "leave", task[:8], "--yes")
     assert read_rows(operators.run("alice", "status"))[shown].endswith("|now: touchstone withdraw")
     own = read_rows(operators.run("submitter", "status"))[shown].split("; ", 1)[1]
-    assert "when all is settled|rounds still to open: 3; seats that were not paid out: 1" in own
+    assert "when all is settled|rounds still to open: 3; seats still to be paid out: 1" in own
     operators.run("submitter", "task", "halt", task[:8], "--yes")
     operators.run("alice", "withdraw")
     own = read_rows(operators.run("submitter", "status"))[shown]

@@ -16,6 +16,7 @@ from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import task_creation
 from scripts.data_pack import PackedDataset
 from scripts.task_creation import create_task
+from scripts.wallet import show_task
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 from tests.scripts.test_closing_commands import Terminal
@@ -107,6 +108,8 @@ async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
     assert "rounds, computed in float32" in terminal.said
     price, question = (terminal.said.index(text) for text in ("it costs at most", "Post it?"))
     assert price < question < terminal.said.index(f"posted 0x{TASK.hex()}")
+    assert "Next, by at least 2 solvers, 3 verifiers, 3 whistleblowers" in terminal.said
+    assert f"touchstone solve {show_task(TASK)}, verify" in terminal.said
     assert terminal.said.rstrip().endswith("touchstone withdraw")
     (document,) = creation.documents
     assert check("task create", document)["task"] == f"0x{TASK.hex()}"

@@ -253,7 +253,7 @@ def test_a_task_says_what_it_does() -> None:
     assert tell(judged) == "over", "no round is to come"
     assert not is_task_closable(judged.state, judged.block + 1)
     assert list(list_open(judged.state, judged.block + 1)) == [
-        f"seats that were not paid out: {len(judged.state.seats)}"
+        f"seats still to be paid out: {len(judged.state.seats)}"
     ]
 
 

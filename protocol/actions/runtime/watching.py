@@ -54,6 +54,8 @@ PROBE_S = 2.0
 """So long the watch waits for an answer of its own questions to the chain's node."""
 PROBE_LOOKS = 6
 """On a chain that providers serve, and count requests of, the watch asks at one look in so many."""
+COIN_LOOKS = 60
+"""So seldom it asks for how much gas the account can pay."""
 SILENT_S = 4.0
 """The loop asks the chain's node every 2 s at least. So its silence is seen within 7 s, a probe
 included."""
@@ -107,12 +109,14 @@ def take_over(home: Path, use: MachineUse | None = None) -> Past:
 
 @dataclass
 class Watch:
-    """The watch of one party. troubles: those of now; counts: how often each began."""
+    """The watch of one party. troubles: those of now; counts: how often each began; gas_left: gas that the
+    account's coin pays for at the price of now, None before that is known."""
 
     party: Party
     past: Past = Past()
     troubles: dict[Trouble, SeenTrouble] = field(default_factory=dict)
     counts: Counter[Trouble] = field(default_factory=Counter)
+    gas_left: int | None = None
     _started_s: int = field(default_factory=lambda: int(time.time()))
     _written_s: float = 0.0
     _change: str = ""
@@ -167,6 +171,8 @@ class Watch:
         try:
             async with asyncio.timeout(PROBE_S):
                 self._change = await self._find_change()
+                if self._looks % COIN_LOOKS == 0:
+                    self.gas_left = await self._find_gas_left()
         except (TimeoutError, TouchstoneError):
             pass
         except Exception:
@@ -210,6 +216,11 @@ class Watch:
         except OSError as error:
             return error.strerror or str(error)
         return ""
+
+    async def _find_gas_left(self) -> int:
+        connection = self.party.chain.connection
+        price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
+        return await connection.balance_of(self.party.account) // max(1, price_wei)
 
     # --- What may be wrong ----------------------------------------------------------------------------------
     def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:

@@ -40,6 +40,17 @@ class Connection:
         self.health.note_answer()
         return self.id
 
+    async def head(self) -> Head:
+        assert self.health.head is not None
+        return self.health.head
+
+    async def priority_fee(self) -> int:
+        return 2
+
+    async def balance_of(self, account: str) -> int:
+        assert account == ACCOUNT
+        return 100
+
     async def code_at(self, address: str) -> bytes:
         return b"" if address in self.bare else b"code"
 
@@ -360,3 +371,11 @@ async def test_a_provider_is_asked_less_often_than_a_test_network(
     for _ in range(13):
         await watch.look()
     assert len(questions) == asked
+
+
+async def test_the_watch_knows_how_much_gas_the_coin_pays_for(tmp_path: Path) -> None:
+    watch = Watch(make_party(tmp_path))
+    assert watch.gas_left is None
+    watch.party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 8)
+    await watch.look()
+    assert watch.gas_left == 10
