@@ -119,8 +119,8 @@ class Offers:
 
     def get_reports(self, task: bytes, index: int) -> ReportsSaid | None:
         """What this node reports of round `index`; None where it works on another task. Made once for each
-        block and each new report: what is public yet takes some milliseconds to find out, and strangers ask
-        as often as they like."""
+        block and each new report: what is public yet takes milliseconds to find out, and strangers ask as
+        often as they like."""
         party = self.party
         if party.joined is None or party.task.task != task or not party.is_task_known:
             return None

@@ -248,8 +248,8 @@ async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> N
 async def test_a_stranger_that_asks_again_and_again_has_nothing_worked_out_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether a segment is public yet is asked of the rounds for each audit, up to 128 of them: some
-    milliseconds of the thread that answers everybody, fifty times a second."""
+    """Whether a segment is public yet is asked of the rounds for each audit, up to 128 of them: milliseconds
+    of the thread that answers everybody, fifty times a second."""
     made: list[int] = []
 
     def list_none(room: object, index: int) -> Iterator[DistancesSaid]:
