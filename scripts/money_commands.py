@@ -210,7 +210,15 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
     )
     require_agreement(console, [warning], "Leave?", is_agreed)
     # Before it is sent: to type this is use of a lent machine, so its node may send the same by itself.
-    note_left(home, task)
+    try:
+        note_left(home, task)
+    except OSError as error:
+        if seat.status != SeatStatus.OPEN:
+            raise
+        console.say(
+            f"WARNING: the home takes no file ({error.strerror}). If its machine is lent, end the node once "
+            "the stake is out, or it may take a seat again"
+        )
     try:
         if seat.status == SeatStatus.OPEN:
             await send(chain.tasks.leave(task, seat.number))

@@ -229,8 +229,12 @@ class Sitting:
         has_seat, is_done = await self._look()
         if not has_seat and not is_done:
             self.console.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
+        is_waiting = True
+        while not has_seat and not is_done and is_waiting:
             await self._wait_without_seat(use)
-            _, is_done = await self._look()
+            # Events may come later than the seat is told of: without them it would be asked for once more.
+            is_waiting = not use.is_idle
+            has_seat, is_done = await self._look()
         if is_done:
             return False
         await self.agree()

@@ -121,13 +121,14 @@ async def endless() -> Any:
 @dataclass
 class Between:
     """A node of a lent machine between two seats, and the chain that it asks. seat: the account's; agreed:
-    what was agreed on; is_silent: the chain does not answer."""
+    what was agreed on; is_silent: the chain does not answer; is_late: it does not tell events yet."""
 
     home: Path
     use: MachineUse = field(default_factory=lambda: MachineUse(idle_s=600, cores=0.5))
     seat: Seat | None = None
     agreed: list[SeatWish] = field(default_factory=list)
     is_silent: bool = False
+    is_late: bool = False
 
     def sit(self, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Awaitable[bool]]) -> Sitting:
         """The state machine of the command. run: the role."""
@@ -166,10 +167,9 @@ class Between:
         return Sitting(chain, config, home, TASK.hex(), Offer(SeatRole.SOLVER, 0, True), console)
 
     def get_game(self) -> Any:
-        seats = (
-            {} if self.seat is None else {self.seat.number: replace(self.seat, account=self.get_account())}
-        )
-        return replace(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), seats=seats)
+        known = [] if self.seat is None or self.is_late else [replace(self.seat, account=self.get_account())]
+        game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+        return replace(game, seats={seat.number: seat for seat in known})
 
     def get_account(self) -> str:
         party, _ = lend(self.home)
@@ -192,7 +192,10 @@ async def test_a_join_that_the_chain_takes_after_a_kill_is_played_though_somebod
     waiting = asyncio.create_task(sitting.wait())
     await asyncio.sleep(0.1)
     assert not waiting.done()
-    between.seat = SEAT
+    between.seat, between.is_late = SEAT, True
+    await asyncio.sleep(0.1)
+    assert not waiting.done(), "its event has not come yet"
+    between.is_late = False
     assert await asyncio.wait_for(waiting, 30) and between.agreed[-1].is_held
     assert sitting.is_seated and not between.use.is_idle
 

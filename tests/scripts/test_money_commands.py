@@ -1,10 +1,12 @@
 """The commands that move tokens, on the real contracts: what comes out, what is refused before anything is
 sent, and what is said of it. Stakes of seats that have played: tests/e2e/test_commands.py."""
 
+import errno
 import io
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +80,22 @@ def test_a_seat_that_leaves_because_of_use_can_still_be_left_for_good(operators:
     found = read_one("leave", operators.run("alice", "leave", task[:8], "--yes", "--json"))
     assert found["task"] == f"0x{task}" and operators.count_sent("alice") == sent
     assert list_left(home) == {task}
+
+
+def test_a_full_disk_keeps_nobody_in_a_seat(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be written down is said. Where it is all that there is to do, it is an error."""
+
+    def refuse(home: Path, task: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(home))
+
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.SOLVER, AMOUNTS.solver_stake)
+    monkeypatch.setattr(money_commands, "note_left", refuse)
+    said = operators.run("alice", "leave", task[:8], "--yes")
+    assert "the home takes no file (No space left on device)" in said and "can be taken out now" in said
+    home = operators.home_of("alice")
+    note_state(PartyConfig(home, home, "", unlock_key(home)), is_leaving=True)
+    assert "the disk refuses" in operators.fail("alice", "leave", task[:8], "--yes")[0]
 
 
 def test_a_node_that_leaves_while_the_command_is_answered_does_not_make_it_fail(
