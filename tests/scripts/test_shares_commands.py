@@ -95,7 +95,6 @@ async def test_a_halt_is_sent_once_all_that_counts_is_settled(monkeypatch: pytes
     assert chain.sent == ["halt_by_vote"]
 
 
-@pytest.mark.parametrize(("settled", "opened"), [(0, 20), (16, 20)])
 async def test_a_task_that_is_over_is_not_halted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vote would cost gas and change nothing; to take one back frees the shares."""
     chain: Any = OddChain(monkeypatch, replace(SHARES, is_ended=True), 16, 16)
@@ -107,6 +106,7 @@ async def test_a_task_that_is_over_is_not_halted_again(monkeypatch: pytest.Monke
     assert chain.sent == ["vote_halt"]
 
 
+@pytest.mark.parametrize(("settled", "opened"), [(0, 20), (16, 20)])
 async def test_who_pays_revenue_is_told_whose_work_has_no_part_in_it(
     settled: int, opened: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
