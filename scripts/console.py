@@ -173,7 +173,7 @@ def parse_tokens(text: str) -> int:
 LETTERS = (
     "B: solver_pay. C: what it costs to compute a round. n: segments of a claim. S: solver_stake. "
     "A: auditor_stake. F: unserved_fee. f: dropped_fee. R: rounds whose fees a seat owes at once. "
-    "Section 14 of docs/spec.md has each rule in full."
+    "Section 14 of docs/spec.md has the other letters, and each rule in full."
 )
 """Of the rules of amounts."""
 

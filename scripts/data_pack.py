@@ -176,10 +176,6 @@ class PackPlan:
     heldout: float = 0.01
 
 
-def _tell_width(token_bytes: int) -> str:
-    return "one byte a token" if token_bytes == 1 else f"{token_bytes} bytes a token"
-
-
 def run_data_pack(options: argparse.Namespace) -> Document:
     """Pack what the options name, and say what came of it."""
     fields = Fields(options.field, options.column)
@@ -195,6 +191,10 @@ def run_data_pack(options: argparse.Namespace) -> Document:
     console.say(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
     names = ("token_count", "heldout_tokens", "documents", "vocabulary_size", "token_bytes", "root")
     return {"folder": str(plan.out), **{name: getattr(note, name) for name in names}}
+
+
+def _tell_width(token_bytes: int) -> str:
+    return "one byte a token" if token_bytes == 1 else f"{token_bytes} bytes a token"
 
 
 def pack(plan: PackPlan) -> DatasetNote:

@@ -5,8 +5,8 @@ mend, or says why it could not look. No transaction is sent and nothing is stake
 question.
 
 Checks of the chain, of an account's money and seat on it, and of the machine are here; those of the home's
-own files and endpoint are in `home_checks`. Whether a training step gives the same bits again is seen without
-a task's data.
+own files are in `home_checks`, those of its endpoint in `endpoint_checks`. Whether a training step gives the
+same bits again is seen without a task's data.
 """
 
 import argparse

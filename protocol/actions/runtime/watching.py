@@ -178,6 +178,11 @@ class Watch:
         except Exception:
             log.exception("the watch cannot ask the chain's node")
 
+    async def _find_gas_left(self) -> int:
+        connection = self.party.chain.connection
+        price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
+        return await connection.balance_of(self.party.account) // max(1, price_wei)
+
     def _look_at_use(self) -> None:
         """A node that has to leave does not wait for the next block."""
         is_used = self.party.config.use is not None and self.party.config.use.is_used
@@ -216,11 +221,6 @@ class Watch:
         except OSError as error:
             return error.strerror or str(error)
         return ""
-
-    async def _find_gas_left(self) -> int:
-        connection = self.party.chain.connection
-        price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
-        return await connection.balance_of(self.party.account) // max(1, price_wei)
 
     # --- What may be wrong ----------------------------------------------------------------------------------
     def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:

@@ -140,7 +140,7 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     amounts, cap = terms.amounts, terms.amounts.finder_cap
     burden = max(compute_burden(terms, figures, one) for one in list_cheats(read_sampling(terms, figures)))
     stake = compute_stake_burning(max(0, ceil(burden)), cap)
-    rule = "burned(S) >= (1/p + D) ((1 - p1) V - (1 - f) C), and one false claim gains less than honest work"
+    rule = "burned(S) >= (1/p + D) ((1 - p1) V - C'), and one false claim gains less than honest work"
     yield MoneyRule("solver_stake", amounts.solver_stake, stake, rule)
     rule = "S out of which F takes more than refusing gains, in the R rounds before the first fees are taken"
     yield MoneyRule("solver_stake", amounts.solver_stake, compute_fee_stake(terms, figures), rule)
