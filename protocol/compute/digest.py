@@ -244,8 +244,8 @@ class Words(Sequence[bytes]):
 @cache
 def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
     """(prefix of one byte, rows one after the other, bytes of a row, out [rows, 32]): SHA-256 of each row
-    with the prefix before it. None where Python's hashlib is not linked with an OpenSSL that can be
-    called."""
+    with the prefix before it. None where Python's hashlib is not linked with an OpenSSL that can be called,
+    or what is called there does not hash: a library may refuse, and a wrong root costs a stake."""
     functions = _find_openssl()
     if functions is None:
         return None
@@ -266,7 +266,9 @@ def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
         rows.flags.writeable = False  # For all alike: a loop is compiled anew for what may be written to.
         compiled(np.array(list(prefix), np.uint8), rows, width, np.empty(CONTEXT_BYTES, np.uint8), out)
 
-    return call
+    row, found = bytes(range(256)), np.zeros((1, 32), np.uint8)
+    call(LEAF_PREFIX, np.frombuffer(row, np.uint8), len(row), found)
+    return call if found.tobytes() == hash_leaf(row) else None
 
 
 def _find_openssl() -> tuple[Any, Any, Any] | None:

@@ -1,3 +1,4 @@
+import ctypes
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -156,3 +157,14 @@ def test_several_threads_hash_at_once() -> None:
     expected = [merkle.compute_data_root(tensor_bytes(vector)) for vector in vectors]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(tensor_root, vectors)) == expected
+
+
+@pytest.mark.usefixtures("_hashing")
+def test_a_library_that_does_not_hash_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that refuses returns 0 and writes nothing; the memory may hold anything."""
+    pointer = ctypes.c_void_p
+    kinds = [(pointer,), (pointer, pointer, ctypes.c_size_t), (pointer, pointer)]
+    refusing = tuple(ctypes.CFUNCTYPE(ctypes.c_int, *kind)(lambda *_: 0) for kind in kinds)
+    monkeypatch.setattr(digest, "_find_openssl", lambda: refusing)
+    data = bytes(range(256)) * 40
+    assert build_byte_tree(data).root == merkle.compute_data_root(data)
