@@ -56,9 +56,11 @@ PROBE_LOOKS = 6
 """On a chain that providers serve, and count requests of, the watch asks at one look in so many."""
 COIN_LOOKS = 60
 """So seldom it asks for how much gas the account can pay."""
+QUIET_S = 2.5
+"""The loop asks the chain's node every 2 s at least, once it runs. While it does not (a node opens its task,
+and trains a step before it takes its seat), the watch asks in its place."""
 SILENT_S = 4.0
-"""The loop asks the chain's node every 2 s at least. So its silence is seen within 7 s, a probe
-included."""
+"""So a silence is seen within 7 s, a probe included."""
 RETRY_S = 60.0
 """Before a node of a lent machine tries again what failed: to take its seat, or to go on with it."""
 LAG_BLOCKS, LAG_S = 5, 30.0
@@ -155,8 +157,11 @@ class Watch:
 
     async def look(self) -> None:
         """One look at everything, told and written down."""
+        connection = self.party.chain.connection
         if self._looks % (PROBE_LOOKS if self.party.chain.limits.name in BLOCK_S else 1) == 0:
             await self._probe()
+        elif time.monotonic() - connection.health.answered_s > QUIET_S:
+            await self._ask(connection.head())
         self._looks += 1
         self._look_at_use()
         found = dict(self._list_troubles())
@@ -166,17 +171,30 @@ class Watch:
             await asyncio.to_thread(self.write)
 
     async def _probe(self) -> None:
-        """Ask the chain's node whether it is still that of the deployment. What does not answer is silent; an
-        answer that is none must not hide what else is wrong."""
+        """Ask the chain's node whether it is still that of the deployment, and now and then for the coin:
+        each in a time of its own, or a slow node would never tell of the coin."""
+        is_known = await self._ask(self._note_change())
+        if is_known and self._looks % COIN_LOOKS == 0:
+            await self._ask(self._note_gas_left())
+
+    async def _ask(self, question: Awaitable[object]) -> bool:
+        """Whether an answer came. What does not answer is silent; an answer that is none must not hide what
+        else is wrong."""
         try:
             async with asyncio.timeout(PROBE_S):
-                self._change = await self._find_change()
-                if self._looks % COIN_LOOKS == 0:
-                    self.gas_left = await self._find_gas_left()
+                await question
+                return True
         except (TimeoutError, TouchstoneError):
             pass
         except Exception:
             log.exception("the watch cannot ask the chain's node")
+        return False
+
+    async def _note_change(self) -> None:
+        self._change = await self._find_change()
+
+    async def _note_gas_left(self) -> None:
+        self.gas_left = await self._find_gas_left()
 
     async def _find_gas_left(self) -> int:
         connection = self.party.chain.connection

@@ -379,3 +379,39 @@ async def test_the_watch_knows_how_much_gas_the_coin_pays_for(tmp_path: Path) ->
     watch.party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 8)
     await watch.look()
     assert watch.gas_left == 10
+
+
+async def test_a_node_that_is_busy_with_itself_does_not_blame_the_chain(tmp_path: Path) -> None:
+    """Before its seat a node opens its task and trains a step: nothing else asks the chain meanwhile."""
+    watch = Watch(make_party(tmp_path, "12s"))
+    connection = watch.party.chain.connection
+
+    async def answer() -> Head:
+        connection.health.note_answer()
+        connection.health.head = Head(9, b"", b"", int(time.time()), 0)
+        return connection.health.head
+
+    connection.head = answer
+    for _ in range(13):
+        connection.health.answered_s -= 3
+        connection.health.head = Head(9, b"", b"", int(time.time()) - 70, 0)
+        await watch.look()
+        connection.health.answered_s -= 0.5
+    assert not watch.counts[Trouble.RPC_SILENT]
+
+
+async def test_a_slow_provider_tells_of_the_coin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers each question in time, and all of them one after the other would take too long."""
+    monkeypatch.setattr(watching, "PROBE_S", 0.5)
+    watch = Watch(make_party(tmp_path))
+    connection = watch.party.chain.connection
+    for name in ("chain_id", "balance_of"):
+        usual = getattr(connection, name)
+
+        async def wait(*given: str, usual: Any = usual) -> Any:
+            await asyncio.sleep(0.3)
+            return await usual(*given)
+
+        setattr(connection, name, wait)
+    await watch.look()
+    assert watch.gas_left == 50
