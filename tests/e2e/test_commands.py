@@ -324,13 +324,14 @@ async def _check_money(desk: Desk, parties: dict[str, tuple[PartyConfig, Console
 
 async def _check_shares(parties: dict[str, tuple[PartyConfig, Console]], gains: dict[str, int]) -> None:
     """Each has a share for each wei that it has earned, also now that the task is closed. Revenue is paid in
-    and claimed; a vote of all shares halts nothing in a task of less than sixteen rounds."""
+    and claimed. The command takes votes back, and gives none for a halt that comes too late; the contract
+    takes them from any wallet, and they halt nothing."""
     config, console = parties["submitter"]
     paid_wei, supply = 10**18, sum(gains[name] for name in CAST)
     async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment), config.key) as chain:
         [task] = (await read_state(chain)).games
         with pytest.raises(InvalidInput, match="too few shares"):
-            await vote_halt(chain, task.hex(), None, console)
+            await vote_halt(chain, task.hex(), 0, console)
         with pytest.raises(InvalidInput, match="no revenue to claim"):
             await claim_revenue(chain, task.hex(), console)
         check("shares pay", await pay_revenue(chain, task.hex(), paid_wei, console))
@@ -347,11 +348,14 @@ async def _check_shares(parties: dict[str, tuple[PartyConfig, Console]], gains: 
             claimed = check("shares claim", await claim_revenue(chain, task.hex(), console))
             assert claimed["claimed_wei"] == shown["claimable_wei"]
             claimed_wei += int(claimed["claimed_wei"])
-            voted = check("shares vote", await vote_halt(chain, task.hex(), None, console))
-            assert voted["votes"] == voted["held"]
+            voted = check("shares vote", await vote_halt(chain, task.hex(), 0, console))
+            assert voted["votes"] == "0" and voted["held"] == str(gains[name])
+            with pytest.raises(InvalidInput, match="nothing left to halt"):
+                await vote_halt(chain, task.hex(), None, console)
+            await chain.shares.vote_halt(task, gains[name])
     assert paid_wei - len(CAST) < claimed_wei <= paid_wei
     async with open_game_chain(config.rpc_url, deployment, config.key) as chain:
         shown = check("shares show", await show_shares(chain, task.hex(), console))
         assert shown["voting"] == shown["supply"] and shown["majority_since"] > 0
-        with pytest.raises(InvalidInput, match="does not halt the task yet"):
+        with pytest.raises(InvalidInput, match="nothing left to halt"):
             await halt_by_vote(chain, task.hex(), console)

@@ -391,7 +391,7 @@ async def test_a_node_that_is_busy_with_itself_does_not_blame_the_chain(tmp_path
         connection.health.head = Head(9, b"", b"", int(time.time()), 0)
         return connection.health.head
 
-    connection.head = answer
+    connection.head = answer  # type: ignore[method-assign]
     for _ in range(13):
         connection.health.answered_s -= 3
         connection.health.head = Head(9, b"", b"", int(time.time()) - 70, 0)
