@@ -296,9 +296,15 @@ class ExitCode(IntEnum):
     """A command that looks for faults found one."""
     REFUSED = 2
     """An error that the operator can mend, or a wrong option."""
+    NOT_NEEDED = 3
+    """The node has no seat, and is to take none: a service need not try again."""
     BUG = 70
     """EX_SOFTWARE of sysexits.h: not the operator's fault."""
     INTERRUPTED = 130
+
+
+class NotNeeded(InvalidInput):
+    """A node that has no seat and is to take none: its task is over, or was left for good."""
 
 
 WRITE_ERRORS = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS})

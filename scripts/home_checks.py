@@ -3,7 +3,8 @@
 `Patient` is the home that `touchstone doctor` looks at. It keeps what checks have found out for later ones.
 
 What a seat takes of disk and memory is known before anything is staked, and compared with the limits of the
-home and with what the machine has.
+home and with what the machine has. `choose_executor` refuses what a home says of processors and libraries
+that do not fit.
 """
 
 import asyncio
@@ -16,10 +17,12 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
+from typing import Any
 
+from protocol.actions.audit.replay_pool import load_ray
 from protocol.actions.pruning.windows import list_foreign
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, PartyConfig
+from protocol.actions.runtime.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, LossBoard, PartyConfig
 from protocol.actions.runtime.joining import compute_dataset_bytes
 from protocol.actions.runtime.playing import RECORDS
 from protocol.actions.runtime.task_inputs import compute_start_bytes
@@ -326,3 +329,33 @@ async def check_use(patient: Patient) -> str:
         )
     MachineUse(60 * config.idle_minutes, config.idle_cores).require_telling()
     return f"a seat is taken once nobody has used it for {config.idle_minutes:g} minutes"
+
+
+def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
+    """What runs the role's replays, or trains beside a solver and shows its losses, as fields of its
+    `PartyConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
+    a graphics card, or if a library is missing."""
+    if role == SeatRole.SOLVER:
+        if home.workers > 1 and home.device != "cpu":
+            raise InvalidInput(
+                what="several workers train on processors alone",
+                expected='device = "cpu", or workers = 1',
+                actual=f'device = "{home.device}", workers = {home.workers}',
+                remedy="Change one of them in config.toml.",
+            )
+        settled: dict[str, Any] = {"executor": "process", "replay_processes": 1, "workers": home.workers}
+        if home.tensorboard_dir:
+            settled["tensorboard_dir"] = Path(home.tensorboard_dir)
+            LossBoard(settled["tensorboard_dir"])  # Is its library here?
+        return settled
+    executor = chosen or home.executor
+    if executor == "ray":
+        if home.device != "cpu":
+            raise InvalidInput(
+                what="Ray runs replays on processors alone",
+                expected='device = "cpu", or executor = "process"',
+                actual=f'device = "{home.device}", executor = "ray"',
+                remedy="Change one of them: in config.toml, or the executor by --executor.",
+            )
+        load_ray(home.ray_address)
+    return {"executor": executor}

@@ -11,11 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 from node.model_folder import import_start
-from protocol.actions.audit.replay_pool import load_ray
-from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, LossBoard, PartyConfig, limit_memory
+from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.actions.runtime.watching import play_while_idle, wait_until_idle
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
@@ -33,7 +31,16 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS
 from protocol.spec.game.timing import is_over
-from scripts.console import Console, Document, hush, parse_tokens, show_progress, spell_id, with_company
+from scripts.console import (
+    Console,
+    Document,
+    NotNeeded,
+    hush,
+    parse_tokens,
+    show_progress,
+    spell_id,
+    with_company,
+)
 from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
 from scripts.home import (
     CONFIG_FILE,
@@ -45,7 +52,7 @@ from scripts.home import (
     read_home,
     unlock_key,
 )
-from scripts.home_checks import find_room, read_checked_spec
+from scripts.home_checks import choose_executor, find_room, read_checked_spec
 from scripts.wallet import (
     find_game,
     read_state,
@@ -71,6 +78,7 @@ SEAT_LEFT = (
     "the seat has left and is paid out; this node is not needed any more. Its stake is credit: "
     "touchstone withdraw"
 )
+OTHER_TASK = "Choose another task: `touchstone status` lists them."
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."
 SEAT_S = 12.0
 """Between two looks at whether the account has a seat all the same."""
@@ -116,36 +124,6 @@ def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:
     stake_wei = parse_tokens(options.stake) if options.stake else 0
     offer = Offer(role, stake_wei, options.yes, options.weights)
     return asyncio.run(play_role(config, home, options.task, offer, console))
-
-
-def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
-    """What runs the role's replays, or trains beside a solver and shows its losses, as fields of its
-    `PartyConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
-    a graphics card, or if a library is missing."""
-    if role == SeatRole.SOLVER:
-        if home.workers > 1 and home.device != "cpu":
-            raise InvalidInput(
-                what="several workers train on processors alone",
-                expected='device = "cpu", or workers = 1',
-                actual=f'device = "{home.device}", workers = {home.workers}',
-                remedy="Change one of them in config.toml.",
-            )
-        settled: dict[str, Any] = {"executor": "process", "replay_processes": 1, "workers": home.workers}
-        if home.tensorboard_dir:
-            settled["tensorboard_dir"] = Path(home.tensorboard_dir)
-            LossBoard(settled["tensorboard_dir"])  # Is its library here?
-        return settled
-    executor = chosen or home.executor
-    if executor == "ray":
-        if home.device != "cpu":
-            raise InvalidInput(
-                what="Ray runs replays on processors alone",
-                expected='device = "cpu", or executor = "process"',
-                actual=f'device = "{home.device}", executor = "ray"',
-                remedy="Change one of them: in config.toml, or the executor by --executor.",
-            )
-        load_ray(home.ray_address)
-    return {"executor": executor}
 
 
 async def play_role(
@@ -194,6 +172,7 @@ class Sitting:
         seat = find_seat(game, account)
         self.is_seated = seat is not None
         if not self.is_seated:
+            _refuse_unasked(self.task, offer, has_left=self.wish is None and self._has_left())
             need = await find_room(self.config, self.home, offer.role, state, self.task)
             console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
             for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
@@ -276,15 +255,22 @@ class Sitting:
 
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
-    """Raises InvalidInput where the task does not take the seat, so that the operator is not asked for it.
-    block: the next one."""
-    _refuse_closed(task, game)
+    """Raises InvalidInput where the task does not take the seat, so that the operator is not asked for it;
+    NotNeeded where it never will again. block: the next one."""
+    if game.is_closed:
+        raise NotNeeded(
+            what="the task is closed",
+            expected="a task that takes seats",
+            actual="closed",
+            where=show_task(task),
+            remedy=OTHER_TASK,
+        )
     if find_seat(game, account) is not None:
         return
     try:
         require_joinable(game, JoinSeat(offer.role, _choose_stake(game, offer)), account, block)
     except GameRefusal as refusal:
-        raise InvalidInput(
+        raise (NotNeeded if refusal.name in ("TaskHalted", "TaskOver") else InvalidInput)(
             what=f"the task does not take this seat ({refusal.name})",
             expected=refusal.expected,
             actual=refusal.actual,
@@ -293,14 +279,15 @@ def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block
         ) from refusal
 
 
-def _refuse_closed(task: bytes, game: LoggedGame) -> None:
-    if game.is_closed:
-        raise InvalidInput(
-            what="the task is closed",
-            expected="a task that takes seats",
-            actual="closed",
+def _refuse_unasked(task: bytes, offer: Offer, *, has_left: bool) -> None:
+    """Raises NotNeeded where a service would lock a stake again that its operator has taken out."""
+    if has_left and offer.is_agreed:
+        raise NotNeeded(
+            what="this node has left the task for good",
+            expected="somebody to ask whether it shall stake again",
+            actual="--yes",
             where=show_task(task),
-            remedy="Choose another task: `touchstone status` lists them.",
+            remedy=f"To join again, type the command once without --yes. {OTHER_TASK}",
         )
 
 
@@ -334,7 +321,9 @@ async def agree_on_seat(
         f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
         "leave`) or the task is over, and for some time after; a fault that is proven costs all of it"
     )
-    lines = [line, *tell_format(game.terms), *tell_lending(game.terms, use), *_tell_company(game)]
+    lines = [line, *tell_format(game.terms), *tell_lending(game.terms, use)]
+    if missing := tell_missing(game):
+        lines.append(f"before you join, the task lacks {missing}: its rounds wait for them")
     require_agreement(console, lines, "Lock it?", offer.is_agreed)
     return SeatWish(offer.role, stake_wei, figures)
 
@@ -359,11 +348,6 @@ def _refuse_other_role(seat: Seat, role: SeatRole) -> None:
             actual=show_seat(seat),
             remedy="Start the command of that role, or use the home of another account.",
         )
-
-
-def _tell_company(game: LoggedGame) -> list[str]:
-    missing = tell_missing(game)
-    return [f"before you join, the task lacks {missing}: its rounds wait for them"] if missing else []
 
 
 def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:

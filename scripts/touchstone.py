@@ -26,6 +26,7 @@ from scripts.console import (
     Document,
     ExitCode,
     JsonOutput,
+    NotNeeded,
     describe_error,
     explain_bug,
     explain_disk,
@@ -78,7 +79,8 @@ def _run(options: argparse.Namespace, output: JsonOutput) -> int:
             if document is not None:
                 output.put(document)
     except TouchstoneError as error:
-        return _fail(error, ExitCode.REFUSED, options, output)
+        refused = ExitCode.NOT_NEEDED if isinstance(error, NotNeeded) else ExitCode.REFUSED
+        return _fail(error, refused, options, output)
     except KeyboardInterrupt:
         return _fail(STOPPED, ExitCode.INTERRUPTED, options, output)
     except Exception as error:

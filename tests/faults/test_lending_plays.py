@@ -23,7 +23,7 @@ from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import Seat, SeatRole, SeatStatus, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import role_commands
-from scripts.console import Console
+from scripts.console import Console, NotNeeded
 from scripts.home import list_left, note_left
 from scripts.role_commands import Offer, Sitting
 from tests.protocol.actions.runtime.test_lending import SEAT, lend, read_state
@@ -130,7 +130,9 @@ class Between:
     is_silent: bool = False
     is_late: bool = False
 
-    def sit(self, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Awaitable[bool]]) -> Sitting:
+    def sit(
+        self, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Awaitable[bool]], *, is_agreed: bool = True
+    ) -> Sitting:
         """The state machine of the command. run: the role."""
 
         async def read(chain: object, account: str) -> Any:
@@ -164,7 +166,7 @@ class Between:
         console = Console(rich.console.Console(file=StringIO(), width=400))
         chain: Any = SimpleNamespace(tasks=SimpleNamespace(seat_of=seat_of))
         home: Any = SimpleNamespace()
-        return Sitting(chain, config, home, TASK.hex(), Offer(SeatRole.SOLVER, 0, True), console)
+        return Sitting(chain, config, home, TASK.hex(), Offer(SeatRole.SOLVER, 0, is_agreed), console)
 
     def get_game(self) -> Any:
         known = [] if self.seat is None or self.is_late else [replace(self.seat, account=self.get_account())]
@@ -264,7 +266,9 @@ async def test_who_asks_for_a_seat_anew_has_not_left_for_good(
     await between.sit(monkeypatch, run_nothing).agree()
     assert list_left(tmp_path) == {TASK.hex(), (b"o" * 32).hex()}
     between.seat = None
-    await between.sit(monkeypatch, run_nothing).agree()
+    with pytest.raises(NotNeeded, match="left the task for good"):
+        await between.sit(monkeypatch, run_nothing).agree()
+    await between.sit(monkeypatch, run_nothing, is_agreed=False).agree()
     assert list_left(tmp_path) == {(b"o" * 32).hex()}
 
 

@@ -54,11 +54,11 @@ class Operators:
         assert status == 0, err
         return out
 
-    def fail(self, name: str, *words: str) -> list[str]:
+    def fail(self, name: str, *words: str, status: int = 2) -> list[str]:
         """The four lines of a command that is refused; it has sent nothing."""
         home, before = self.home_of(name), self.count_sent(name)
         self.capsys.readouterr()
-        assert main([*words, "--home", str(home)]) == 2
+        assert main([*words, "--home", str(home)]) == status
         lines = self.capsys.readouterr().err.splitlines()
         assert [line.split(":")[0] for line in lines] == ["error", "expected", "actual", "do"]
         assert self.count_sent(name) == before

@@ -20,14 +20,17 @@ from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.playing import RECORDS
 from protocol.adapters import machine
 from protocol.adapters.journal import Journal
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import GameRefusal, InvalidInput
 from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
+from scripts import role_commands
 from scripts.chain_commands import TASK_FILE
+from scripts.console import ExitCode
 from scripts.home import read_config
-from scripts.role_commands import ROLES, Offer, choose_executor, refuse_seat
+from scripts.home_checks import choose_executor
+from scripts.role_commands import ROLES, Offer, refuse_seat
 from scripts.touchstone import main
 from scripts.wallet import tell_format, tell_solver
 from tests.e2e.world import AMOUNTS
@@ -213,6 +216,37 @@ def test_a_node_says_why_it_ends(operators: Operators, monkeypatch: pytest.Monke
     assert "the task is closed" not in said
     found = read_one("verify", operators.run("alice", "verify", task[:8], "--json"))
     assert found == {"task": f"0x{task}", "role": "verifier", "is_task_closed": False}
+
+
+def test_a_service_does_not_stake_again_what_its_operator_took_out(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts with the machine and says --yes: nobody would be asked."""
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    monkeypatch.setitem(ROLES, SeatRole.VERIFIER, f"{__name__}:play_left")
+    operators.run("alice", "leave", task[:8], "--yes")
+    assert "going on as verifier 0" in operators.run("alice", "verify", task[:8], "--yes"), "it still serves"
+    operators.run("alice", "withdraw", "--wait")
+    lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
+    assert "left the task for good" in lines[0] and "without --yes" in lines[3]
+    lines = operators.fail("alice", "verify", task[:8])
+    assert "cheating pays" in lines[0], "whoever types it is judged and asked as ever"
+
+
+@pytest.mark.parametrize("name", ["TaskOver", "TaskHalted", "SeatsTaken"])
+def test_a_service_ends_in_peace_where_the_task_takes_no_seat_any_more(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Where one may be free again it tries again."""
+
+    def refuse(*_: object) -> None:
+        raise GameRefusal(name=name)
+
+    monkeypatch.setattr(role_commands, "require_joinable", refuse)
+    status = ExitCode.REFUSED if name == "SeatsTaken" else ExitCode.NOT_NEEDED
+    task = operators.post_task("submitter")
+    assert name in operators.fail("alice", "verify", task[:8], "--yes", status=status)[0]
 
 
 def test_who_has_no_coin_for_gas_is_told_so_before_anything_else(operators: Operators) -> None:
