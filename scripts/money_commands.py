@@ -129,16 +129,26 @@ def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
 
 
 def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
-    """Rounds that hold the seat: those that run or whose statements can still be questioned, and frozen
-    pools."""
+    """Rounds that hold the seat: those whose statements can still be questioned, of many the last one to be
+    over; those that run, and frozen pools."""
+    waiting, dated = list[int](), dict[int, int]()
     for index, game_round in sorted(now.rounds.items()):
         if index < seat.settled or not is_in_pool(game_round, seat):
             continue
         until = get_duty_until(now, game_round)
         if until is None:
-            yield f"round {index} has no root yet"
+            waiting.append(index)
         elif until >= block:
-            yield f"round {index}, until {pace.show_block(until)}"
+            dated[index] = until
+    if dated:
+        last = pace.show_block(max(dated.values()))
+        first = min(dated)
+        yield (
+            f"round {first}, until {last}"
+            if len(dated) == 1
+            else f"rounds {first} to {max(dated)}, until {last}"
+        )
+    yield from (f"round {index} has no root yet" for index in waiting)
     may_open = get_live_round(now) is not None or is_start_alive(now, block)
     for index, pool in sorted(now.pools.items()):
         if may_open and now.next_round <= index < now.terms.rounds and is_held(pool, seat):

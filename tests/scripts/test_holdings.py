@@ -1,5 +1,7 @@
 """What holds a stake, beside what the machine refuses to pay out; and until when."""
 
+from dataclasses import replace
+
 from protocol.spec.game import calls
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import GameOutcome, StatementRef
@@ -50,6 +52,20 @@ def test_a_stake_is_held_to_the_last_block_in_which_it_can_be_questioned() -> No
     assert not hold(world, "solver0").held_by
     assert tell_release(hold(world, "solver0")) == "now: touchstone withdraw"
     assert pay_all(world, "solver0") is None
+
+
+def test_of_many_rounds_that_hold_a_stake_the_last_one_to_be_over_is_told() -> None:
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    first = world.state.rounds[0]
+    assert first.closed is not None
+    rounds = {index: replace(first, index=index, closed=first.closed + index) for index in range(4)}
+    [line] = find_holding(
+        replace(world.state, rounds=rounds), world.get_seat("solver0"), Pace(world.block, None)
+    ).held_by
+    [alone] = hold(world, "solver0").held_by
+    until = int(alone.rsplit(" ", 1)[1])
+    assert line == f"rounds 0 to 3, until block {until + 3}"
 
 
 def test_an_open_dispute_holds_the_stake_longer() -> None:

@@ -165,6 +165,8 @@ class Loop:
         waits = [find_next_block(self.party.game, head + 1) or FAR]
         due = self._list(head + 1, waits)
         self.party.meter.due = Counter(type(duty).__name__ for duty in due)
+        # A counter that begins at its first failure hides it: there is nothing that it has grown from.
+        self.party.meter.failures.update(dict.fromkeys(self.party.meter.due, 0))
         for duty in due:
             pause = self.pauses.get(duty, Pause())
             if pause.until_block > head:

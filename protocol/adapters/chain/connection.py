@@ -113,6 +113,15 @@ class Head:
     base_fee_wei: int
 
 
+ERROR_KINDS: dict[type[Exception], str] = {
+    TimeoutError: "timeout",
+    aiohttp.ClientResponseError: "http",
+    Web3Exception: "refused",
+    Exception: "connection",
+}
+"""What a request failed by, the first that fits."""
+
+
 @dataclass
 class RpcHealth:
     """How the chain's node answers. answered_s: when it last did (monotonic seconds; at first, when it was
@@ -120,7 +129,7 @@ class RpcHealth:
     success) and `refused` (an error in its own words); head: the newest block that it told of."""
 
     answered_s: float = field(default_factory=time.monotonic)
-    errors: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(ERROR_KINDS.values(), 0)))
     head: Head | None = None
 
     def note_answer(self) -> None:
@@ -129,9 +138,7 @@ class RpcHealth:
 
     def note_error(self, error: Exception) -> None:
         """A request has failed."""
-        kinds = {TimeoutError: "timeout", aiohttp.ClientResponseError: "http", Web3Exception: "refused"}
-        found = (kind for known, kind in kinds.items() if isinstance(error, known))
-        self.errors[next(found, "connection")] += 1
+        self.errors[next(kind for known, kind in ERROR_KINDS.items() if isinstance(error, known))] += 1
 
 
 class Connection:

@@ -146,7 +146,7 @@ async def test_what_is_due_and_what_failed_is_counted() -> None:
     async with run_loop() as chain:
         chain.listed += [Work("one", [refuse()]), Work("two", [refuse()]), Wait(START_BLOCK + 50)]
         await chain.mine()
-        assert chain.party.meter.due == {"Work": 2} and not chain.party.meter.failures
+        assert chain.party.meter.due == {"Work": 2} and chain.party.meter.failures == {"Work": 0}
         for work in chain.listed[:2]:
             cast(Work, work).gate.set()
         await chain.settle()

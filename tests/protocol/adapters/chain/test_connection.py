@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 from msgspec.structs import replace
+from web3.exceptions import Web3Exception
 
 from protocol.adapters.chain import connection as module
 from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.connection import Connection, RpcHealth
 from protocol.adapters.chain.deployment import GameDeployment
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts.devnet import claim_port
@@ -112,3 +114,12 @@ async def test_a_request_that_the_chain_does_not_know_is_said(net: TestChain) ->
     with pytest.raises(EnvironmentFault, match="anvil_nonsense") as fault:
         await net.anvil("anvil_nonsense")
     assert not fault.value.retryable
+
+
+def test_an_error_is_counted_by_its_kind_from_zero_on() -> None:
+    """A counter that begins with its first error hides it."""
+    health = RpcHealth()
+    assert health.errors == {"timeout": 0, "http": 0, "refused": 0, "connection": 0}
+    for error in (TimeoutError(), Web3Exception(), OSError(), aiohttp.ClientConnectionError()):
+        health.note_error(error)
+    assert health.errors == {"timeout": 1, "http": 0, "refused": 1, "connection": 2}
