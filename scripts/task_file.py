@@ -63,6 +63,7 @@ BYTES_PER_DELTA_ELEMENT = 65 / 64
 GIVEN, DERIVED = "given", "derived"
 TOP_KEYS = ("dataset", "preset", "economics")
 """Beside those of a plan."""
+LIMITS_TABLE = 'the table of what counts as noise, or numeric_format = "exact", which needs none'
 A_DATASET = "the path of a folder or a file, relative to this one"
 TABLES = ("model", "schedule", "optimizer")
 RULE_KEYS = {
@@ -152,14 +153,14 @@ def _find_dataset(path: Path, named: Any) -> PackedDataset:
 def _fill_format(document: dict[str, Any], path: Path) -> None:
     """The full name of the format, and no limits where nothing is compared by them. Raises InvalidInput for
     an unknown name here: limits that only another format needs would be missed first."""
-    if "numeric_format" not in document:
-        return
-    stated, names = document["numeric_format"], (*OFFERED_FORMATS, *FORMAT_ALIASES)
+    stated, names = document.get("numeric_format", "float32"), (*OFFERED_FORMATS, *FORMAT_ALIASES)
     if stated not in names:
         raise malformed(path, "numeric_format", f"one of {', '.join(names)}", repr(stated))
     document["numeric_format"] = name = FORMAT_ALIASES.get(stated, stated)
     if name in PRODUCT_BITS:
         document.setdefault("limits", {one.name: 0 for one in fields(Limits)})
+    elif "limits" not in document:
+        raise malformed(path, "limits", LIMITS_TABLE, MISSING_KEY)
 
 
 def _fill_from_note(document: dict[str, Any], packed: PackedDataset) -> None:

@@ -141,7 +141,13 @@ class Choice:
     is_given: bool = False
 
 
-SIZE = Question("size", f"Size of the model: {', '.join((*SIZES, *PRESETS))}", "small")
+MILLIONS = ", ".join(f"{parameter_count(size.make_model(256)) / 1e6:.2g}" for size in SIZES.values())
+SIZE = Question(
+    "size",
+    f"Size of the model: {', '.join(SIZES)} (of {MILLIONS} million parameters where tokens are bytes), or "
+    + ", ".join(PRESETS),
+    "small",
+)
 QUESTIONS = (
     Question("dataset", "Dataset: a folder of `touchstone data pack`, or a raw file of one byte a token"),
     SIZE,

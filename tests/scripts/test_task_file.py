@@ -76,6 +76,12 @@ def test_a_format_that_is_not_offered_is_named_before_limits_are_asked_for(
         read_task_file(write(tmp_path, bare))
 
 
+def test_a_task_without_limits_is_told_of_the_format_that_needs_none(tmp_path: Path, example: str) -> None:
+    path = write(tmp_path, example[: example.index("[limits]")])
+    with pytest.raises(InvalidInput, match='numeric_format = "exact", which needs none, got the key is'):
+        read_task_file(path)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [
