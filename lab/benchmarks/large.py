@@ -1,6 +1,6 @@
 """Does a task of GPT-2's size fit the machines of strangers? Memory, bytes and minutes of a whole play.
 
-    ./dev bench large            124 million parameters, vocabulary 50,257, 1 GB of JSONL; hours
+    ./dev bench large            124 million parameters, vocabulary 50,257, 1 GB of JSONL; an hour, 65 GB
     ./dev bench large --short    a tiny model of the same family, the same play; a minute or two
     ./dev bench large --device cuda    the honest solver trains on a graphics card
 
