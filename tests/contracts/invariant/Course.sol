@@ -91,6 +91,8 @@ abstract contract Course is Arena {
         if (kind == 0) {
             if (twist == Twist.DELTA || twist == Twist.SCALE) (s.word, s.named) = (REJECT_DELTA, 1);
             else if (twist == Twist.CARRIED) s.word = REJECT_DELTA;
+            // An honest auditor seals no state that has the step numbers of another place: it could not post it in a dispute.
+            else if (twist == Twist.START_STEP && p.segment == 0) s.word = p.rank < 2 ? UNSERVED : ABSTAIN;
             else if (twist != Twist.NONE) s.word = REJECT_START;
             else if (isFalse) (s.word, s.apart) = (REJECT_STATE, BEYOND);
         }
