@@ -391,6 +391,10 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
         (bytes memory w, bytes memory m) =
             OuterMath.outerLeaf(leafOf(0, 0, WEIGHTS, index), new bytes(1024), all, rates);
+        // Behind the last element every node has zeros, whatever claims have there.
+        for (uint256 at = 4 * (terms.parameterCount - index * 256); at < 1024; ++at) {
+            (w[at], m[at]) = (0, 0);
+        }
         return (PositionalMerkle.leafHash(w), PositionalMerkle.leafHash(m));
     }
 
