@@ -31,6 +31,7 @@ from protocol.adapters.blobs import BlobKind, refer_state
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import LogBatch
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import Journal
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
@@ -40,7 +41,9 @@ from protocol.compute.digest import build_state_trees
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import StateHeader, StateLeaves, TaskSpec
-from protocol.spec.game.state import GameState
+from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_sitting
+from protocol.spec.game.state import GameState, SeatStatus
+from protocol.spec.game.timing import get_live_round
 from protocol.spec.statements import SigningDomain
 
 
@@ -135,6 +138,26 @@ class Party:
     def say(self, line: str) -> None:
         """Tell the operator."""
         self.config.say(line)
+
+
+def list_news(party: Party) -> Iterator[str]:
+    """What an operator has to know of its task, and could not tell from the silence that follows: that no
+    further round opens, which is days before the seats are paid out; that its own seat sits in none."""
+    game, seat = party.game, find_seat(party.game, party.account)
+    is_through = game.next_round >= game.terms.rounds and get_live_round(game) is None
+    if game.is_halted or is_through:
+        cause = "the task is halted" if game.is_halted else f"round {game.next_round - 1} was the last"
+        yield (
+            f"{cause}: no further round opens. Keep this node up until it ends by itself: what was done can "
+            "still be asked about (`touchstone status` tells until when)"
+        )
+    elif seat is not None and seat.status == SeatStatus.OPEN and not is_sitting(game, seat):
+        has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
+        yield (
+            f"WARNING: the stake of this seat is {format_tokens(has_wei)}, and the task asks for "
+            f"{format_tokens(least_wei)}: it sits in no further round. Fill it up (`touchstone stake`), or "
+            "leave (`touchstone leave`)"
+        )
 
 
 SPARE_BONDS = 4

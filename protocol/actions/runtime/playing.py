@@ -41,7 +41,7 @@ from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take
 from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.offers import Offers
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, list_news
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.actions.runtime.watching import Watch, take_over
 from protocol.adapters.bucket import Bucket
@@ -89,12 +89,14 @@ class Loop:
     """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
     performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
     reads other blocks before that one, and would ask or dispute twice. is_seated: whether the party works for
-    a seat, and ends with it; seat: as it was last seen since the chain last took back blocks."""
+    a seat, and ends with it; seat: as it was last seen since the chain last took back blocks; told: the
+    news that the operator knows."""
 
     party: Party
     rooms: Sequence[ListDuties]
     is_seated: bool = False
     seat: Seat | None = None
+    told: set[str] = field(default_factory=set)
     running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
     pauses: dict[Duty, Pause] = field(default_factory=dict)
     finished: dict[Duty, int] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class Loop:
         try:
             self._look_at_seat()
             while not self._is_over():
+                self._tell_news()
                 self._schedule()
                 woken = asyncio.ensure_future(self.party.woken.wait())
                 await asyncio.wait({following, woken}, return_when=asyncio.FIRST_COMPLETED)
@@ -122,6 +125,12 @@ class Loop:
     def _look_at_seat(self) -> None:
         if self.party.is_task_known:
             self.seat = find_seat(self.party.game, self.party.account) or self.seat
+
+    def _tell_news(self) -> None:
+        for line in list_news(self.party) if self.party.is_task_known else ():
+            if line not in self.told:
+                self.told.add(line)
+                self.party.say(line)
 
     def _is_over(self) -> bool:
         """Whether there is nothing more to wait for. The chain may take back the block in which the task was

@@ -21,6 +21,7 @@ from protocol.actions.runtime.playing import RECORDS, Loop
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.purse import Purse, stake_of
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.protocol.adapters.parties import make_key
@@ -85,8 +86,8 @@ async def run_loop(account: str = "") -> AsyncIterator[Chain]:
         while True:
             yield await queue.get()
 
-    nothing = cast(Any, None)
-    outside = (nothing, cast(Any, SimpleNamespace(mined_block=0, address=account)), nothing, nothing, nothing)
+    nothing, config = cast(Any, None), cast(Any, SimpleNamespace(say=lambda line: None))
+    outside = (config, cast(Any, SimpleNamespace(mined_block=0, address=account)), nothing, nothing, nothing)
     party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
     party.joined = cast(Any, SimpleNamespace(task=TASK))
     listed: list[Duty | Wait] = []
@@ -236,6 +237,37 @@ def change_game(**values: Any) -> Change:
         state.games[TASK] = replace(state.games[TASK], **values)
 
     return change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"is_halted": True}, "the task is halted: no further round opens"),
+        ({"next_round": make_terms().rounds}, f"round {make_terms().rounds - 1} was the last"),
+    ],
+)
+async def test_that_no_further_round_opens_is_told_once(change: dict[str, Any], told: str) -> None:
+    """Afterwards a node is silent for a day and more, until it can settle."""
+    async with run_loop() as chain:
+        said: list[str] = []
+        chain.party.config = cast(Any, SimpleNamespace(say=said.append))
+        await chain.mine()
+        assert not said
+        await chain.mine(change_game(**change))
+        await chain.mine()
+        assert len(said) == 1 and told in said[0]
+
+
+async def test_a_seat_whose_stake_is_too_small_to_sit_is_told_so_until_it_is_filled_up() -> None:
+    """A fee has taken some of it. Nothing else would tell why the node has no work any more."""
+    async with run_loop("me") as chain:
+        said: list[str] = []
+        chain.party.config = cast(Any, SimpleNamespace(say=said.append))
+        whole = make_terms().amounts.auditor_stake
+        for stake_wei in (whole, whole - 1, whole - 1, whole, whole - 2):
+            purse = Purse({stake_of(SEAT.number): stake_wei})
+            await chain.mine(change_game(seats={SEAT.number: SEAT}, purse=purse))
+        assert len(said) == 2 and all("sits in no further round" in line for line in said)
 
 
 LEFT: dict[str, Any] = {"seats": {}, "former": {SEAT.number: SEAT}}
