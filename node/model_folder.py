@@ -295,10 +295,18 @@ def check_tokenizer(path: Path, expected: bytes) -> bytes:
     file = path / TOKENIZER_NAME if path.is_dir() else path
     data = file.read_bytes() if file.is_file() else b""
     found = sha256(data).digest()
+    if not data and not any(expected):
+        raise InvalidInput(
+            what="the task names no tokenizer, and there is none here",
+            expected="a tokenizer.json, where one is named",
+            actual="no such file",
+            where=str(file),
+            remedy="Leave --tokenizer out where tokens are bytes; else ask the submitter for the file.",
+        )
     if not data or (any(expected) and found != expected):
         raise InvalidInput(
             what="not the tokenizer of this task",
-            expected=f"a tokenizer.json with SHA-256 {expected.hex()}" if any(expected) else "a file",
+            expected=f"a tokenizer.json with SHA-256 {expected.hex()}",
             actual=found.hex() if data else "no such file",
             where=str(file),
             remedy="Ask the submitter for the folder that `touchstone data pack` wrote, and name it.",

@@ -13,6 +13,7 @@ from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat
+from protocol.spec.game.terms import EPOCH_ROUNDS
 from protocol.spec.game.timing import is_over
 from scripts.console import Console, Document, parse_tokens, spell_id
 from scripts.money_commands import Pace, find_holding, read_pace, tell_release
@@ -82,6 +83,13 @@ def _refuse_unready(game: LoggedGame, pace: Pace) -> None:
     if is_task_closable(game, block):
         return
     held = [_tell_seat(game, seat, pace) for seat in list(game.seats.values())[:SHOWN_SEATS]]
+    if is_over(game, block):
+        raise InvalidInput(
+            what="not all seats of the task can be paid out yet",
+            expected="rounds about which nothing can be asked any more, and no contest",
+            actual="; ".join([f"block {pace.head_block}", *list_open(game, block), *held]),
+            remedy="No round is to come. Type it again later, or let the task's nodes run: they close it.",
+        )
     raise InvalidInput(
         what="the task cannot be closed yet",
         expected="no round to come, every seat paid out, and no contest",
@@ -113,8 +121,16 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
     warning = f"WARNING: {show_task(task)} opens no further round. That cannot be taken back."
     require_agreement(console, [warning], "Halt it?", is_agreed)
     await send(chain.rounds.halt(task))
-    console.say(f"halted {show_task(task)}; `touchstone task close` when all is settled")
+    _tell_halt(task, console)
     return {"task": spell_id(task)}
+
+
+def _tell_halt(task: bytes, console: Console) -> None:
+    console.say(f"halted {show_task(task)}: no further round opens")
+    console.say(
+        "Next: leave its nodes up. They settle what is open, and close the task. Where none runs any more, "
+        f"touchstone task close {show_task(task)} does so, or says until which block it has to wait"
+    )
 
 
 # --- Shares -------------------------------------------------------------------------------------------------
@@ -142,9 +158,23 @@ def run_shares_claim(options: argparse.Namespace) -> Document:
 
 def run_shares_vote(options: argparse.Namespace) -> Document:
     """Vote for a task's halt with this account's shares, or take the vote back."""
-    amount = None if options.amount == ALL else 0 if options.amount == NONE else parse_tokens(options.amount)
-    console = Console()
+    amount, console = parse_votes(options.amount), Console()
     return run_with_chain(options, lambda chain: vote_halt(chain, options.task, amount, console))
+
+
+def parse_votes(text: str) -> int | None:
+    """With how many shares to vote; None: with all. Raises InvalidInput for other words and numbers."""
+    if text in (ALL, NONE):
+        return None if text == ALL else 0
+    try:
+        return parse_tokens(text)
+    except InvalidInput as error:
+        raise InvalidInput(
+            what="not a number of shares",
+            expected=f"{ALL}, {NONE}, or a positive number such as 12.5",
+            actual=str(error.actual),
+            remedy="Give whole shares, as `touchstone shares show` counts them.",
+        ) from error
 
 
 def run_shares_halt(options: argparse.Namespace) -> Document:
@@ -158,7 +188,7 @@ class Shares:
     """Shares of a task, and what this account has of them. Shares are counted as wei of pay are. since: the
     block from which on more than half of all shares vote for the halt, 0 where they do not; halt_block: the
     first in which the vote halts the task, 0 where there is no majority; round: every seat must have settled
-    all rounds before it; is_ended: the task is halted or closed."""
+    all rounds before it; is_ended: the task is halted or closed; rounds: of the task."""
 
     task: bytes
     token: str
@@ -172,6 +202,12 @@ class Shares:
     halt_block: int
     round: int
     is_ended: bool
+    rounds: int
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether no vote can halt the task: it has not one whole epoch."""
+        return self.rounds < EPOCH_ROUNDS
 
     def to_document(self) -> Document:
         """As JSON has it."""
@@ -201,6 +237,7 @@ async def read_shares(chain: GameChain, name: str) -> Shares:
         halt_block=since + game.terms.windows.dispute if since else 0,
         round=round_ if since else 0,
         is_ended=game.is_halted or game.is_closed,
+        rounds=game.terms.rounds,
     )
 
 
@@ -214,6 +251,8 @@ async def show_shares(chain: GameChain, name: str, console: Console) -> Document
     )
     console.say(f"revenue paid in: {format_tokens(now.revenue_wei)}")
     console.say(f"this account can claim: {format_tokens(now.claimable_wei)}")
+    if not now.supply:
+        console.say("shares come with settled pay, one for each token: no seat has settled a round yet")
     console.say(f"{show_amount(now.voting)} shares vote to halt the task, {_tell_vote(now, pace)}")
     return now.to_document()
 
@@ -224,8 +263,14 @@ def show_amount(amount: int) -> str:
 
 
 def _tell_vote(now: Shares, pace: Pace) -> str:
+    if now.is_ended:
+        return "which is halted or closed already"
+    if now.is_too_short:
+        return (
+            f"which no vote can: it has {now.rounds} rounds, and a vote needs {EPOCH_ROUNDS} that are settled"
+        )
     if not now.since:
-        return "no majority"
+        return "no majority: it takes more than half of all shares"
     from_block = pace.show_block(now.halt_block)
     return (
         f"the majority since block {now.since}; they can from {from_block}, once all seats have settled "
@@ -256,6 +301,7 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
     await send(chain.shares.pay_revenue(now.task, amount_wei))
     console.say(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
     await tell_wallet(chain, console)
+    console.say(f"Next, by each holder: touchstone shares claim {show_task(now.task)}")
     return {"task": spell_id(now.task), "paid_wei": str(amount_wei), "supply": str(now.supply)}
 
 
@@ -291,6 +337,13 @@ def _refuse_ended(shares: Shares) -> None:
             actual=f"{show_task(shares.task)} is halted or closed",
             remedy="`touchstone shares vote TASK none` frees shares that voted.",
         )
+    if shares.is_too_short:
+        raise InvalidInput(
+            what="no vote can halt this task",
+            expected=f"a task of {EPOCH_ROUNDS} rounds or more: all seats have to settle so many first",
+            actual=f"{show_task(shares.task)} has {shares.rounds} rounds",
+            remedy="Its submitter can halt it: `touchstone task halt`.",
+        )
 
 
 async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Console) -> Document:
@@ -309,7 +362,10 @@ async def vote_halt(chain: GameChain, name: str, amount: int | None, console: Co
             remedy="Vote with those that you have: `touchstone shares show` tells how many.",
         )
     await send(chain.shares.vote_halt(before.task, wanted))
-    console.say(f"{show_amount(wanted)} shares of this account vote to halt; they cannot be transferred")
+    if wanted:
+        console.say(f"{show_amount(wanted)} shares of this account vote to halt; they cannot be transferred")
+    else:
+        console.say("no share of this account votes to halt any more; all can be transferred")
     return await show_shares(chain, name, console)
 
 
@@ -321,15 +377,19 @@ async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Documen
     pace, (settled, _) = await read_pace(chain), await _read_settled(chain, now.task)
     is_due = now.since and now.halt_block <= pace.head_block + 1 and settled >= now.round
     if not is_due:
-        held = f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it"
-        until = f"; from {pace.show_block(now.halt_block)}" if now.since else ""
         raise InvalidInput(
             what="the vote does not halt the task yet",
             expected="a majority that has stood for the task's dispute window, and work that is settled",
-            actual=f"{held}{until}; all seats have settled the rounds before {settled}, {now.round} is due",
+            actual=f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it, "
+            + (
+                f"a majority that counts from {pace.show_block(now.halt_block)}; all seats have settled "
+                f"{settled} rounds of the {now.round} that it needs"
+                if now.since
+                else "no majority"
+            ),
             where=show_task(now.task),
             remedy="See `touchstone shares show`; running nodes settle by themselves.",
         )
     await send(chain.shares.halt_by_vote(now.task))
-    console.say(f"halted {show_task(now.task)}; `touchstone task close` when all is settled")
+    _tell_halt(now.task, console)
     return {"task": spell_id(now.task)}

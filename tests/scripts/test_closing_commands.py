@@ -14,7 +14,7 @@ from scripts import closing_commands, wallet
 from scripts.closing_commands import SHOWN_SEATS, close_task, halt_task
 from scripts.console import Console
 from scripts.money_commands import Pace
-from tests.protocol.spec.game.world import SUBMITTER, make_quiet_world
+from tests.protocol.spec.game.world import SUBMITTER, is_posted, make_quiet_world, make_world
 from tests.scripts.test_wallet import TASK, WorldChain, play_over, use
 
 NAME = TASK.hex()[:8]
@@ -78,6 +78,16 @@ async def test_a_task_that_runs_says_what_is_open_and_whose_stake_is_held(
     assert not chain.sent
 
 
+async def test_a_task_that_is_over_but_not_settled_has_nothing_to_halt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only time is missing: what ends a running task would help nobody."""
+    chain = WorldChain(make_world(rounds=1, late_chance=0).play(is_posted))
+    with pytest.raises(InvalidInput, match="not all seats of the task can be paid out yet") as refused:
+        await close_task(open_chain(chain, monkeypatch), NAME, Terminal())
+    assert "until block" in str(refused.value.actual) and "halt" not in refused.value.remedy
+
+
 # --- Halt ---------------------------------------------------------------------------------------------------
 async def test_a_task_is_halted_once_by_its_submitter_who_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be taken back."""
@@ -91,6 +101,7 @@ async def test_a_task_is_halted_once_by_its_submitter_who_agrees(monkeypatch: py
     assert "cannot be taken back" in unsure.said and not stranger.sent and not chain.sent
     await halt_task(opened, NAME, sure, is_agreed=False)
     assert chain.sent == [calls.HaltTask()] and world.state.is_halted
+    assert "no further round opens" in sure.said and f"touchstone task close 0x{NAME}" in sure.said
     with pytest.raises(InvalidInput, match="cannot be halted") as refused:
         await halt_task(opened, NAME, sure, is_agreed=True)
     assert refused.value.actual == "halted already" and len(chain.sent) == 1

@@ -9,7 +9,7 @@ import pytest
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import TOKEN_WEI
 from scripts import closing_commands
-from scripts.closing_commands import Shares, halt_by_vote, pay_revenue, show_shares, vote_halt
+from scripts.closing_commands import Shares, halt_by_vote, parse_votes, pay_revenue, show_shares, vote_halt
 from scripts.console import Console
 from scripts.money_commands import Pace
 
@@ -30,6 +30,7 @@ SHARES = Shares(
     halt_block=HEAD - 300,
     round=16,
     is_ended=False,
+    rounds=96,
 )
 
 
@@ -85,7 +86,7 @@ async def test_a_first_epoch_that_was_not_played_is_not_settled_without_a_seat(
     chain: Any = OddChain(monkeypatch, SHARES, settled=NO_SEATS, opened=3)
     with pytest.raises(InvalidInput, match="does not halt the task yet") as refused:
         await halt_by_vote(chain, "0x00", Console())
-    assert "settled the rounds before 3, 16 is due" in str(refused.value.actual)
+    assert "settled 3 rounds of the 16 that it needs" in str(refused.value.actual)
     assert chain.sent == []
 
 
@@ -104,6 +105,49 @@ async def test_a_task_that_is_over_is_not_halted_again(monkeypatch: pytest.Monke
     assert chain.sent == []
     await vote_halt(chain, "0x", 0, Console())
     assert chain.sent == ["vote_halt"]
+
+
+async def test_a_task_without_a_whole_epoch_takes_no_vote_but_gives_one_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The contract would take the vote and never halt the task."""
+    chain: Any = OddChain(monkeypatch, replace(SHARES, rounds=15), 15, 15)
+    for halting in (vote_halt(chain, "0x", None, Console()), halt_by_vote(chain, "0x", Console())):
+        with pytest.raises(InvalidInput, match="no vote can halt this task"):
+            await halting
+    assert chain.sent == []
+    await vote_halt(chain, "0x", 0, Console())
+    assert chain.sent == ["vote_halt"]
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no share of this account votes to halt any more" in said
+    assert "it has 15 rounds, and a vote needs 16 that are settled" in said
+
+
+def test_votes_are_a_number_of_shares_or_a_word() -> None:
+    assert (parse_votes("all"), parse_votes("none"), parse_votes("12.5")) == (None, 0, 25 * TOKEN_WEI // 2)
+    for text in ("-1", "0", "some"):
+        with pytest.raises(InvalidInput, match="not a number of shares"):
+            parse_votes(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"supply": 0, "held": 0, "votes": 0, "voting": 0, "since": 0}, "no seat has settled a round yet"),
+        ({"since": 0, "voting": 4 * TOKEN_WEI}, "4 shares vote to halt the task, no majority"),
+        ({}, f"the majority since block {HEAD - 500}"),
+        ({"is_ended": True}, "halted or closed already"),
+    ],
+)
+async def test_how_the_vote_stands_is_told(
+    change: dict[str, Any],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chain: Any = OddChain(monkeypatch, replace(SHARES, **change), settled=0, opened=20)
+    await show_shares(chain, "0x00", Console())
+    assert told in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("settled", "opened"), [(0, 20), (16, 20)])
