@@ -163,6 +163,7 @@ async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Pat
     async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
         task, _ = find_game(await read_state(chain), name)
     choice = await export.run(config, task, out, tokenizer)
+    config.say(f"Next: touchstone eval {out} --dataset FOLDER, or touchstone sample {out} --prompt TEXT")
     facts = {"task": spell_id(task), "folder": str(out), "outer_root": spell_id(choice.root)}
     return facts | {"rounds_trained": choice.after + 1}
 
