@@ -31,8 +31,8 @@ from scripts.command_form import PREFIX, expect_known, read_overrides, read_path
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
 LEFT_FILE = "left-for-good"
-"""Ids of tasks, one a line, whose seat the operator has given up: a node whose machine is lent takes none
-there again."""
+"""Ids of tasks, one a line, whose seat the operator has given up: a node whose machine is lent, or that asks
+nobody (`--yes`), takes none there again."""
 PATHS = ("deployment", "password_file", "tensorboard_dir")
 TABLES = ("economics", "object_storage")
 """Written by the operator's hand."""
@@ -130,9 +130,10 @@ def is_whole(home: Path) -> bool:
 
 
 def list_left(home: Path) -> set[str]:
-    """Ids of the tasks that this home's node has left for good, 64 digits each."""
-    with suppress(OSError, ValueError):
-        return set((home / LEFT_FILE).read_text().split())
+    """Ids of the tasks that this home's node has left for good, 64 digits each. What else the file has is
+    passed over. Raises OSError where it is there and cannot be read: a stake would be locked again."""
+    with suppress(FileNotFoundError):
+        return {one.decode() for one in re.findall(rb"\b[0-9a-f]{64}\b", (home / LEFT_FILE).read_bytes())}
     return set()
 
 

@@ -213,6 +213,10 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     is_lent = (found := read_node_state(home)) is not None and found.is_leaving
+    if not is_lent and (gone := find_seat(game, chain.address)) and gone.status == SeatStatus.LEAVING:
+        # The first time the disk may have been full, or another home of the account typed it.
+        note_left(home, task)
+        console.say(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
     seat = _require_seat(chain, task, game, is_lent=is_lent)
     warning = (
         f"WARNING: {show_seat(seat)} of {show_task(task)} leaves for good. Keep its node running until the "
@@ -226,8 +230,8 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
         if seat.status != SeatStatus.OPEN:
             raise
         console.say(
-            f"WARNING: the home takes no file ({error.strerror}). If its machine is lent, end the node once "
-            "the stake is out, or it may take a seat again"
+            f"WARNING: the home takes no file ({error.strerror}). Mend that, then type this command again "
+            "while the seat leaves: else a node that asks nobody (--yes, --when-idle) takes a seat again"
         )
     try:
         if seat.status == SeatStatus.OPEN:

@@ -25,6 +25,7 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
+from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
@@ -58,6 +59,7 @@ from scripts.wallet import (
     read_state,
     require_agreement,
     require_coin,
+    require_no_seat,
     require_tokens,
     show_seat,
     show_task,
@@ -168,11 +170,20 @@ class Sitting:
         console = self.console if self.wish is None else hush()
         state = await read_state(self.chain, account)
         self.task, game = find_game(state, self.name)
-        refuse_seat(self.task, game, account, offer, state.head_block + 1)
         seat = find_seat(game, account)
         self.is_seated = seat is not None
+        try:
+            refuse_seat(self.task, game, account, offer, state.head_block + 1)
+            if not self.is_seated:
+                _refuse_unasked(self.task, offer, has_left=self.wish is None and self._has_left())
+        except NotNeeded:
+            await require_no_seat(self.chain, self.task, account)
+            if not has_bond(game, account):
+                raise
+            console.say("no seat is to be had; going on for the bond of a game that is not over")
+            self.is_seated, self.wish = True, SeatWish(offer.role, is_held=True)
+            return
         if not self.is_seated:
-            _refuse_unasked(self.task, offer, has_left=self.wish is None and self._has_left())
             need = await find_room(self.config, self.home, offer.role, state, self.task)
             console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
             for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
@@ -184,7 +195,8 @@ class Sitting:
             await asyncio.to_thread(import_start, store, offer.weights, spec)
         words = (self.chain, game, self.home, path, account, offer, console)
         wish = await agree_on_seat(*words, self.config.use)
-        if self.wish is None and not self.is_seated:
+        # Without being asked nobody takes back what was typed, also while this looked at the machine.
+        if self.wish is None and not self.is_seated and not offer.is_agreed:
             note_left(self.config.home, self.task, is_left=False)
         self.wish = wish
         # As much as the seat has or gets, each time.

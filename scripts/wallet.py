@@ -7,12 +7,13 @@ which one a name means, what is open, and whether it can be closed.
 
 import argparse
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.chain_client import GameChain, is_old, open_game_chain
 from protocol.adapters.chain.contract import LogBatch, Receipt
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
@@ -263,6 +264,29 @@ async def require_coin(chain: GameChain, account: str) -> None:
             actual="none",
             remedy=COIN_REMEDY,
         )
+
+
+async def require_no_seat(chain: GameChain, task: bytes, account: str) -> None:
+    """Raises EnvironmentFault where an account that has no seat by the events may have one all the same. A
+    service that is told that it is not needed does not start again, and a seat that is silent costs
+    money."""
+    connection, head = chain.connection, await chain.head()
+    mined, sent = [await connection.transaction_count(account, at) for at in ("latest", "pending")]
+    if is_old(head, chain.limits.name):
+        actual = f"its newest block is {head.number}, {time.time() - head.timestamp_s:.0f} s old"
+    elif sent > mined:
+        actual = f"transactions of {account} that wait for their block: {sent - mined}"
+    elif await chain.tasks.seat_of(task, account):
+        actual = "the contract has a seat of it, and no event tells of one"
+    else:
+        return
+    raise EnvironmentFault(
+        what="the chain's node cannot tell yet whether this account has a seat",
+        expected=f"the newest block, with all that {account} has sent",
+        actual=actual,
+        where=show_task(task),
+        remedy="Start the command again in a minute; if it stays so, look at the chain's node and the clock.",
+    )
 
 
 async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> None:

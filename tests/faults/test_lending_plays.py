@@ -159,6 +159,7 @@ class Between:
             ("find_game", lambda *_: (TASK, self.get_game())), ("refuse_seat", lambda *_: None),
             ("resolve_name", lambda _: run), ("show_progress", show_nothing), ("SEAT_S", 0.01),
             ("get_stake", lambda *_: 5), ("get_required_stake", lambda *_: 5),
+            ("require_no_seat", show_nothing),
         ):  # fmt: skip
             monkeypatch.setattr(role_commands, name, made)
         party, _ = lend(self.home)

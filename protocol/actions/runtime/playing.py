@@ -57,6 +57,7 @@ from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint
 from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity
 from protocol.adapters.wire.server import BlobServer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import GameState, Seat, SeatStatus
 from protocol.spec.game.timing import is_over
@@ -143,11 +144,8 @@ class Loop:
         game, account = self.party.game, self.party.account
         if not self.is_seated or self.seat is None or not _is_paid_out(game, self.seat):
             return False
-        openers = [one.asker for one in game.asks.values()]
-        openers += [one.opener for one in game.disputes.values()]
-        openers += [one.contester for one in game.contests.values()]
         is_closing = is_over(game, self.party.state.head_block + 1) and not is_gathering(game)
-        return self.seat.status != SeatStatus.CLOSED and account not in openers and not is_closing
+        return self.seat.status != SeatStatus.CLOSED and not has_bond(game, account) and not is_closing
 
     async def _read(self) -> LogBatch:
         return await anext(self.party.batches)
@@ -251,7 +249,7 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
         if wish is not None and wish.is_held and find_seat(party.game, party.account) is None:
             # Paid out since that was agreed on: nobody has agreed on another one.
             seat = next((one for one in party.game.former.values() if one.account == party.account), None)
-            if seat is None:
+            if seat is None and not has_bond(party.game, party.account):
                 return party.game.is_closed
         elif wish is not None:
             party.say(

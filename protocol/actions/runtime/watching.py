@@ -27,7 +27,7 @@ from msgspec import structs
 
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.chain_client import BLOCK_S
+from protocol.adapters.chain.chain_client import BLOCK_S, is_old
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.files import replace_private_file
 from protocol.adapters.machine import MachineInUse, MachineUse
@@ -63,8 +63,6 @@ SILENT_S = 4.0
 """So a silence is seen within 7 s, a probe included."""
 RETRY_S = 60.0
 """Before a node of a lent machine tries again what failed: to take its seat, or to go on with it."""
-LAG_BLOCKS, LAG_S = 5, 30.0
-"""So many blocks, or seconds where that is more, may be missing before the head is old."""
 
 log = logging.getLogger(__name__)
 
@@ -243,17 +241,16 @@ class Watch:
     # --- What may be wrong ----------------------------------------------------------------------------------
     def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:
         health, name = self.party.chain.connection.health, self.party.chain.limits.name
-        silence_s, block_s = time.monotonic() - health.answered_s, BLOCK_S.get(name)
+        silence_s = time.monotonic() - health.answered_s
         if silence_s > SILENT_S:
             yield (
                 Trouble.RPC_SILENT,
                 "the chain's node is silent: no answer for some seconds, and no duty can be done",
             )
-        elif health.head is not None and block_s is not None:
+        elif health.head is not None and is_old(health.head, name):
             age_s = time.time() - health.head.timestamp_s
-            if age_s > max(LAG_S, LAG_BLOCKS * block_s):
-                said = f"block {health.head.number} is its newest and was {age_s:.0f} s old"
-                yield Trouble.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
+            said = f"block {health.head.number} is its newest and was {age_s:.0f} s old"
+            yield Trouble.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
         if self._change:
             yield Trouble.CHAIN_CHANGED, f"the chain's node shows another chain: {self._change}"
         yield from self._list_disk_troubles()

@@ -238,8 +238,16 @@ class GameChain(ChainClient):
 
 BLOCK_S = {"12s": 12.0, "2s": 2.0}
 """Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""
+LAG_BLOCKS, LAG_S = 5, 30.0
+"""So many blocks, or seconds where that is more, may be missing before the head is old."""
 LOOKS_A_BLOCK = 8
 """At the head of a chain whose blocks come at that pace: providers count requests."""
+
+
+def is_old(head: Head, preset: str) -> bool:
+    """Whether newer blocks than `head` must be there by this machine's clock. preset: of the deployment."""
+    block_s = BLOCK_S.get(preset)
+    return block_s is not None and time.time() - head.timestamp_s > max(LAG_S, LAG_BLOCKS * block_s)
 
 
 @asynccontextmanager

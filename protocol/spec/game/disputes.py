@@ -101,6 +101,13 @@ def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDisp
     return (*asks, *(one for one in state.disputes.values() if one.seat == number))
 
 
+def has_bond(state: GameState, account: str) -> bool:
+    """Whether an account has a bond in an open ask, dispute or contest, with a seat or without one."""
+    asks = (one.asker for one in state.asks.values())
+    disputes = (one.opener for one in state.disputes.values())
+    return account in {*asks, *disputes, *(one.contester for one in state.contests.values())}
+
+
 ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
 
 

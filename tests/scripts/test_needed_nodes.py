@@ -1,0 +1,247 @@
+"""A node ends with status 3, and no service starts it again, only where nothing is left for it to do; and no
+stake is locked again that its operator has taken out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from protocol.actions.runtime import playing
+from protocol.actions.runtime.joining import SeatWish
+from protocol.adapters.chain import chain_client
+from protocol.adapters.chain.chain_client import GameChain, is_old
+from protocol.adapters.chain.connection import Connection, Head
+from protocol.adapters.chain.contract import LogBatch
+from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.spec.game.disputes import has_bond
+from protocol.spec.game.state import OpenAsk, RunningDispute, SeatRole, StatementRef, create_game
+from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.statements import VoteWord
+from scripts import money_commands, role_commands, wallet
+from scripts.console import ExitCode, NotNeeded
+from scripts.home import LEFT_FILE, list_left, note_left
+from tests.e2e.world import AMOUNTS
+from tests.faults.test_lending_plays import Between, endless, run_nothing
+from tests.protocol.actions.runtime.test_watching import ACCOUNT
+from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.scripts.money import Operators
+
+TASK = b"t" * 32
+STATEMENT = StatementRef(round=0, slot=0)
+Change = Callable[[Any], Any]
+
+
+def leave_verifier(operators: Operators, *, is_paid_out: bool = True) -> str:
+    """A task whose only seat, alice's, was given up by her; she has the stake back."""
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    operators.run("alice", "leave", task[:8], "--yes")
+    if is_paid_out:
+        operators.run("alice", "withdraw", "--wait")
+    return task
+
+
+# --- What hides a seat --------------------------------------------------------------------------------------
+def test_a_seat_that_a_lagging_nodes_events_hide_is_not_given_up(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves, and has its duties still: a service that ended with status 3 would not come back for them.
+    The provider's logs come from a machine that is some blocks behind."""
+    task = leave_verifier(operators, is_paid_out=False)
+
+    async def read_late(chain: GameChain, account: str = "") -> Any:
+        state = await wallet.read_state(chain, account)
+        found = await chain.read_events(chain.deployment.deploy_block, state.head_block)
+        posted = next(one for one in found if one.arguments.get("task") == bytes.fromhex(task))
+        known = tuple(one for one in found if one.block_number <= posted.block_number)
+        late = type(state)(account.lower(), chain.limits, chain.signing)
+        late.take(LogBatch(await chain.head(), known))
+        return late
+
+    monkeypatch.setattr(role_commands, "read_state", read_late)
+    lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
+    assert "cannot tell yet whether this account has a seat" in lines[0] and "no event" in lines[2]
+
+
+def test_an_old_head_hides_what_came_after_it(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = leave_verifier(operators)
+    monkeypatch.setattr(wallet, "is_old", lambda *_: True)
+    lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
+    assert "cannot tell yet" in lines[0] and "its newest block" in lines[2]
+
+
+def test_a_head_is_old_by_the_blocks_of_its_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of a test network skips."""
+    monkeypatch.setattr(chain_client, "time", SimpleNamespace(time=lambda: 1_060.5))
+    head = Head(7, bytes(32), bytes(32), 1_000, 1)
+    assert is_old(head, "12s") and not is_old(replace(head, timestamp_s=1_001), "12s")
+    assert is_old(replace(head, timestamp_s=1_030), "2s") and not is_old(head, "local")
+
+
+def test_a_join_that_waits_for_its_block_is_waited_for(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reorg took back the blocks with `join` and `leave`; both are to be mined again."""
+    task, count = leave_verifier(operators), Connection.transaction_count
+
+    async def count_one_more(self: Connection, address: str, block: str) -> int:
+        return await count(self, address, block) + (block == "pending")
+
+    monkeypatch.setattr(Connection, "transaction_count", count_one_more)
+    monkeypatch.setattr(Operators, "count_sent", lambda *_: 0)
+    lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
+    assert "cannot tell yet" in lines[0] and lines[2].endswith("wait for their block: 1")
+
+
+# --- A bond that is left ------------------------------------------------------------------------------------
+OPEN: dict[str, Change] = {
+    "ask": lambda account: {"asks": {3: OpenAsk(3, STATEMENT, 1, VoteWord.ACCEPT, 0, account, 99)}},
+    "dispute": lambda account: {"disputes": {3: RunningDispute(3, STATEMENT, 1, account, 99)}},
+}
+
+
+@pytest.mark.parametrize("kind", OPEN)
+async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It was killed in a dispute that it opened in the last blocks of its window. Without it the bond is
+    lost, and the cheat keeps its stake."""
+    between, played = Between(tmp_path), list[SeatWish]()
+    game = replace(between.get_game(), **OPEN[kind](between.get_account()))
+    note_left(tmp_path, TASK)
+
+    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+        played.append(wish)
+        return False
+
+    sitting = between.sit(monkeypatch, run)
+    monkeypatch.setattr(role_commands, "find_game", lambda *_: (TASK, game))
+    await sitting.agree()
+    await sitting.play()
+    assert [wish.is_held for wish in played] == [True] and list_left(tmp_path) == {TASK.hex()}
+    assert not between.agreed, "no seat was agreed on"
+    monkeypatch.setattr(role_commands, "find_game", lambda *_: (TASK, between.get_game()))
+    with pytest.raises(NotNeeded):
+        await between.sit(monkeypatch, run).agree()
+
+
+@pytest.mark.parametrize("has_dispute", [True, False])
+async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat(
+    monkeypatch: pytest.MonkeyPatch, has_dispute: bool
+) -> None:
+    """The lowest free number is dealt out next, so the former seat is soon forgotten."""
+
+    async def do_nothing(*_: object) -> None:
+        pass
+
+    for name in ("catch_up", "open_task"):
+        monkeypatch.setattr(playing, name, do_nothing)
+    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    if has_dispute:
+        game = replace(game, **OPEN["dispute"](ACCOUNT))
+    rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
+    party = SimpleNamespace(
+        task=SimpleNamespace(**rooms), game=game, account=ACCOUNT, say=print, batches=endless(),
+        woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True,
+        meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
+    )  # fmt: skip
+    play = partial(playing.play, cast(Any, party), TASK, ())
+    playing_on = asyncio.create_task(play(SeatWish(SeatRole.VERIFIER, is_held=True)))
+    done, _ = await asyncio.wait({playing_on}, timeout=0.5)
+    assert bool(done) is not has_dispute
+    playing_on.cancel()
+    await asyncio.gather(playing_on, return_exceptions=True)
+
+
+def test_a_bond_is_its_own_accounts() -> None:
+    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    assert not has_bond(game, "alice")
+    for change in OPEN.values():
+        found = replace(game, **change("alice"))
+        assert has_bond(found, "alice") and not has_bond(found, "bob")
+
+
+# --- What was left stays left -------------------------------------------------------------------------------
+def test_a_note_that_cannot_be_read_locks_no_stake(operators: Operators) -> None:
+    """It counted as empty: the stake was locked again."""
+    task = leave_verifier(operators)
+    path = operators.home_of("alice") / LEFT_FILE
+    path.unlink()
+    path.mkdir()
+    lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
+    assert "the disk refuses a file or folder" in lines[0] and LEFT_FILE in lines[0]
+
+
+def test_one_damaged_line_takes_no_other_task_back(tmp_path: Path) -> None:
+    note_left(tmp_path, TASK)
+    path = tmp_path / LEFT_FILE
+    path.write_bytes(b"\xff\xfe\n" + path.read_bytes())
+    assert list_left(tmp_path) == {TASK.hex()}
+    note_left(tmp_path, b"o" * 32)
+    assert list_left(tmp_path) == {TASK.hex(), (b"o" * 32).hex()}
+
+
+def test_what_the_disk_did_not_take_is_written_down_when_it_is_typed_again(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second `leave` said that the seat leaves already, and wrote nothing."""
+
+    def refuse(home: Path, task: bytes) -> None:
+        raise OSError(28, "No space left on device", str(home))
+
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    with monkeypatch.context() as full:
+        full.setattr(money_commands, "note_left", refuse)
+        said = operators.run("alice", "leave", task[:8], "--yes")
+    assert "type this command again" in said and "--yes" in said
+    assert list_left(operators.home_of("alice")) == set()
+    assert "is leaving already" in operators.fail("alice", "leave", task[:8], "--yes")[0]
+    assert list_left(operators.home_of("alice")) == {task}
+    operators.run("alice", "withdraw", "--wait")
+    operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
+
+
+async def test_a_service_that_looks_at_the_machine_takes_no_leave_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its killed run had sent a `join`. That was mined while this one looked, and its operator typed `leave`
+    at once."""
+    between = Between(tmp_path)
+    sitting = between.sit(monkeypatch, run_nothing)
+
+    async def find_room(*_: object) -> Any:
+        note_left(tmp_path, TASK)
+        return SimpleNamespace(who="a solver", memory_bytes=1, disk_bytes=1)
+
+    monkeypatch.setattr(role_commands, "find_room", find_room)
+    await sitting.agree()
+    assert list_left(tmp_path) == {TASK.hex()}
+
+
+def test_a_leave_that_the_chain_refuses_leaves_a_node_with_its_seat(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note stays, and keeps no node from the seat that is still there."""
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+
+    async def refuse(call: Awaitable[object]) -> None:
+        asyncio.ensure_future(call).cancel()
+        raise ContractRefused(what="no", expected="", actual="", remedy="", name="No", values={})
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(money_commands, "send", refuse)
+        operators.fail("alice", "leave", task[:8], "--yes")
+    assert list_left(operators.home_of("alice")) == {task}
+    monkeypatch.setitem(role_commands.ROLES, SeatRole.VERIFIER, f"{__name__}:play_on")
+    assert "going on as verifier" in operators.run("alice", "verify", task[:8], "--yes")
+
+
+async def play_on(*_: object) -> bool:
+    return False
