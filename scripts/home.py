@@ -4,6 +4,7 @@ The configuration holds no secret; a password file is named there, never read in
 """
 
 import argparse
+import fcntl
 import json
 import os
 import re
@@ -138,11 +139,16 @@ def list_left(home: Path) -> set[str]:
 
 
 def note_left(home: Path, task: bytes, *, is_left: bool = True) -> None:
-    """Write down whether the node leaves a task for good."""
-    left = list_left(home)
-    if (task.hex() in left) != is_left:
-        lines = sorted(left ^ {task.hex()})
-        replace_private_file(home / LEFT_FILE, "".join(f"{one}\n" for one in lines).encode())
+    """Write down whether the node leaves a task for good. Two commands that do so at once lose nothing."""
+    handle = os.open(home, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        left = list_left(home)
+        if (task.hex() in left) != is_left:
+            lines = sorted(left ^ {task.hex()})
+            replace_private_file(home / LEFT_FILE, "".join(f"{one}\n" for one in lines).encode())
+    finally:
+        os.close(handle)
 
 
 def refuse_whole(home: Path) -> None:

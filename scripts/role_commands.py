@@ -55,7 +55,7 @@ from scripts.home import (
 )
 from scripts.home_checks import choose_executor, find_room, read_checked_spec
 from scripts.wallet import (
-    find_game,
+    find_own_game,
     read_state,
     require_agreement,
     require_coin,
@@ -169,7 +169,8 @@ class Sitting:
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
         console = self.console if self.wish is None else hush()
         state = await read_state(self.chain, account)
-        self.task, game = find_game(state, self.name)
+        self.task, game = find_own_game(state, self.name)
+        self.name = self.task.hex()
         seat = find_seat(game, account)
         self.is_seated = seat is not None
         try:
@@ -256,7 +257,7 @@ class Sitting:
     async def _look(self) -> tuple[bool, bool]:
         """Whether the account has a seat; whether it had one, and none is to be had any more."""
         state = await read_state(self.chain, self.config.key.address)
-        _, game = find_game(state, self.name)
+        _, game = find_own_game(state, self.name)
         block, has_seat = state.head_block + 1, find_seat(game, self.config.key.address.lower()) is not None
         is_ended = game.is_halted or is_over(get_state_at(game, block), block)
         return has_seat, not has_seat and (self._has_left() or (self.has_played and is_ended))

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from explorer.task_documents import count_sitting, tell_phase
@@ -23,6 +24,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.machine import MachineUse
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
+from protocol.spec.game.fates import find_seat
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
@@ -70,6 +72,15 @@ def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
             remedy="Do not stake on it; its submitter has to post a corrected one.",
         )
     return task, state.games[task]
+
+
+def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
+    """As `find_game`; of several tasks the one in which this account has a seat. Else any account could post
+    a task whose id starts like another one's, and keep a node that is started again from its seat there."""
+    own = [task for task, game in state.games.items() if find_seat(game, state.account) is not None]
+    with suppress(InvalidInput):
+        name = pick_task(own, name).hex()
+    return find_game(state, name)
 
 
 def pick_task(known: Sequence[bytes], name: str) -> bytes:

@@ -156,7 +156,7 @@ class Between:
 
         for name, made in (
             ("read_state", read), ("find_room", find_room), ("agree_on_seat", agree),
-            ("find_game", lambda *_: (TASK, self.get_game())), ("refuse_seat", lambda *_: None),
+            ("find_own_game", lambda *_: (TASK, self.get_game())), ("refuse_seat", lambda *_: None),
             ("resolve_name", lambda _: run), ("show_progress", show_nothing), ("SEAT_S", 0.01),
             ("get_stake", lambda *_: 5), ("get_required_stake", lambda *_: 5),
             ("require_no_seat", show_nothing),

@@ -3,6 +3,7 @@ stake is locked again that its operator has taken out."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from protocol.adapters.chain.chain_client import GameChain, is_old
 from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.state import OpenAsk, RunningDispute, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -98,6 +100,22 @@ def test_a_join_that_waits_for_its_block_is_waited_for(
     assert "cannot tell yet" in lines[0] and lines[2].endswith("wait for their block: 1")
 
 
+def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_seat(operators: Operators) -> None:
+    """The service names its task by the digits that `touchstone status` shows. Whoever posts another task
+    that starts with them ended the node at its next start, for as long as nobody looked."""
+    task, account = operators.post_task("submitter"), operators.account_of("alice")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    state = operators.act("alice", lambda chain: wallet.read_state(chain, chain.address))
+    alike = bytes.fromhex(task)[:6] + bytes(26)
+    state.games[alike] = replace(state.games[bytes.fromhex(task)], seats={})
+    assert state.account == account
+    assert wallet.find_own_game(state, f"0x{task[:12]}")[0].hex() == task
+    assert wallet.find_own_game(state, alike.hex())[0] == alike, "a whole id means that task alone"
+    state.games[bytes.fromhex(task)] = state.games[alike]
+    with pytest.raises(InvalidInput, match="several tasks start like that"):
+        wallet.find_own_game(state, f"0x{task[:12]}")
+
+
 # --- A bond that is left ------------------------------------------------------------------------------------
 OPEN: dict[str, Change] = {
     "ask": lambda account: {"asks": {3: OpenAsk(3, STATEMENT, 1, VoteWord.ACCEPT, 0, account, 99)}},
@@ -120,12 +138,12 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
         return False
 
     sitting = between.sit(monkeypatch, run)
-    monkeypatch.setattr(role_commands, "find_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     await sitting.play()
     assert [wish.is_held for wish in played] == [True] and list_left(tmp_path) == {TASK.hex()}
     assert not between.agreed, "no seat was agreed on"
-    monkeypatch.setattr(role_commands, "find_game", lambda *_: (TASK, between.get_game()))
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
     with pytest.raises(NotNeeded):
         await between.sit(monkeypatch, run).agree()
 
@@ -184,6 +202,14 @@ def test_one_damaged_line_takes_no_other_task_back(tmp_path: Path) -> None:
     assert list_left(tmp_path) == {TASK.hex()}
     note_left(tmp_path, b"o" * 32)
     assert list_left(tmp_path) == {TASK.hex(), (b"o" * 32).hex()}
+
+
+def test_tasks_that_are_left_at_once_are_all_left(tmp_path: Path) -> None:
+    """Each command read the file, added its task and wrote it anew: the last one took the others back."""
+    tasks = [bytes([number]) * 32 for number in range(16)]
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        list(threads.map(partial(note_left, tmp_path), tasks))
+    assert list_left(tmp_path) == {task.hex() for task in tasks}
 
 
 def test_what_the_disk_did_not_take_is_written_down_when_it_is_typed_again(
