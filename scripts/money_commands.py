@@ -213,8 +213,11 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     is_lent = (found := read_node_state(home)) is not None and found.is_leaving
-    if not is_lent and (gone := find_seat(game, chain.address)) and gone.status == SeatStatus.LEAVING:
-        # The first time the disk may have been full, or another home of the account typed it.
+    own = find_seat(game, chain.address)
+    # A node of a lent machine may wait for its next seat.
+    is_between = own is None and found is not None
+    if is_between or (own is not None and own.status == SeatStatus.LEAVING and not is_lent):
+        # The first time the disk may have been full, or it was typed with another home of the account.
         note_left(home, task)
         console.say(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
     seat = _require_seat(chain, task, game, is_lent=is_lent)

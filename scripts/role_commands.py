@@ -167,21 +167,24 @@ class Sitting:
         EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
         or the machine has; where the money is not there; or where the operator does not agree."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
-        console = self.console if self.wish is None else hush()
+        console = self.console if self.wish is None or not offer.is_agreed else hush()
         state = await read_state(self.chain, account)
         self.task, game = find_own_game(state, self.name)
         self.name = self.task.hex()
         seat = find_seat(game, account)
-        self.is_seated = seat is not None
+        self.is_seated, is_bound = seat is not None, seat is None and has_bond(game, account)
         try:
             refuse_seat(self.task, game, account, offer, state.head_block + 1)
             if not self.is_seated:
-                _refuse_unasked(self.task, offer, has_left=self.wish is None and self._has_left())
+                _refuse_unasked(self.task, offer, has_left=self._has_left())
+            # Whoever uses a lent machine: the clock of a game does not wait.
+            is_bound = is_bound and self.config.use is not None
         except NotNeeded:
             await require_no_seat(self.chain, self.task, account)
-            if not has_bond(game, account):
+            if not is_bound:
                 raise
-            console.say("no seat is to be had; going on for the bond of a game that is not over")
+        if is_bound:
+            console.say("without a seat, but with a bond in a game that is not over: going on for that")
             self.is_seated, self.wish = True, SeatWish(offer.role, is_held=True)
             return
         if not self.is_seated:
@@ -255,12 +258,18 @@ class Sitting:
         return False
 
     async def _look(self) -> tuple[bool, bool]:
-        """Whether the account has a seat; whether it had one, and none is to be had any more."""
-        state = await read_state(self.chain, self.config.key.address)
+        """Whether the account has a seat, or a bond in an open game; whether it had a seat, and none is to be
+        had any more."""
+        account = self.config.key.address.lower()
+        state = await read_state(self.chain, account)
         _, game = find_own_game(state, self.name)
-        block, has_seat = state.head_block + 1, find_seat(game, self.config.key.address.lower()) is not None
+        block = state.head_block + 1
+        has_seat = find_seat(game, account) is not None or has_bond(game, account)
         is_ended = game.is_halted or is_over(get_state_at(game, block), block)
-        return has_seat, not has_seat and (self._has_left() or (self.has_played and is_ended))
+        is_done = not has_seat and (self._has_left() or (self.has_played and is_ended))
+        if is_done:
+            await require_no_seat(self.chain, self.task, account)
+        return has_seat, is_done
 
     def _has_left(self) -> bool:
         """Whether the operator has typed `touchstone leave`, also where the node left by itself before."""

@@ -258,7 +258,7 @@ def test_a_machine_that_does_not_tell_how_it_is_used_is_not_lent(
     made.place("pid:[4026532300]")
     lines = operators.fail("alice", "solve", "0x00", "--when-idle")
     assert "does not tell whether somebody uses the machine" in lines[0] and "container" in lines[2]
-    monkeypatch.setattr(role_commands, "load_ray", lambda address: None)
+    monkeypatch.setattr(home_checks, "load_ray", lambda address: None)
     lines = operators.fail("alice", "verify", "0x00", "--when-idle", "--executor", "ray")
     assert "looks like the work of somebody else" in lines[0]
 

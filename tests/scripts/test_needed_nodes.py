@@ -12,13 +12,16 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime import playing
+from protocol.actions.runtime import playing, watching
+from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.watching import note_state, play_while_idle
 from protocol.adapters.chain import chain_client
 from protocol.adapters.chain.chain_client import GameChain, is_old
 from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.reports import End
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.state import OpenAsk, RunningDispute, SeatRole, StatementRef, create_game
@@ -26,9 +29,10 @@ from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.statements import VoteWord
 from scripts import money_commands, role_commands, wallet
 from scripts.console import ExitCode, NotNeeded
-from scripts.home import LEFT_FILE, list_left, note_left
+from scripts.home import LEFT_FILE, list_left, note_left, unlock_key
 from tests.e2e.world import AMOUNTS
-from tests.faults.test_lending_plays import Between, endless, run_nothing
+from tests.faults.test_lending_plays import Between, endless, run_nothing, silence
+from tests.protocol.actions.runtime.test_lending import SEAT
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from tests.scripts.money import Operators
@@ -148,6 +152,58 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
         await between.sit(monkeypatch, run).agree()
 
 
+@pytest.mark.parametrize("is_left", [True, False])
+async def test_a_bond_is_played_at_once_though_somebody_uses_the_lent_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_left: bool
+) -> None:
+    """The chain was silent for minutes, which ended the play. Then the node waited for an idle machine, or
+    ended where its seat was left for good."""
+    monkeypatch.setattr(watching, "RETRY_S", 0.01)
+    between, played = Between(tmp_path, seat=SEAT), list[bool]()
+    bound = replace(between.get_game(), seats={}, **OPEN["dispute"](between.get_account()))
+    over = replace(bound, disputes={})
+
+    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+        played.append(wish.is_held)
+        if len(played) == 1:
+            between.seat = None
+            monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, bound))
+            raise silence()
+        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, over))
+        between.use.is_leaving = False
+        return False
+
+    sitting = between.sit(monkeypatch, run)
+    await sitting.agree()
+    if is_left:
+        note_left(tmp_path, TASK)
+    between.use.note("somebody types in a terminal", 0.0)
+    work = play_while_idle(between.use, sitting.is_seated, sitting.wait, sitting.play, print)
+    assert await asyncio.wait_for(work, 30) is False
+    assert played == [True, True] and len(between.agreed) == 1, "no new seat was agreed on"
+
+
+async def test_a_lent_node_does_not_end_while_a_seat_may_be_hidden_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its play was cut off, and the chain's node that answers now lags behind."""
+    monkeypatch.setattr(watching, "RETRY_S", 0.01)
+    between, looks = Between(tmp_path), list[bool]()
+    sitting = between.sit(monkeypatch, run_nothing)
+    await sitting.agree()
+    note_left(tmp_path, TASK)
+
+    async def lag(*_: object) -> None:
+        looks.append(True)
+        if len(looks) < 3:
+            raise silence()
+
+    monkeypatch.setattr(role_commands, "require_no_seat", lag)
+    work = play_while_idle(between.use, sitting.is_seated, sitting.wait, sitting.play, print)
+    assert await asyncio.wait_for(work, 30) is False
+    assert len(looks) == 3
+
+
 @pytest.mark.parametrize("has_dispute", [True, False])
 async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat(
     monkeypatch: pytest.MonkeyPatch, has_dispute: bool
@@ -231,6 +287,16 @@ def test_what_the_disk_did_not_take_is_written_down_when_it_is_typed_again(
     assert list_left(operators.home_of("alice")) == {task}
     operators.run("alice", "withdraw", "--wait")
     operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
+
+
+def test_a_lent_node_that_waits_for_its_next_seat_can_be_left_for_good(operators: Operators) -> None:
+    """`leave` said that there is no open seat, and the stake was locked again in the evening."""
+    task, home = operators.post_task("submitter"), operators.home_of("alice")
+    assert "no open seat" in operators.fail("alice", "leave", task[:8], "--yes")[0]
+    assert list_left(home) == set(), "no node of this home has ever run"
+    note_state(PartyConfig(home, home, "", unlock_key(home)), end=End.WAITING)
+    assert "no open seat" in operators.fail("alice", "leave", task[:8], "--yes")[0]
+    assert list_left(home) == {task}
 
 
 async def test_a_service_that_looks_at_the_machine_takes_no_leave_back(
