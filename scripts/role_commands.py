@@ -55,8 +55,10 @@ from scripts.home import (
 )
 from scripts.home_checks import choose_executor, find_room, read_checked_spec
 from scripts.wallet import (
+    OTHER_TASK,
     find_own_game,
     read_state,
+    refuse_unasked,
     require_agreement,
     require_coin,
     require_no_seat,
@@ -80,7 +82,6 @@ SEAT_LEFT = (
     "the seat has left and is paid out; this node is not needed any more. Its stake is credit: "
     "touchstone withdraw"
 )
-OTHER_TASK = "Choose another task: `touchstone status` lists them."
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."
 SEAT_S = 12.0
 """Between two looks at whether the account has a seat all the same."""
@@ -175,8 +176,8 @@ class Sitting:
         self.is_seated, is_bound = seat is not None, seat is None and has_bond(game, account)
         try:
             refuse_seat(self.task, game, account, offer, state.head_block + 1)
-            if not self.is_seated:
-                _refuse_unasked(self.task, offer, has_left=self._has_left())
+            if not self.is_seated and offer.is_agreed:
+                refuse_unasked(self.task, game, account, has_left=self._has_left())
             # Whoever uses a lent machine: the clock of a game does not wait.
             is_bound = is_bound and self.config.use is not None
         except NotNeeded:
@@ -299,18 +300,6 @@ def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block
             where=show_task(task),
             remedy=refusal.remedy,
         ) from refusal
-
-
-def _refuse_unasked(task: bytes, offer: Offer, *, has_left: bool) -> None:
-    """Raises NotNeeded where a service would lock a stake again that its operator has taken out."""
-    if has_left and offer.is_agreed:
-        raise NotNeeded(
-            what="this node has left the task for good",
-            expected="somebody to ask whether it shall stake again",
-            actual="--yes",
-            where=show_task(task),
-            remedy=f"To join again, type the command once without --yes. {OTHER_TASK}",
-        )
 
 
 async def agree_on_seat(

@@ -28,13 +28,14 @@ from protocol.spec.game.fates import find_seat
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
-from protocol.spec.game.state import GameState, Seat, SeatRole
+from protocol.spec.game.state import GameState, Seat, SeatRole, SeatStatus
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.game.timing import get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
-from scripts.console import Console, Document
+from scripts.console import Console, Document, NotNeeded
 from scripts.home import HomeConfig, read_config, unlock_key
 
+OTHER_TASK = "Choose another task: `touchstone status` lists them."
 DIGITS = 12
 """Hexadecimal digits of a task's id that are shown: enough to tell tasks apart."""
 NUMBER_BITS = 16
@@ -275,6 +276,21 @@ async def require_coin(chain: GameChain, account: str) -> None:
             actual="none",
             remedy=COIN_REMEDY,
         )
+
+
+def refuse_unasked(task: bytes, game: LoggedGame, account: str, *, has_left: bool) -> None:
+    """Raises NotNeeded where a service, which asks nobody, would lock a stake again that its operator has
+    taken out, or after a conviction: what went wrong once may go wrong again."""
+    closed = [one.account for one in game.former.values() if one.status == SeatStatus.CLOSED]
+    if not has_left and account not in closed:
+        return
+    raise NotNeeded(
+        what="this node has left the task for good" if has_left else "this account was convicted in the task",
+        expected="somebody to ask whether it shall stake again",
+        actual="--yes",
+        where=show_task(task),
+        remedy=f"To join again, type the command once without --yes. {OTHER_TASK}",
+    )
 
 
 async def require_no_seat(chain: GameChain, task: bytes, account: str) -> None:

@@ -24,7 +24,16 @@ from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.reports import End
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.disputes import has_bond
-from protocol.spec.game.state import OpenAsk, RunningDispute, SeatRole, StatementRef, create_game
+from protocol.spec.game.logs import LoggedGame
+from protocol.spec.game.purse import Purse
+from protocol.spec.game.state import (
+    OpenAsk,
+    RunningDispute,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
 from protocol.spec.game.terms import LIMITS_LOCAL
 from protocol.spec.statements import VoteWord
 from scripts import money_commands, role_commands, wallet
@@ -50,6 +59,20 @@ def leave_verifier(operators: Operators, *, is_paid_out: bool = True) -> str:
     if is_paid_out:
         operators.run("alice", "withdraw", "--wait")
     return task
+
+
+# --- Who asks -----------------------------------------------------------------------------------------------
+def test_a_service_locks_no_stake_again_after_a_conviction() -> None:
+    """Whatever computed falsely once may do so again. Who was only paid out may come back."""
+    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
+    for status in (SeatStatus.LEAVING, SeatStatus.CLOSED):
+        seat = replace(SEAT, account=ACCOUNT, status=status)
+        game = replace(game, former={seat.number: seat})
+        wallet.refuse_unasked(TASK, game, "another", has_left=False)
+        if status == SeatStatus.LEAVING:
+            wallet.refuse_unasked(TASK, game, ACCOUNT, has_left=False)
+    with pytest.raises(NotNeeded, match="was convicted in the task"):
+        wallet.refuse_unasked(TASK, game, ACCOUNT, has_left=False)
 
 
 # --- What hides a seat --------------------------------------------------------------------------------------

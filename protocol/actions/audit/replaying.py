@@ -39,6 +39,7 @@ from protocol.actions.audit.audit_room import AuditRoom, AuditTask, StateShelf
 from protocol.actions.audit.sealing import Diverged, NotServed, ask_until, hold, make_seal
 from protocol.actions.stored_tensors import StoredTensor, open_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
+from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.outer.outer_tensors import PART_ELEMENTS, encode_delta
 from protocol.spec.codec import compute_outer_root, compute_state_root
@@ -257,5 +258,8 @@ def _vote(
     assert finding.word not in COMPARED or (made is not None and ends is not None)
     room.book.write(VoteMade(room.about.task, vote, room.sign(vote), ends))
     where = f"round {place.round} slot {place.slot} draw {place.draw} segment {drawn.segment}"
+    if finding.word is VoteWord.UNSERVED:
+        fee = format_tokens(room.get_game().terms.amounts.unserved_fee)
+        why += f" If a second auditor of the draw says so too, the solver and both of them pay {fee} each."
     room.say(f"{where}: {finding.word.name}" + (f", {why}" if why else ""))
     return vote

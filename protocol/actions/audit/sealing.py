@@ -87,7 +87,7 @@ def make_unserved(what: str, until_block: int) -> NotServed:
         what="what a claim stands on is not served",
         expected=f"{what} before block {until_block}",
         actual="nothing that its roots allow",
-        remedy="Nothing: the auditor says so.",
+        remedy="Nothing to do here: the vote says so.",
     )
 
 
