@@ -133,7 +133,7 @@ async def connection(node: Node) -> AsyncIterator[Connection]:
 async def test_an_answer_ends_a_silence(connection: Connection) -> None:
     connection.health.answered_s = before = -5.0
     await connection.request("eth_blockNumber")
-    assert connection.health.answered_s > before and not connection.health.errors
+    assert connection.health.answered_s > before and not connection.health.errors.total()
 
 
 async def test_requests_that_fail_are_counted_by_how(node: Node, connection: Connection) -> None:
@@ -144,7 +144,7 @@ async def test_requests_that_fail_are_counted_by_how(node: Node, connection: Con
     node.broken, node.status = 0, 503
     with pytest.raises(EnvironmentFault):
         await connection.request("anvil_mine")
-    assert connection.health.errors == {"connection": 1, "http": 1}
+    assert +connection.health.errors == {"connection": 1, "http": 1}
     assert connection.health.answered_s == before
     node.status, node.error = 200, True
     with pytest.raises(EnvironmentFault):
@@ -160,7 +160,7 @@ async def test_a_node_that_takes_too_long_is_counted(node: Node) -> None:
             await connection.request("anvil_mine")
     finally:
         await connection.close()
-    assert connection.health.errors == {"timeout": 1}
+    assert +connection.health.errors == {"timeout": 1}
 
 
 NULL = '{"jsonrpc": "2.0", "id": 1, "result": null}'
