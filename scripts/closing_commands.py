@@ -377,16 +377,16 @@ async def halt_by_vote(chain: GameChain, name: str, console: Console) -> Documen
     pace, (settled, _) = await read_pace(chain), await _read_settled(chain, now.task)
     is_due = now.since and now.halt_block <= pace.head_block + 1 and settled >= now.round
     if not is_due:
+        stands = "no majority"
+        if now.since:
+            stands = (
+                f"a majority that counts from {pace.show_block(now.halt_block)}; all seats have settled "
+                f"{settled} rounds of the {now.round} that it needs"
+            )
         raise InvalidInput(
             what="the vote does not halt the task yet",
             expected="a majority that has stood for the task's dispute window, and work that is settled",
-            actual=f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it, "
-            + (
-                f"a majority that counts from {pace.show_block(now.halt_block)}; all seats have settled "
-                f"{settled} rounds of the {now.round} that it needs"
-                if now.since
-                else "no majority"
-            ),
+            actual=f"{show_amount(now.voting)} of {show_amount(now.supply)} shares vote for it, {stands}",
             where=show_task(now.task),
             remedy="See `touchstone shares show`; running nodes settle by themselves.",
         )

@@ -180,8 +180,9 @@ class Sitting:
                 refuse_unasked(self.task, game, account, has_left=self._has_left())
             # Whoever uses a lent machine: the clock of a game does not wait.
             is_bound = is_bound and self.config.use is not None
-        except NotNeeded:
-            await require_no_seat(self.chain, self.task, account)
+        except InvalidInput as refusal:
+            if isinstance(refusal, NotNeeded):
+                await require_no_seat(self.chain, self.task, account)
             if not is_bound:
                 raise
         if is_bound:

@@ -152,7 +152,7 @@ def _find_dataset(path: Path, named: Any) -> PackedDataset:
 
 def _fill_format(document: dict[str, Any], path: Path) -> None:
     """The full name of the format, and no limits where nothing is compared by them. Raises InvalidInput for
-    an unknown name here: limits that only another format needs would be missed first."""
+    an unknown name first, then for limits that are missing."""
     stated, names = document.get("numeric_format", "float32"), (*OFFERED_FORMATS, *FORMAT_ALIASES)
     if stated not in names:
         raise malformed(path, "numeric_format", f"one of {', '.join(names)}", repr(stated))

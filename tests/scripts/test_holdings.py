@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from protocol.spec.game import calls
 from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import GameOutcome, StatementRef
+from protocol.spec.game.state import GameOutcome, SeatStatus, StatementRef
 from protocol.spec.game.upkeep import list_upkeep
 from scripts.money_commands import Holding, Pace, find_holding, tell_release
 from tests.protocol.spec.game.test_posting import make_judged
@@ -95,3 +95,20 @@ def test_a_contest_holds_the_seats_of_its_epoch() -> None:
     world.send(calls.OpenContest(0, 300), "whistle0")
     found = hold(world, "solver2").held_by
     assert len(found) == before + 1 and "a contest of round 0" in found[-1]
+
+
+def test_the_machine_remembers_a_convicted_seat_that_is_paid_out() -> None:
+    """So that a service does not stake again for it (`scripts/wallet.refuse_unasked`)."""
+    world = make_judged(rounds=1)
+    post(world, (0, 1), (0, 1, 2))
+    world.jump(world.block + 100)
+    world.send(calls.DisputeStatement(StatementRef(0, 0), 80), "whistle0")
+    number = world.get_seat("solver0").number
+    world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
+    world.jump(world.block + SETTLE)
+    for call in list_upkeep(world.state, world.block):
+        if isinstance(call, calls.SettleSeat) and call.seat == number:
+            world.send(call, "x")
+    world.send(calls.PayOut(number), "x")
+    seat = world.state.former[number]
+    assert (seat.account, seat.status) == ("solver0", SeatStatus.CLOSED)

@@ -22,7 +22,7 @@ from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.reports import End
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import GameRefusal, InvalidInput
 from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import Purse
@@ -173,6 +173,32 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
     with pytest.raises(NotNeeded):
         await between.sit(monkeypatch, run).agree()
+
+
+async def test_a_bond_is_played_also_where_all_seats_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service would be started again and again meanwhile, and its bond's clock run out."""
+    between, played = Between(tmp_path), list[SeatWish]()
+    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+
+    def refuse(*_: object) -> None:
+        raise GameRefusal(name="SeatsTaken")
+
+    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+        played.append(wish)
+        return False
+
+    sitting = between.sit(monkeypatch, run)
+    sitting.config = replace(sitting.config, use=None)
+    monkeypatch.setattr(role_commands, "refuse_seat", refuse)
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    await sitting.agree()
+    await sitting.play()
+    assert [wish.is_held for wish in played] == [True] and not between.agreed
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    with pytest.raises(GameRefusal):
+        await sitting.agree()
 
 
 @pytest.mark.parametrize("is_left", [True, False])
