@@ -164,6 +164,17 @@ class Sitting:
     has_played: bool = False
 
     async def agree(self) -> None:
+        """As `_agree`; whatever refuses a new seat to an account with a bond, it plays on for that."""
+        try:
+            await self._agree()
+        except InvalidInput:
+            account = self.config.key.address.lower()
+            _, game = find_own_game(await read_state(self.chain, account), self.name)
+            if find_seat(game, account) is not None or not has_bond(game, account):
+                raise
+            self.is_seated, self.wish = True, SeatWish(self.offer.role, is_held=True)
+
+    async def _agree(self) -> None:
         """Agree with the operator, once: later the same is agreed on, without a word. Raises InvalidInput or
         EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
         or the machine has; where the money is not there; or where the operator does not agree."""
@@ -181,7 +192,8 @@ class Sitting:
             # Whoever uses a lent machine: the clock of a game does not wait.
             is_bound = is_bound and self.config.use is not None
         except InvalidInput as refusal:
-            if isinstance(refusal, NotNeeded):
+            # Who has a bond plays on in any case, also where its own transaction waits to be sent again.
+            if isinstance(refusal, NotNeeded) and not is_bound:
                 await require_no_seat(self.chain, self.task, account)
             if not is_bound:
                 raise

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime import playing, watching
+from protocol.actions.runtime import joining, playing, watching
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.watching import note_state, play_while_idle
@@ -22,7 +22,7 @@ from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.reports import End
-from protocol.spec.errors import GameRefusal, InvalidInput
+from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import Purse
@@ -287,6 +287,84 @@ def test_a_bond_is_its_own_accounts() -> None:
     for change in OPEN.values():
         found = replace(game, **change("alice"))
         assert has_bond(found, "alice") and not has_bond(found, "bob")
+
+
+async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stake was lost, and another account took the number of its seat: the conviction is forgotten."""
+    between = Between(tmp_path)
+    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    sitting = between.sit(monkeypatch, run_nothing)
+    sitting.config = replace(sitting.config, use=None)
+
+    async def lack(*_: object) -> None:
+        raise InvalidInput(what="too few tokens", expected="", actual="", remedy="")
+
+    monkeypatch.setattr(role_commands, "agree_on_seat", lack)
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    await sitting.agree()
+    assert sitting.wish is not None and sitting.wish.is_held and sitting.is_seated
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    with pytest.raises(InvalidInput):
+        await sitting.agree()
+
+
+async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own move, sent with too little gas price before it was killed: only a running node replaces it."""
+    between = Between(tmp_path)
+    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    note_left(tmp_path, TASK)
+    sitting = between.sit(monkeypatch, run_nothing)
+
+    async def wait(*_: object) -> None:
+        raise silence()
+
+    monkeypatch.setattr(role_commands, "require_no_seat", wait)
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    await sitting.agree()
+    assert sitting.wish is not None and sitting.wish.is_held
+
+
+def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_bond() -> None:
+    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    alike = TASK[:6] + bytes(26)
+    state: Any = SimpleNamespace(
+        games={TASK: replace(game, **OPEN["dispute"](ACCOUNT)), alike: game}, refused={}, account=ACCOUNT
+    )
+    assert wallet.find_own_game(state, TASK[:6].hex())[0] == TASK
+
+
+async def test_a_bond_needs_no_given_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody serves them: a seat went on, a bond did not."""
+
+    def lack(*_: object) -> None:
+        raise silence()
+
+    monkeypatch.setattr(joining, "require_start_here", lack)
+    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    training = SimpleNamespace(is_start_given=True)
+    party: Any = SimpleNamespace(
+        task=SimpleNamespace(spec=SimpleNamespace(training=training)), game=game, account=ACCOUNT, say=print
+    )
+    with pytest.raises(EnvironmentFault):
+        await joining._have_start(party)
+    party.game = replace(game, **OPEN["dispute"](ACCOUNT))
+    await joining._have_start(party)
+
+
+def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten() -> None:
+    """It went on until the task was closed, and no lent machine took a seat again: a stranger who joins
+    takes the number of the former seat."""
+    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    bound = replace(game, **OPEN["dispute"](ACCOUNT))
+    party: Any = SimpleNamespace(game=bound, account=ACCOUNT, state=SimpleNamespace(head_block=START_BLOCK))
+    loop = playing.Loop(party, (), is_seated=True, is_bound=True)
+    assert not loop._has_left()
+    party.game = game
+    assert loop._has_left()
 
 
 # --- What was left stays left -------------------------------------------------------------------------------
