@@ -140,6 +140,10 @@ async def play_role(
         await sitting.agree()
         if use is None:
             is_closed = await sitting.play()
+            while not is_closed and sitting.is_bound:
+                # Only its bond is out: it wanted a seat, which may be free by now.
+                await sitting.agree()
+                is_closed = await sitting.play()
         else:
             work = play_while_idle(use, sitting.is_seated, sitting.wait, sitting.play, console.say)
             is_closed = await with_company(work, use.follow())
@@ -150,7 +154,8 @@ async def play_role(
 @dataclass
 class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
-    before; is_seated: the account had the seat already; has_played: the seat was there, and is paid out."""
+    before; is_seated: the account had the seat already; has_played: the seat was there, and is paid out; is_bound: there is a bond
+    to play for, and no seat."""
 
     chain: GameChain
     config: PartyConfig
@@ -162,9 +167,11 @@ class Sitting:
     wish: SeatWish | None = None
     is_seated: bool = False
     has_played: bool = False
+    is_bound: bool = False
 
     async def agree(self) -> None:
         """As `_agree`; whatever refuses a new seat to an account with a bond, it plays on for that."""
+        self.is_bound = False
         try:
             await self._agree()
         except InvalidInput:
@@ -172,7 +179,8 @@ class Sitting:
             _, game = find_own_game(await read_state(self.chain, account), self.name)
             if find_seat(game, account) is not None or not has_bond(game, account):
                 raise
-            self.is_seated, self.wish = True, SeatWish(self.offer.role, is_held=True)
+            self.is_seated, self.is_bound = True, True
+            self.wish = SeatWish(self.offer.role, is_held=True)
 
     async def _agree(self) -> None:
         """Agree with the operator, once: later the same is agreed on, without a word. Raises InvalidInput or
@@ -199,7 +207,8 @@ class Sitting:
                 raise
         if is_bound:
             console.say("without a seat, but with a bond in a game that is not over: going on for that")
-            self.is_seated, self.wish = True, SeatWish(offer.role, is_held=True)
+            self.is_seated, self.is_bound = True, True
+            self.wish = SeatWish(offer.role, is_held=True)
             return
         if not self.is_seated:
             need = await find_room(self.config, self.home, offer.role, state, self.task)

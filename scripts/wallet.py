@@ -283,8 +283,11 @@ async def require_coin(chain: GameChain, account: str) -> None:
 def refuse_unasked(task: bytes, game: LoggedGame, account: str, *, has_left: bool) -> None:
     """Raises NotNeeded where a service, which asks nobody, would lock a stake again that its operator has
     taken out, or after a conviction: what went wrong once may go wrong again."""
-    closed = [one.account for one in game.former.values() if one.status == SeatStatus.CLOSED]
-    if not has_left and account not in closed:
+    own = [one for one in game.former.values() if one.account == account]
+    last = max((one.joined for one in own), default=0)
+    # A later seat was agreed on by who knew of the conviction.
+    is_convicted = any(one.status == SeatStatus.CLOSED and one.joined == last for one in own)
+    if not has_left and not is_convicted:
         return
     raise NotNeeded(
         what="this node has left the task for good" if has_left else "this account was convicted in the task",

@@ -4,6 +4,7 @@ stake is locked again that its operator has taken out."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,18 @@ def test_a_service_locks_no_stake_again_after_a_conviction() -> None:
             wallet.refuse_unasked(TASK, game, ACCOUNT, has_left=False)
     with pytest.raises(NotNeeded, match="was convicted in the task"):
         wallet.refuse_unasked(TASK, game, ACCOUNT, has_left=False)
+
+
+def test_an_old_conviction_does_not_count_after_a_seat_that_was_agreed_on_since() -> None:
+    """The operator typed the command without --yes; its lent node, asked nothing between two seats, ended
+    for good as soon as somebody used the machine. With the same seat number it went on."""
+    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
+    convicted = replace(SEAT, account=ACCOUNT, status=SeatStatus.CLOSED)
+    later = replace(SEAT, number=8, account=ACCOUNT, joined=3, status=SeatStatus.LEAVING)
+    wallet.refuse_unasked(TASK, replace(game, former={7: convicted, 8: later}), ACCOUNT, has_left=False)
+    again = replace(later, status=SeatStatus.CLOSED)
+    with pytest.raises(NotNeeded):
+        wallet.refuse_unasked(TASK, replace(game, former={7: convicted, 8: again}), ACCOUNT, has_left=False)
 
 
 # --- What hides a seat --------------------------------------------------------------------------------------
@@ -355,16 +368,65 @@ async def test_a_bond_needs_no_given_weights(monkeypatch: pytest.MonkeyPatch) ->
     await joining._have_start(party)
 
 
-def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten() -> None:
+async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It went on until the task was closed, and no lent machine took a seat again: a stranger who joins
     takes the number of the former seat."""
+
+    async def do_nothing(*_: object) -> None:
+        pass
+
+    for name in ("catch_up", "open_task"):
+        monkeypatch.setattr(playing, name, do_nothing)
     game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    bound = replace(game, **OPEN["dispute"](ACCOUNT))
-    party: Any = SimpleNamespace(game=bound, account=ACCOUNT, state=SimpleNamespace(head_block=START_BLOCK))
-    loop = playing.Loop(party, (), is_seated=True, is_bound=True)
-    assert not loop._has_left()
+    rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
+    party: Any = SimpleNamespace(
+        task=SimpleNamespace(**rooms), game=replace(game, **OPEN["dispute"](ACCOUNT)), account=ACCOUNT,
+        say=print, batches=endless(), woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK),
+        is_task_known=True, meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
+    )  # fmt: skip
+    wish = SeatWish(SeatRole.VERIFIER, is_held=True)
+    playing_on = asyncio.create_task(playing.play(party, TASK, (), wish))
+    await asyncio.sleep(0.1)
+    assert not playing_on.done()
     party.game = game
-    assert loop._has_left()
+    party.woken.set()
+    done, _ = await asyncio.wait({playing_on}, timeout=1)
+    playing_on.cancel()
+    await asyncio.gather(playing_on, return_exceptions=True)
+    assert done
+
+
+async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again."""
+    between, played = Between(tmp_path), list[bool]()
+    bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+
+    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+        played.append(wish.is_held)
+        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+        return len(played) == 2
+
+    def refuse(task: bytes, game: Any, *_: object) -> None:
+        if game.disputes:
+            raise InvalidInput(what="SeatsTaken", expected="", actual="", remedy="")
+
+    @asynccontextmanager
+    async def open_chain(*_: object, **__: object) -> Any:
+        yield sitting.chain
+
+    sitting = between.sit(monkeypatch, run)
+    for name, made in (
+        ("refuse_seat", refuse), ("find_own_game", lambda *_: (TASK, bound)),
+        ("open_game_chain", open_chain), ("read_game_deployment", lambda _: None),
+    ):  # fmt: skip
+        monkeypatch.setattr(role_commands, name, made)
+    config = replace(sitting.config, use=None)
+    await role_commands.play_role(config, sitting.home, sitting.name, sitting.offer, sitting.console)
+    assert played == [True, False]
 
 
 # --- What was left stays left -------------------------------------------------------------------------------
