@@ -174,11 +174,12 @@ class Sitting:
         self.is_bound = False
         try:
             await self._agree()
-        except InvalidInput:
+        except InvalidInput as refusal:
             account = self.config.key.address.lower()
             _, game = find_own_game(await read_state(self.chain, account), self.name)
             if find_seat(game, account) is not None or not has_bond(game, account):
                 raise
+            self.console.say(f"no seat: {refusal} But a bond is in a game that is not over: going on for that")
             self.is_seated, self.is_bound = True, True
             self.wish = SeatWish(self.offer.role, is_held=True)
 

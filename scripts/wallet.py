@@ -77,8 +77,9 @@ def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
 
 
 def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
-    """As `find_game`; of several tasks the one in which this account has a seat or a bond. Else any account could post
-    a task whose id starts like another one's, and keep a node that is started again from its seat there."""
+    """As `find_game`; of several tasks the one in which this account has a seat or a bond. Else any
+    account could post a task whose id starts like another one's, and keep a node that is started again from
+    what it has to do there."""
     games, account = state.games.items(), state.account
     own = [task for task, game in games if find_seat(game, account) is not None or has_bond(game, account)]
     with suppress(InvalidInput):

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from protocol.actions.audit import audit_duties
 from protocol.actions.runtime import joining, playing, watching
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
@@ -366,6 +367,25 @@ async def test_a_bond_needs_no_given_weights(monkeypatch: pytest.MonkeyPatch) ->
         await joining._have_start(party)
     party.game = replace(game, **OPEN["dispute"](ACCOUNT))
     await joining._have_start(party)
+
+
+def test_a_bond_waits_for_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[str]()
+
+    def open_pool(config: Any) -> None:
+        opened.append(config.executor)
+        if config.executor == "ray":
+            raise silence()
+
+    monkeypatch.setattr(audit_duties, "open_pool", open_pool)
+    monkeypatch.setattr(audit_duties, "has_replay_processes", lambda _: True)
+    game = replace(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), **OPEN["dispute"](ACCOUNT))
+    config = PartyConfig(Path(), Path(), "", cast(Any, None), executor="ray")
+    party: Any = SimpleNamespace(
+        config=config, state=SimpleNamespace(games={TASK: game}), account=ACCOUNT, say=print
+    )
+    audit_duties.open_seated_pool(party, TASK)
+    assert opened == ["ray", "process"]
 
 
 async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(

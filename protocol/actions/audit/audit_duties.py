@@ -41,7 +41,7 @@ from protocol.spec.game.auditing import (
     list_drawn,
     list_heard,
 )
-from protocol.spec.game.fates import find_seat
+from protocol.spec.game.disputes import has_duties
 from protocol.spec.statements import Statement
 
 
@@ -76,7 +76,7 @@ def open_seated_pool(party: Party, task: bytes) -> ReplayPool | None:
     try:
         return open_pool(config) if has_replay_processes(config) else None
     except EnvironmentFault as fault:
-        if find_seat(party.state.games[task], party.account) is None:
+        if not has_duties(party.state.games[task], party.account):
             raise
         party.say(f"WARNING: {fault} Going on with processes of this machine, for there is a seat already.")
         config = replace(config, executor="process")

@@ -42,7 +42,7 @@ from protocol.spec.codec import decode_training, hash_words
 from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.disputes import has_bond
+from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.ledger import apply
 from protocol.spec.game.money import check_money
@@ -190,14 +190,9 @@ async def _have_start(party: Party) -> None:
         require_start_here(party)
         await load_outer_state(party, get_initial_header(party))
     except EnvironmentFault as fault:
-        if not party.task.spec.training.is_start_given or not _has_duties(party.game, party.account):
+        if not party.task.spec.training.is_start_given or not has_duties(party.game, party.account):
             raise
         party.say(f"WARNING: {fault} Going on, for there is a seat or a bond already.")
-
-
-def _has_duties(game: GameState, account: str) -> bool:
-    """Whether an account has a seat, or a bond that needs it without one."""
-    return find_seat(game, account) is not None or has_bond(game, account)
 
 
 async def take_seat(party: Party, wish: SeatWish) -> None:
@@ -313,7 +308,7 @@ async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
     does not wait for peers that serve slowly or not at all. Raises ProtocolFault or EnvironmentFault where
     not even its outline can be had, InvalidInput where there is no peer."""
     ref, source = refer_dataset(spec.training), LeafSource(party.store, party.parts)
-    if party.config.whole_dataset and not _has_duties(party.state.games[task], party.account):
+    if party.config.whole_dataset and not has_duties(party.state.games[task], party.account):
         await fetch_whole(party, task, spec)
     elif party.config.whole_dataset and not party.store.has(ref):
         party.say("WARNING: not all of the dataset is here. Going on in parts, for there is a seat already.")

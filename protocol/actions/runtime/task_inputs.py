@@ -35,7 +35,7 @@ from protocol.compute.program.tensor_allocator import relax
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.fates import find_seat
+from protocol.spec.game.disputes import has_duties
 from protocol.spec.params import ZERO_WORD
 
 # --- Leaves of the dataset ----------------------------------------------------------------------------------
@@ -289,9 +289,9 @@ async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
 
 
 def require_start_here(party: Party) -> None:
-    """Raises EnvironmentFault where this node has a seat and lacks the given weights. A node that starts with
-    a seat asks nobody for them: who serves them as slowly as it may would keep it from its disputes."""
-    spec, is_seated = party.task.spec, find_seat(party.game, party.account) is not None
+    """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node that
+    starts with one asks nobody for them: who serves them as slowly as it may would keep it from its disputes."""
+    spec, is_seated = party.task.spec, has_duties(party.game, party.account)
     ref = refer_start(spec)
     if is_seated and spec.training.is_start_given and not party.store.has(ref):
         raise EnvironmentFault(

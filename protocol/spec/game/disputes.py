@@ -108,6 +108,11 @@ def has_bond(state: GameState, account: str) -> bool:
     return account in {*asks, *disputes, *(one.contester for one in state.contests.values())}
 
 
+def has_duties(state: GameState, account: str) -> bool:
+    """Whether an account has a seat, or a bond that needs its moves without one."""
+    return has_bond(state, account) or any(seat.account == account for seat in state.seats.values())
+
+
 ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
 
 
