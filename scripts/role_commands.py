@@ -13,6 +13,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from node.model_folder import import_start
+from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.actions.runtime.watching import play_while_idle, wait_until_idle
@@ -25,7 +26,7 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.disputes import has_bond
+from protocol.spec.game.disputes import has_bond, has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
@@ -48,10 +49,9 @@ from scripts.home import (
     HomeConfig,
     list_left,
     note_left,
+    open_config,
     open_use,
-    read_config,
     read_home,
-    unlock_key,
 )
 from scripts.home_checks import choose_executor, find_room, read_checked_spec
 from scripts.wallet import (
@@ -154,8 +154,8 @@ async def play_role(
 @dataclass
 class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
-    before; is_seated: the account had the seat already; has_played: the seat was there, and is paid out; is_bound: there is a bond
-    to play for, and no seat."""
+    before; is_seated: the account had the seat already; has_played: the seat was there, and is paid out;
+    is_bound: there is a bond to play for, and no seat."""
 
     chain: GameChain
     config: PartyConfig
@@ -170,47 +170,39 @@ class Sitting:
     is_bound: bool = False
 
     async def agree(self) -> None:
-        """As `_agree`; whatever refuses a new seat to an account with a bond, it plays on for that."""
-        self.is_bound = False
-        try:
-            await self._agree()
-        except InvalidInput as refusal:
-            account = self.config.key.address.lower()
-            _, game = find_own_game(await read_state(self.chain, account), self.name)
-            if find_seat(game, account) is not None or not has_bond(game, account):
-                raise
-            self.console.say(f"no seat: {refusal} But a bond is in a game that is not over: going on for that")
-            self.is_seated, self.is_bound = True, True
-            self.wish = SeatWish(self.offer.role, is_held=True)
+        """Agree with the operator on a seat. Whatever refuses one, an account without a seat plays on for a
+        bond that it has in an open game. Where the machine is lent it does so at once: the game's clock waits
+        for nobody. Raises as `_agree_on` does."""
+        account = self.config.key.address.lower()
+        state = await read_state(self.chain, account)
+        self.task, game = find_own_game(state, self.name)
+        self.name, seat = self.task.hex(), find_seat(game, account)
+        self.is_seated = seat is not None
+        self.is_bound = seat is None and has_bond(game, account)
+        why = "this machine is lent"
+        if not self.is_bound or self.config.use is None:
+            try:
+                await self._agree_on(state, game, seat)
+                self.is_bound = False
+                return
+            except InvalidInput as refusal:
+                if not self.is_bound:
+                    if isinstance(refusal, NotNeeded):
+                        await require_no_seat(self.chain, self.task, account)
+                    raise
+                why = str(refusal)
+        self.console.say(f"no seat ({why}), but a bond in a game that is not over: going on for that")
+        self.is_seated, self.wish = True, SeatWish(self.offer.role, is_held=True)
 
-    async def _agree(self) -> None:
+    async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
         """Agree with the operator, once: later the same is agreed on, without a word. Raises InvalidInput or
         EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
         or the machine has; where the money is not there; or where the operator does not agree."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
         console = self.console if self.wish is None or not offer.is_agreed else hush()
-        state = await read_state(self.chain, account)
-        self.task, game = find_own_game(state, self.name)
-        self.name = self.task.hex()
-        seat = find_seat(game, account)
-        self.is_seated, is_bound = seat is not None, seat is None and has_bond(game, account)
-        try:
-            refuse_seat(self.task, game, account, offer, state.head_block + 1)
-            if not self.is_seated and offer.is_agreed:
-                refuse_unasked(self.task, game, account, has_left=self._has_left())
-            # Whoever uses a lent machine: the clock of a game does not wait.
-            is_bound = is_bound and self.config.use is not None
-        except InvalidInput as refusal:
-            # Who has a bond plays on in any case, also where its own transaction waits to be sent again.
-            if isinstance(refusal, NotNeeded) and not is_bound:
-                await require_no_seat(self.chain, self.task, account)
-            if not is_bound:
-                raise
-        if is_bound:
-            console.say("without a seat, but with a bond in a game that is not over: going on for that")
-            self.is_seated, self.is_bound = True, True
-            self.wish = SeatWish(offer.role, is_held=True)
-            return
+        refuse_seat(self.task, game, account, offer, state.head_block + 1)
+        if not self.is_seated and offer.is_agreed:
+            refuse_unasked(self.task, game, account, has_left=self._has_left())
         if not self.is_seated:
             need = await find_room(self.config, self.home, offer.role, state, self.task)
             console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
@@ -288,7 +280,7 @@ class Sitting:
         state = await read_state(self.chain, account)
         _, game = find_own_game(state, self.name)
         block = state.head_block + 1
-        has_seat = find_seat(game, account) is not None or has_bond(game, account)
+        has_seat = has_duties(game, account)
         is_ended = game.is_halted or is_over(get_state_at(game, block), block)
         is_done = not has_seat and (self._has_left() or (self.has_played and is_ended))
         if is_done:
@@ -382,30 +374,3 @@ def _refuse_other_role(seat: Seat, role: SeatRole) -> None:
             actual=show_seat(seat),
             remedy="Start the command of that role, or use the home of another account.",
         )
-
-
-def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
-    """The party of the home folder in `options`, its key unlocked."""
-    config = read_config(options.home)
-    return PartyConfig(
-        home=options.home,
-        deployment=Path(config.deployment),
-        rpc_url=config.rpc_url,
-        key=unlock_key(options.home, options.password_file),
-        listen_host=config.listen_host,
-        listen_port=config.listen_port,
-        poll_s=config.poll_seconds or None,
-        public_url=config.public_url,
-        threads=config.threads,
-        device=config.device,
-        memory_mb=config.memory_mb,
-        dataset_cache_mb=config.dataset_cache_mb,
-        whole_dataset=config.whole_dataset,
-        replay_processes=config.replay_processes,
-        executor=config.executor,
-        ray_address=config.ray_address,
-        object_storage=config.object_storage,
-        metrics_host=config.metrics_host,
-        metrics_port=config.metrics_port,
-        say=console.say,
-    )

@@ -24,8 +24,7 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.machine import MachineUse
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
-from protocol.spec.game.disputes import has_bond
-from protocol.spec.game.fates import find_seat
+from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
@@ -80,8 +79,7 @@ def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
     """As `find_game`; of several tasks the one in which this account has a seat or a bond. Else any
     account could post a task whose id starts like another one's, and keep a node that is started again from
     what it has to do there."""
-    games, account = state.games.items(), state.account
-    own = [task for task, game in games if find_seat(game, account) is not None or has_bond(game, account)]
+    own = [task for task, game in state.games.items() if has_duties(game, state.account)]
     with suppress(InvalidInput):
         name = pick_task(own, name).hex()
     return find_game(state, name)

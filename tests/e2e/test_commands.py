@@ -34,10 +34,10 @@ from scripts.chain_commands import make_home
 from scripts.closing_commands import claim_revenue, halt_by_vote, pay_revenue, show_shares, vote_halt
 from scripts.console import Console, Document
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
-from scripts.home import read_config
+from scripts.home import open_config, read_config
 from scripts.model_commands import export_model, measure_task, replay_segment
 from scripts.money_commands import withdraw
-from scripts.role_commands import Offer, open_config, play_role
+from scripts.role_commands import Offer, play_role
 from scripts.status_commands import tell_status
 from scripts.task_creation import create_task
 from scripts.task_file import read_task_file

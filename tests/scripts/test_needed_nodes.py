@@ -4,48 +4,39 @@ stake is locked again that its operator has taken out."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from protocol.actions.audit import audit_duties
-from protocol.actions.runtime import joining, playing, watching
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.watching import note_state, play_while_idle
+from protocol.actions.runtime.watching import note_state
 from protocol.adapters.chain import chain_client
 from protocol.adapters.chain.chain_client import GameChain, is_old
 from protocol.adapters.chain.connection import Connection, Head
 from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.reports import End
-from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
-from protocol.spec.game.disputes import has_bond
+from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import (
-    OpenAsk,
-    RunningDispute,
     SeatRole,
     SeatStatus,
     StatementRef,
-    create_game,
 )
 from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import VoteWord
 from scripts import money_commands, role_commands, wallet
 from scripts.console import ExitCode, NotNeeded
 from scripts.home import LEFT_FILE, list_left, note_left, unlock_key
 from tests.e2e.world import AMOUNTS
-from tests.faults.test_lending_plays import Between, endless, run_nothing, silence
+from tests.faults.test_lending_plays import Between, run_nothing
 from tests.protocol.actions.runtime.test_lending import SEAT
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
-from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.protocol.spec.game.world import make_terms
 from tests.scripts.money import Operators
 
 TASK = b"t" * 32
@@ -155,298 +146,6 @@ def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_seat(operators: Ope
     state.games[bytes.fromhex(task)] = state.games[alike]
     with pytest.raises(InvalidInput, match="several tasks start like that"):
         wallet.find_own_game(state, f"0x{task[:12]}")
-
-
-# --- A bond that is left ------------------------------------------------------------------------------------
-OPEN: dict[str, Change] = {
-    "ask": lambda account: {"asks": {3: OpenAsk(3, STATEMENT, 1, VoteWord.ACCEPT, 0, account, 99)}},
-    "dispute": lambda account: {"disputes": {3: RunningDispute(3, STATEMENT, 1, account, 99)}},
-}
-
-
-@pytest.mark.parametrize("kind", OPEN)
-async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """It was killed in a dispute that it opened in the last blocks of its window. Without it the bond is
-    lost, and the cheat keeps its stake."""
-    between, played = Between(tmp_path), list[SeatWish]()
-    game = replace(between.get_game(), **OPEN[kind](between.get_account()))
-    note_left(tmp_path, TASK)
-
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
-        played.append(wish)
-        return False
-
-    sitting = between.sit(monkeypatch, run)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
-    await sitting.agree()
-    await sitting.play()
-    assert [wish.is_held for wish in played] == [True] and list_left(tmp_path) == {TASK.hex()}
-    assert not between.agreed, "no seat was agreed on"
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
-    with pytest.raises(NotNeeded):
-        await between.sit(monkeypatch, run).agree()
-
-
-async def test_a_bond_is_played_also_where_all_seats_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A service would be started again and again meanwhile, and its bond's clock run out."""
-    between, played = Between(tmp_path), list[SeatWish]()
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-
-    def refuse(*_: object) -> None:
-        raise GameRefusal(name="SeatsTaken")
-
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
-        played.append(wish)
-        return False
-
-    sitting = between.sit(monkeypatch, run)
-    sitting.config = replace(sitting.config, use=None)
-    monkeypatch.setattr(role_commands, "refuse_seat", refuse)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
-    await sitting.agree()
-    await sitting.play()
-    assert [wish.is_held for wish in played] == [True] and not between.agreed
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
-    with pytest.raises(GameRefusal):
-        await sitting.agree()
-
-
-@pytest.mark.parametrize("is_left", [True, False])
-async def test_a_bond_is_played_at_once_though_somebody_uses_the_lent_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_left: bool
-) -> None:
-    """The chain was silent for minutes, which ended the play. Then the node waited for an idle machine, or
-    ended where its seat was left for good."""
-    monkeypatch.setattr(watching, "RETRY_S", 0.01)
-    between, played = Between(tmp_path, seat=SEAT), list[bool]()
-    bound = replace(between.get_game(), seats={}, **OPEN["dispute"](between.get_account()))
-    over = replace(bound, disputes={})
-
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
-        played.append(wish.is_held)
-        if len(played) == 1:
-            between.seat = None
-            monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, bound))
-            raise silence()
-        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, over))
-        between.use.is_leaving = False
-        return False
-
-    sitting = between.sit(monkeypatch, run)
-    await sitting.agree()
-    if is_left:
-        note_left(tmp_path, TASK)
-    between.use.note("somebody types in a terminal", 0.0)
-    work = play_while_idle(between.use, sitting.is_seated, sitting.wait, sitting.play, print)
-    assert await asyncio.wait_for(work, 30) is False
-    assert played == [True, True] and len(between.agreed) == 1, "no new seat was agreed on"
-
-
-async def test_a_lent_node_does_not_end_while_a_seat_may_be_hidden_from_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its play was cut off, and the chain's node that answers now lags behind."""
-    monkeypatch.setattr(watching, "RETRY_S", 0.01)
-    between, looks = Between(tmp_path), list[bool]()
-    sitting = between.sit(monkeypatch, run_nothing)
-    await sitting.agree()
-    note_left(tmp_path, TASK)
-
-    async def lag(*_: object) -> None:
-        looks.append(True)
-        if len(looks) < 3:
-            raise silence()
-
-    monkeypatch.setattr(role_commands, "require_no_seat", lag)
-    work = play_while_idle(between.use, sitting.is_seated, sitting.wait, sitting.play, print)
-    assert await asyncio.wait_for(work, 30) is False
-    assert len(looks) == 3
-
-
-@pytest.mark.parametrize("has_dispute", [True, False])
-async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat(
-    monkeypatch: pytest.MonkeyPatch, has_dispute: bool
-) -> None:
-    """The lowest free number is dealt out next, so the former seat is soon forgotten."""
-
-    async def do_nothing(*_: object) -> None:
-        pass
-
-    for name in ("catch_up", "open_task"):
-        monkeypatch.setattr(playing, name, do_nothing)
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    if has_dispute:
-        game = replace(game, **OPEN["dispute"](ACCOUNT))
-    rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
-    party = SimpleNamespace(
-        task=SimpleNamespace(**rooms), game=game, account=ACCOUNT, say=print, batches=endless(),
-        woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True,
-        meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
-    )  # fmt: skip
-    play = partial(playing.play, cast(Any, party), TASK, ())
-    playing_on = asyncio.create_task(play(SeatWish(SeatRole.VERIFIER, is_held=True)))
-    done, _ = await asyncio.wait({playing_on}, timeout=0.5)
-    assert bool(done) is not has_dispute
-    playing_on.cancel()
-    await asyncio.gather(playing_on, return_exceptions=True)
-
-
-def test_a_bond_is_its_own_accounts() -> None:
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    assert not has_bond(game, "alice")
-    for change in OPEN.values():
-        found = replace(game, **change("alice"))
-        assert has_bond(found, "alice") and not has_bond(found, "bob")
-
-
-async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its stake was lost, and another account took the number of its seat: the conviction is forgotten."""
-    between = Between(tmp_path)
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-    sitting = between.sit(monkeypatch, run_nothing)
-    sitting.config = replace(sitting.config, use=None)
-
-    async def lack(*_: object) -> None:
-        raise InvalidInput(what="too few tokens", expected="", actual="", remedy="")
-
-    monkeypatch.setattr(role_commands, "agree_on_seat", lack)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
-    await sitting.agree()
-    assert sitting.wish is not None and sitting.wish.is_held and sitting.is_seated
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
-    with pytest.raises(InvalidInput):
-        await sitting.agree()
-
-
-async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its own move, sent with too little gas price before it was killed: only a running node replaces it."""
-    between = Between(tmp_path)
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-    note_left(tmp_path, TASK)
-    sitting = between.sit(monkeypatch, run_nothing)
-
-    async def wait(*_: object) -> None:
-        raise silence()
-
-    monkeypatch.setattr(role_commands, "require_no_seat", wait)
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
-    await sitting.agree()
-    assert sitting.wish is not None and sitting.wish.is_held
-
-
-def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_bond() -> None:
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    alike = TASK[:6] + bytes(26)
-    state: Any = SimpleNamespace(
-        games={TASK: replace(game, **OPEN["dispute"](ACCOUNT)), alike: game}, refused={}, account=ACCOUNT
-    )
-    assert wallet.find_own_game(state, TASK[:6].hex())[0] == TASK
-
-
-async def test_a_bond_needs_no_given_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody serves them: a seat went on, a bond did not."""
-
-    def lack(*_: object) -> None:
-        raise silence()
-
-    monkeypatch.setattr(joining, "require_start_here", lack)
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    training = SimpleNamespace(is_start_given=True)
-    party: Any = SimpleNamespace(
-        task=SimpleNamespace(spec=SimpleNamespace(training=training)), game=game, account=ACCOUNT, say=print
-    )
-    with pytest.raises(EnvironmentFault):
-        await joining._have_start(party)
-    party.game = replace(game, **OPEN["dispute"](ACCOUNT))
-    await joining._have_start(party)
-
-
-def test_a_bond_waits_for_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = list[str]()
-
-    def open_pool(config: Any) -> None:
-        opened.append(config.executor)
-        if config.executor == "ray":
-            raise silence()
-
-    monkeypatch.setattr(audit_duties, "open_pool", open_pool)
-    monkeypatch.setattr(audit_duties, "has_replay_processes", lambda _: True)
-    game = replace(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), **OPEN["dispute"](ACCOUNT))
-    config = PartyConfig(Path(), Path(), "", cast(Any, None), executor="ray")
-    party: Any = SimpleNamespace(
-        config=config, state=SimpleNamespace(games={TASK: game}), account=ACCOUNT, say=print
-    )
-    audit_duties.open_seated_pool(party, TASK)
-    assert opened == ["ray", "process"]
-
-
-async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It went on until the task was closed, and no lent machine took a seat again: a stranger who joins
-    takes the number of the former seat."""
-
-    async def do_nothing(*_: object) -> None:
-        pass
-
-    for name in ("catch_up", "open_task"):
-        monkeypatch.setattr(playing, name, do_nothing)
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
-    party: Any = SimpleNamespace(
-        task=SimpleNamespace(**rooms), game=replace(game, **OPEN["dispute"](ACCOUNT)), account=ACCOUNT,
-        say=print, batches=endless(), woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK),
-        is_task_known=True, meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
-    )  # fmt: skip
-    wish = SeatWish(SeatRole.VERIFIER, is_held=True)
-    playing_on = asyncio.create_task(playing.play(party, TASK, (), wish))
-    await asyncio.sleep(0.1)
-    assert not playing_on.done()
-    party.game = game
-    party.woken.set()
-    done, _ = await asyncio.wait({playing_on}, timeout=1)
-    playing_on.cancel()
-    await asyncio.gather(playing_on, return_exceptions=True)
-    assert done
-
-
-async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again."""
-    between, played = Between(tmp_path), list[bool]()
-    bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
-        played.append(wish.is_held)
-        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
-        return len(played) == 2
-
-    def refuse(task: bytes, game: Any, *_: object) -> None:
-        if game.disputes:
-            raise InvalidInput(what="SeatsTaken", expected="", actual="", remedy="")
-
-    @asynccontextmanager
-    async def open_chain(*_: object, **__: object) -> Any:
-        yield sitting.chain
-
-    sitting = between.sit(monkeypatch, run)
-    for name, made in (
-        ("refuse_seat", refuse), ("find_own_game", lambda *_: (TASK, bound)),
-        ("open_game_chain", open_chain), ("read_game_deployment", lambda _: None),
-    ):  # fmt: skip
-        monkeypatch.setattr(role_commands, name, made)
-    config = replace(sitting.config, use=None)
-    await role_commands.play_role(config, sitting.home, sitting.name, sitting.offer, sitting.console)
-    assert played == [True, False]
 
 
 # --- What was left stays left -------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ class Loop:
     """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
     performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
     reads other blocks before that one, and would ask or dispute twice. is_seated: whether the party works for
-    a seat, and ends with it; is_bound: it began without one, for a bond; seat: as it was last seen since the chain last took back blocks; told: the
-    news that the operator knows."""
+    a seat, and ends with it; is_bound: it began without one, for a bond, and ends with that; seat: as it was
+    last seen since the chain last took back blocks; told: the news that the operator knows."""
 
     party: Party
     rooms: Sequence[ListDuties]
@@ -143,7 +143,7 @@ class Loop:
         """Whether the seat is paid out and nothing is left to do. Where the task is over the node stays to
         close it; where it has a bond in some game, to play that to its end."""
         game, account = self.party.game, self.party.account
-        if self.seat is None and self.is_bound:
+        if self.is_bound and find_seat(game, account) is None:
             return not has_bond(game, account)
         if not self.is_seated or self.seat is None or not _is_paid_out(game, self.seat):
             return False
@@ -253,9 +253,9 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
         if wish is not None and wish.is_held and find_seat(party.game, party.account) is None:
             # Paid out since that was agreed on: nobody has agreed on another one.
             seat = next((one for one in party.game.former.values() if one.account == party.account), None)
-            if seat is None and not has_bond(party.game, party.account):
-                return party.game.is_closed
             is_bound = has_bond(party.game, party.account)
+            if seat is None and not is_bound:
+                return party.game.is_closed
         elif wish is not None:
             party.say(
                 "training one step of the task here; at the first start its kernels are compiled before"

@@ -290,7 +290,7 @@ async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
 
 def require_start_here(party: Party) -> None:
     """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node that
-    starts with one asks nobody for them: who serves them as slowly as it may would keep it from its disputes."""
+    starts with one asks nobody for them: whoever serves them slowly would keep it from its disputes."""
     spec, is_seated = party.task.spec, has_duties(party.game, party.account)
     ref = refer_start(spec)
     if is_seated and spec.training.is_start_given and not party.store.has(ref):

@@ -24,7 +24,14 @@ from protocol.spec.game.calls import (
 )
 from protocol.spec.game.convicting import convict, forfeit_bond, return_bond
 from protocol.spec.game.events import AskOpened, AskOver, DisputeOver, ProofSealed, StatementDisputed
-from protocol.spec.game.fates import get_claim_fate, get_draw_role, get_drawn_seat, get_epoch, is_closed
+from protocol.spec.game.fates import (
+    find_seat,
+    get_claim_fate,
+    get_draw_role,
+    get_drawn_seat,
+    get_epoch,
+    is_closed,
+)
 from protocol.spec.game.folding import Draft
 from protocol.spec.game.purse import bond_of
 from protocol.spec.game.rounds import get_round
@@ -110,7 +117,7 @@ def has_bond(state: GameState, account: str) -> bool:
 
 def has_duties(state: GameState, account: str) -> bool:
     """Whether an account has a seat, or a bond that needs its moves without one."""
-    return has_bond(state, account) or any(seat.account == account for seat in state.seats.values())
+    return find_seat(state, account) is not None or has_bond(state, account)
 
 
 ASKED_WORDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE})
