@@ -78,7 +78,7 @@ def open_seated_pool(party: Party, task: bytes) -> ReplayPool | None:
     except EnvironmentFault as fault:
         if not has_duties(party.state.games[task], party.account):
             raise
-        party.say(f"WARNING: {fault} Going on with processes of this machine, for there is a seat already.")
+        party.say(f"WARNING: {fault} Going on with processes of this machine: there is a seat, or a bond.")
         config = replace(config, executor="process")
         return open_pool(config) if has_replay_processes(config) else None
 

@@ -192,7 +192,7 @@ async def _have_start(party: Party) -> None:
     except EnvironmentFault as fault:
         if not party.task.spec.training.is_start_given or not has_duties(party.game, party.account):
             raise
-        party.say(f"WARNING: {fault} Going on, for there is a seat or a bond already.")
+        party.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond.")
 
 
 async def take_seat(party: Party, wish: SeatWish) -> None:
@@ -311,7 +311,9 @@ async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
     if party.config.whole_dataset and not has_duties(party.state.games[task], party.account):
         await fetch_whole(party, task, spec)
     elif party.config.whole_dataset and not party.store.has(ref):
-        party.say("WARNING: not all of the dataset is here. Going on in parts, for there is a seat already.")
+        party.say(
+            "WARNING: not all of the dataset is here. Going on in parts, for there is a seat already, or a bond."
+        )
     peers = partial(list_peers, party, task, first=spec.terms.submitter)
     outline = await open_outline(source, party.client, ref, peers)
     kept = count_kept_blocks(party.state.games[task].terms)
