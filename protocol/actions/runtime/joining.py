@@ -311,9 +311,7 @@ async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
     if party.config.whole_dataset and not has_duties(party.state.games[task], party.account):
         await fetch_whole(party, task, spec)
     elif party.config.whole_dataset and not party.store.has(ref):
-        party.say(
-            "WARNING: not all of the dataset is here. Going on in parts, for there is a seat already, or a bond."
-        )
+        party.say("WARNING: not all of the dataset is here. Going on in parts: there is a seat, or a bond.")
     peers = partial(list_peers, party, task, first=spec.terms.submitter)
     outline = await open_outline(source, party.client, ref, peers)
     kept = count_kept_blocks(party.state.games[task].terms)
