@@ -71,7 +71,8 @@ from protocol.spec.schedule import compute_learning_rate_sum
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.command_form import read_path
 from scripts.console import Console, Document
-from scripts.home import open_config, unlock_key
+from scripts.home import unlock_key
+from scripts.home_checks import open_config
 from scripts.task_file import read_task_file
 from scripts.wallet import find_game
 

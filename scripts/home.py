@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs, toml
 
-from protocol.actions.runtime.config import PartyConfig
 from protocol.adapters.files import replace_private_file
 from protocol.adapters.keys import (
     AccountKey,
@@ -29,7 +28,6 @@ from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.object_storage import ObjectStorage, require_usable
 from protocol.spec.errors import InvalidInput
 from scripts.command_form import PREFIX, expect_known, read_overrides, read_path
-from scripts.console import Console
 
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
@@ -301,30 +299,3 @@ def unlock_key(home: Path, password_file: Path | None = None) -> AccountKey:
             remedy=f"Put it back; or `touchstone init` makes a new key and writes {CONFIG_FILE} anew.",
         )
     return load_keystore(home / KEYSTORE_FILE, read_password(path))
-
-
-def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
-    """The party of the home folder in `options`, its key unlocked."""
-    config = read_config(options.home)
-    return PartyConfig(
-        home=options.home,
-        deployment=Path(config.deployment),
-        rpc_url=config.rpc_url,
-        key=unlock_key(options.home, options.password_file),
-        listen_host=config.listen_host,
-        listen_port=config.listen_port,
-        poll_s=config.poll_seconds or None,
-        public_url=config.public_url,
-        threads=config.threads,
-        device=config.device,
-        memory_mb=config.memory_mb,
-        dataset_cache_mb=config.dataset_cache_mb,
-        whole_dataset=config.whole_dataset,
-        replay_processes=config.replay_processes,
-        executor=config.executor,
-        ray_address=config.ray_address,
-        object_storage=config.object_storage,
-        metrics_host=config.metrics_host,
-        metrics_port=config.metrics_port,
-        say=console.say,
-    )

@@ -4,9 +4,11 @@
 
 What a seat takes of disk and memory is known before anything is staked, and compared with the limits of the
 home and with what the machine has. `choose_executor` refuses what a home says of processors and libraries
-that do not fit.
+that do not fit. `open_config` makes of a home what its party runs with; it stands here because commands that
+only ask the chain read `scripts/home.py`, and do not wait for PyTorch.
 """
 
+import argparse
 import asyncio
 import os
 import shutil
@@ -43,7 +45,7 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import GameTerms, make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts.console import explain_disk
+from scripts.console import Console, explain_disk
 from scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
 from scripts.task_file import (
     BYTES_PER_DELTA_ELEMENT,
@@ -359,3 +361,30 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
             )
         load_ray(home.ray_address)
     return {"executor": executor}
+
+
+def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
+    """The party of the home folder in `options`, its key unlocked."""
+    config = read_config(options.home)
+    return PartyConfig(
+        home=options.home,
+        deployment=Path(config.deployment),
+        rpc_url=config.rpc_url,
+        key=unlock_key(options.home, options.password_file),
+        listen_host=config.listen_host,
+        listen_port=config.listen_port,
+        poll_s=config.poll_seconds or None,
+        public_url=config.public_url,
+        threads=config.threads,
+        device=config.device,
+        memory_mb=config.memory_mb,
+        dataset_cache_mb=config.dataset_cache_mb,
+        whole_dataset=config.whole_dataset,
+        replay_processes=config.replay_processes,
+        executor=config.executor,
+        ray_address=config.ray_address,
+        object_storage=config.object_storage,
+        metrics_host=config.metrics_host,
+        metrics_port=config.metrics_port,
+        say=console.say,
+    )

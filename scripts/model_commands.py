@@ -32,7 +32,7 @@ from protocol.spec.statements import VoteWord
 from scripts.console import Console, Document, ExitCode, spell_id
 from scripts.data_pack import PackedDataset, open_dataset
 from scripts.documents import ByteTokens, FileTokens, Tokens
-from scripts.home import open_config
+from scripts.home_checks import open_config
 from scripts.wallet import find_game, read_state
 from verifier import verifier
 

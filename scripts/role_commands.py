@@ -49,11 +49,10 @@ from scripts.home import (
     HomeConfig,
     list_left,
     note_left,
-    open_config,
     open_use,
     read_home,
 )
-from scripts.home_checks import choose_executor, find_room, read_checked_spec
+from scripts.home_checks import choose_executor, find_room, open_config, read_checked_spec
 from scripts.wallet import (
     OTHER_TASK,
     find_own_game,

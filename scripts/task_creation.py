@@ -25,7 +25,8 @@ from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from scripts.console import Console, Put, ignore, show_progress, spell_id, with_company
 from scripts.data_pack import NOTE_NAME
 from scripts.figures import refuse_bad_money, refuse_bad_terms
-from scripts.home import open_config, read_config
+from scripts.home import read_config
+from scripts.home_checks import open_config
 from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
 from scripts.wallet import require_agreement, require_coin, require_tokens, show_task
 

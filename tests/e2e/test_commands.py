@@ -34,7 +34,8 @@ from scripts.chain_commands import make_home
 from scripts.closing_commands import claim_revenue, halt_by_vote, pay_revenue, show_shares, vote_halt
 from scripts.console import Console, Document
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
-from scripts.home import open_config, read_config
+from scripts.home import read_config
+from scripts.home_checks import open_config
 from scripts.model_commands import export_model, measure_task, replay_segment
 from scripts.money_commands import withdraw
 from scripts.role_commands import Offer, play_role

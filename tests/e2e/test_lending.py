@@ -31,7 +31,8 @@ from protocol.spec.game.state import GameRound, SeatRole, SeatStatus
 from scripts.chain_commands import make_home
 from scripts.console import Console
 from scripts.devnet import Devnet, DevnetOptions, run_devnet
-from scripts.home import open_config, read_config
+from scripts.home import read_config
+from scripts.home_checks import open_config
 from scripts.role_commands import Offer, play_role
 from scripts.task_creation import create_task
 from scripts.task_file import read_task_file

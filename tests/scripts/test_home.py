@@ -16,10 +16,10 @@ from scripts.home import (
     HomeConfig,
     check_config,
     create_home,
-    open_config,
     read_config,
     unlock_key,
 )
+from scripts.home_checks import open_config
 
 CONFIG = HomeConfig(rpc_url="http://127.0.0.1:1", deployment="/d.json", listen_port=5, threads=2)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from protocol.actions.runtime.playing import open_party
 from scripts.console import Console, open_logs
-from scripts.home import open_config
+from scripts.home_checks import open_config
 
 
 async def run(home: Path) -> None:
