@@ -26,7 +26,7 @@ from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.disputes import has_bond, has_duties
+from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
@@ -136,16 +136,15 @@ async def play_role(
     use, deployment = config.use, read_game_deployment(config.deployment)
     async with open_game_chain(config.rpc_url, deployment, poll_s=config.poll_s) as chain:
         sitting = Sitting(chain, config, home, name, offer, console)
-        await sitting.agree()
-        if use is None:
-            is_closed = await sitting.play()
-            while not is_closed and sitting.is_bound:
-                # Only its bond is out: it wanted a seat, which may be free by now.
-                await sitting.agree()
+        is_closed = False
+        while not is_closed and not sitting.has_agreed:
+            # As long as there is only a bond: the operator wanted a seat, which may be free by now.
+            await sitting.agree()
+            if use is None:
                 is_closed = await sitting.play()
-        else:
-            work = play_while_idle(use, sitting.is_seated, sitting.wait, sitting.play, console.say)
-            is_closed = await with_company(work, use.follow())
+            else:
+                work = play_while_idle(use, sitting.is_seated, sitting.wait, sitting.play, console.say)
+                is_closed = await with_company(work, use.follow())
     console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
     return {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
 
@@ -153,8 +152,8 @@ async def play_role(
 @dataclass
 class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
-    before; is_seated: the account had the seat already; has_played: the seat was there, and is paid out;
-    is_bound: there is a bond to play for, and no seat."""
+    before; is_seated: the account had the seat, or a bond, already; has_agreed: a seat was agreed on;
+    has_played: what was agreed on was played to its end."""
 
     chain: GameChain
     config: PartyConfig
@@ -165,43 +164,39 @@ class Sitting:
     task: bytes = b""
     wish: SeatWish | None = None
     is_seated: bool = False
+    has_agreed: bool = False
     has_played: bool = False
-    is_bound: bool = False
 
     async def agree(self) -> None:
-        """Agree with the operator on a seat. Whatever refuses one, an account without a seat plays on for a
-        bond that it has in an open game. Where the machine is lent it does so at once: the game's clock waits
-        for nobody. Raises as `_agree_on` does."""
+        """Agree with the operator on a seat. An account without one first plays for a bond that it has in an
+        open game: the game's clock waits for no question, no check of the machine and no free seat. Raises as
+        `_agree_on` does."""
         account = self.config.key.address.lower()
         state = await read_state(self.chain, account)
         self.task, game = find_own_game(state, self.name)
         self.name, seat = self.task.hex(), find_seat(game, account)
-        self.is_seated = seat is not None
-        self.is_bound = seat is None and has_bond(game, account)
-        why = "this machine is lent"
-        if not self.is_bound or self.config.use is None:
-            try:
-                await self._agree_on(state, game, seat)
-                self.is_bound = False
-                return
-            except InvalidInput as refusal:
-                if not self.is_bound:
-                    if isinstance(refusal, NotNeeded):
-                        await require_no_seat(self.chain, self.task, account)
-                    raise
-                why = str(refusal)
-        self.console.say(f"no seat ({why}), but a bond in a game that is not over: going on for that")
-        self.is_seated, self.wish = True, SeatWish(self.offer.role, is_held=True)
+        self.is_seated = has_duties(game, account)
+        if self.is_seated and seat is None:
+            self.console.say("no seat, but a bond in a game that is not over: that is played first")
+            self.wish = SeatWish(self.offer.role, is_held=True)
+            return
+        try:
+            await self._agree_on(state, game, seat)
+        except NotNeeded:
+            await require_no_seat(self.chain, self.task, account)
+            raise
+        self.has_agreed = True
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
         """Agree with the operator, once: later the same is agreed on, without a word. Raises InvalidInput or
         EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
         or the machine has; where the money is not there; or where the operator does not agree."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
-        console = self.console if self.wish is None or not offer.is_agreed else hush()
+        console = hush() if self.has_agreed and offer.is_agreed else self.console
         refuse_seat(self.task, game, account, offer, state.head_block + 1)
         if not self.is_seated and offer.is_agreed:
-            refuse_unasked(self.task, game, account, has_left=self._has_left())
+            is_convicted = state.is_convicted(account, self.task)
+            refuse_unasked(self.task, has_left=self._has_left(), is_convicted=is_convicted)
         if not self.is_seated:
             need = await find_room(self.config, self.home, offer.role, state, self.task)
             console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
@@ -215,18 +210,27 @@ class Sitting:
         words = (self.chain, game, self.home, path, account, offer, console)
         wish = await agree_on_seat(*words, self.config.use)
         # Without being asked nobody takes back what was typed, also while this looked at the machine.
-        if self.wish is None and not self.is_seated and not offer.is_agreed:
+        if not self.is_seated and not offer.is_agreed:
             note_left(self.config.home, self.task, is_left=False)
-        self.wish = wish
+        self.wish = replace(wish, require_wanted=self._require_wanted)
         # As much as the seat has or gets, each time.
         has_wei = self.wish.stake_wei if seat is None else get_stake(game, seat.number)
         self.offer = Offer(offer.role, max(has_wei, get_required_stake(game, offer.role)), is_agreed=True)
+
+    def _require_wanted(self) -> None:
+        """Raises NotNeeded where the operator has typed `touchstone leave` since the seat was agreed on: the
+        machine is checked for minutes before the stake is locked."""
+        refuse_unasked(self.task, has_left=self._has_left(), is_convicted=False)
 
     async def play(self) -> bool:
         """As the `run` of the role."""
         run = resolve_name(ROLES[self.offer.role])
         progress = show_progress(self.chain, self.task, self.console)
-        is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
+        try:
+            is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
+        except NotNeeded:
+            await require_no_seat(self.chain, self.task, self.config.key.address.lower())
+            raise
         self.has_played = True
         return is_closed
 

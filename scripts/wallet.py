@@ -28,7 +28,7 @@ from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
-from protocol.spec.game.state import GameState, Seat, SeatRole, SeatStatus
+from protocol.spec.game.state import GameState, Seat, SeatRole
 from protocol.spec.game.terms import GameTerms
 from protocol.spec.game.timing import get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
@@ -279,13 +279,9 @@ async def require_coin(chain: GameChain, account: str) -> None:
         )
 
 
-def refuse_unasked(task: bytes, game: LoggedGame, account: str, *, has_left: bool) -> None:
+def refuse_unasked(task: bytes, *, has_left: bool, is_convicted: bool) -> None:
     """Raises NotNeeded where a service, which asks nobody, would lock a stake again that its operator has
     taken out, or after a conviction: what went wrong once may go wrong again."""
-    own = [one for one in game.former.values() if one.account == account]
-    last = max((one.joined for one in own), default=0)
-    # A later seat was agreed on by who knew of the conviction.
-    is_convicted = any(one.status == SeatStatus.CLOSED and one.joined == last for one in own)
     if not has_left and not is_convicted:
         return
     raise NotNeeded(

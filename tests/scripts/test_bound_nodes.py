@@ -17,7 +17,9 @@ from protocol.actions.runtime import joining, playing, watching
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.watching import play_while_idle
+from protocol.adapters.machine import MachineUse
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.state import (
     OpenAsk,
@@ -208,6 +210,64 @@ async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
         await sitting.agree()
 
 
+async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine had too little memory for a new seat, or the operator did not answer for hours, or the
+    check before the stake failed: each time the bond's clock ran out."""
+    between, played = Between(tmp_path), list[SeatWish]()
+    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+
+    async def refuse(*_: object) -> None:
+        raise EnvironmentFault(what="no memory", expected="", actual="", remedy="", retryable=False)
+
+    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+        played.append(wish)
+        return False
+
+    sitting = between.sit(monkeypatch, run, is_agreed=False)
+    sitting.config = replace(sitting.config, use=None)
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    monkeypatch.setattr(role_commands, "find_room", refuse)
+    await sitting.agree()
+    await sitting.play()
+    assert [wish.is_held for wish in played] == [True] and not between.agreed and not sitting.has_agreed
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    with pytest.raises(EnvironmentFault):
+        await sitting.agree()
+
+
+async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had left the task, and asked for a seat again, while a dispute ran. What it had left stayed written
+    down, and its next service took the seat for one that nobody wants."""
+    between = Between(tmp_path)
+    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    note_left(tmp_path, TASK)
+    sitting = between.sit(monkeypatch, run_nothing, is_agreed=False)
+    sitting.config = replace(sitting.config, use=None)
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
+    await sitting.agree()
+    assert list_left(tmp_path) == {TASK.hex()}, "nobody was asked yet"
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    await sitting.agree()
+    assert sitting.has_agreed and len(between.agreed) == 1 and list_left(tmp_path) == set()
+
+
+async def test_a_leave_is_heard_until_the_stake_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between = Between(tmp_path)
+    sitting = between.sit(monkeypatch, run_nothing)
+    await sitting.agree()
+    assert sitting.wish is not None and sitting.wish.require_wanted is not None
+    sitting.wish.require_wanted()
+    note_left(tmp_path, TASK)
+    with pytest.raises(NotNeeded, match="left the task for good"):
+        sitting.wish.require_wanted()
+
+
 async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +355,11 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
     await asyncio.sleep(0.1)
     assert not playing_on.done()
     party.game = game
+    party.state.head_block += REORG_BLOCKS - 1
+    party.woken.set()
+    done, _ = await asyncio.wait({playing_on}, timeout=0.1)
+    assert not done, "the chain may take back the end of the game"
+    party.state.head_block += 1
     party.woken.set()
     done, _ = await asyncio.wait({playing_on}, timeout=1)
     playing_on.cancel()
@@ -302,10 +367,12 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
     assert done
 
 
+@pytest.mark.parametrize("is_lent", [False, True])
 async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lent: bool
 ) -> None:
-    """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again."""
+    """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again. Where
+    the machine is lent it did so also where a seat was free."""
     between, played = Between(tmp_path), list[bool]()
     bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
 
@@ -328,6 +395,8 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
         ("open_game_chain", open_chain), ("read_game_deployment", lambda _: None),
     ):  # fmt: skip
         monkeypatch.setattr(role_commands, name, made)
-    config = replace(sitting.config, use=None)
+    monkeypatch.setattr(MachineUse, "follow", run_nothing)
+    between.use.is_idle = True
+    config = sitting.config if is_lent else replace(sitting.config, use=None)
     await role_commands.play_role(config, sitting.home, sitting.name, sitting.offer, sitting.console)
     assert played == [True, False]

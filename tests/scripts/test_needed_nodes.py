@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from protocol.actions.runtime.chain_state import Seated
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.watching import note_state
 from protocol.adapters.chain import chain_client
@@ -21,22 +22,16 @@ from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.reports import End
 from protocol.spec.errors import InvalidInput
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.purse import Purse
 from protocol.spec.game.state import (
     SeatRole,
-    SeatStatus,
     StatementRef,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts import money_commands, role_commands, wallet
 from scripts.console import ExitCode, NotNeeded
 from scripts.home import LEFT_FILE, list_left, note_left, unlock_key
 from tests.e2e.world import AMOUNTS
 from tests.faults.test_lending_plays import Between, run_nothing
-from tests.protocol.actions.runtime.test_lending import SEAT
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
-from tests.protocol.spec.game.world import make_terms
 from tests.scripts.money import Operators
 
 TASK = b"t" * 32
@@ -55,29 +50,39 @@ def leave_verifier(operators: Operators, *, is_paid_out: bool = True) -> str:
 
 
 # --- Who asks -----------------------------------------------------------------------------------------------
+def fold_seats(*names: str) -> Seated:
+    """What happens to seat 7 of a task, in turn: who joins it, or an event."""
+    seated = Seated()
+    for one in names:
+        name = one if one.startswith("Seat") else "SeatJoined"
+        event: Any = SimpleNamespace(name=name, arguments={"task": TASK, "seat": 7, "account": one})
+        seated.take(event)
+    return seated
+
+
 def test_a_service_locks_no_stake_again_after_a_conviction() -> None:
     """Whatever computed falsely once may do so again. Who was only paid out may come back."""
-    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
-    for status in (SeatStatus.LEAVING, SeatStatus.CLOSED):
-        seat = replace(SEAT, account=ACCOUNT, status=status)
-        game = replace(game, former={seat.number: seat})
-        wallet.refuse_unasked(TASK, game, "another", has_left=False)
-        if status == SeatStatus.LEAVING:
-            wallet.refuse_unasked(TASK, game, ACCOUNT, has_left=False)
+    for name in ("SeatFreed", "SeatConvicted"):
+        seated = fold_seats(ACCOUNT, name)
+        assert seated.is_convicted(ACCOUNT, TASK) is (name == "SeatConvicted")
+        assert not seated.is_convicted("another", TASK) and not seated.is_convicted(ACCOUNT, b"o" * 32)
+    wallet.refuse_unasked(TASK, has_left=False, is_convicted=False)
     with pytest.raises(NotNeeded, match="was convicted in the task"):
-        wallet.refuse_unasked(TASK, game, ACCOUNT, has_left=False)
+        wallet.refuse_unasked(TASK, has_left=False, is_convicted=True)
+
+
+def test_a_conviction_counts_though_another_account_has_the_number_of_the_seat() -> None:
+    """The lowest free number is dealt out next: whoever joined had the stake locked again, by a service that
+    was started anew after that."""
+    assert fold_seats(ACCOUNT, "SeatConvicted", "SeatFreed", "another").is_convicted(ACCOUNT, TASK)
 
 
 def test_an_old_conviction_does_not_count_after_a_seat_that_was_agreed_on_since() -> None:
     """The operator typed the command without --yes; its lent node, asked nothing between two seats, ended
-    for good as soon as somebody used the machine. With the same seat number it went on."""
-    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
-    convicted = replace(SEAT, account=ACCOUNT, status=SeatStatus.CLOSED)
-    later = replace(SEAT, number=8, account=ACCOUNT, joined=3, status=SeatStatus.LEAVING)
-    wallet.refuse_unasked(TASK, replace(game, former={7: convicted, 8: later}), ACCOUNT, has_left=False)
-    again = replace(later, status=SeatStatus.CLOSED)
-    with pytest.raises(NotNeeded):
-        wallet.refuse_unasked(TASK, replace(game, former={7: convicted, 8: again}), ACCOUNT, has_left=False)
+    for good as soon as somebody used the machine."""
+    seats = (ACCOUNT, "SeatConvicted", "SeatFreed", ACCOUNT)
+    assert not fold_seats(*seats, "SeatFreed").is_convicted(ACCOUNT, TASK)
+    assert fold_seats(*seats, "SeatConvicted", "SeatFreed").is_convicted(ACCOUNT, TASK)
 
 
 # --- What hides a seat --------------------------------------------------------------------------------------

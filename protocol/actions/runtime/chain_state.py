@@ -30,6 +30,7 @@ class Seated:
     _counts: Counter[str] = field(default_factory=Counter)
     _members: Counter[tuple[str, bytes]] = field(default_factory=Counter)
     _tasks: set[tuple[str, bytes]] = field(default_factory=set)
+    _convicted: set[tuple[str, bytes]] = field(default_factory=set)
 
     def take(self, event: Event) -> None:
         """Fold one event; those of no interest change nothing."""
@@ -39,11 +40,15 @@ class Seated:
             self._counts[values["account"]] += 1
             self._members[values["account"], values["task"]] += 1
             self._tasks.add((values["account"], values["task"]))
+            # Who takes a seat after a conviction knows of it.
+            self._convicted.discard((values["account"], values["task"]))
         elif event.name in ("SeatFreed", "SeatConvicted"):
             account = self._accounts.pop((values["task"], values["seat"]), None)
             if account is not None:
                 self._counts[account] -= 1
                 self._members[account, values["task"]] -= 1
+                if event.name == "SeatConvicted":
+                    self._convicted.add((account, values["task"]))
 
     def holds(self, account: str) -> bool:
         """Whether the account has such a seat."""
@@ -56,6 +61,10 @@ class Seated:
     def is_in(self, account: str, task: bytes) -> bool:
         """Whether the account has, or had, a seat of the task."""
         return (account, task) in self._tasks
+
+    def is_convicted(self, account: str, task: bytes) -> bool:
+        """Whether the last seat that the account took in the task was convicted."""
+        return (account, task) in self._convicted
 
 
 @dataclass
@@ -131,6 +140,11 @@ class ChainState:
     def is_member(self, account: str, task: bytes) -> bool:
         """Whether the account has such a seat in this task."""
         return self._seated.holds_in(account, task)
+
+    def is_convicted(self, account: str, task: bytes) -> bool:
+        """Whether the last seat that the account took in this task was convicted. Unlike the contracts, which
+        forget a seat once its number is another account's, this is known as long as the task is."""
+        return self._seated.is_convicted(account, task)
 
     def take(self, batch: LogBatch) -> None:
         """Fold a batch. Any account can post a task, so an event that cannot be folded stops only its own

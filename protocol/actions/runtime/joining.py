@@ -13,7 +13,7 @@ them only in a dispute, at the price of a stake.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from torch import Tensor
@@ -149,13 +149,15 @@ def _disagree(party: Party, exhibit: Exhibit, answer: str) -> InvalidInput:
 @dataclass(frozen=True)
 class SeatWish:
     """The seat that a party wants. stake_wei: 0 for what the task asks for; figures: what the operator
-    assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it when
-    this was agreed on, so none is to be taken."""
+    assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it, or a
+    bond, when this was agreed on, so none is to be taken; require_wanted: asked last before the stake is
+    locked, raises where the operator does not want the seat any more."""
 
     role: SeatRole
     stake_wei: int = 0
     figures: Figures | None = None
     is_held: bool = False
+    require_wanted: Callable[[], None] | None = field(default=None, compare=False)
 
 
 async def catch_up(party: Party) -> None:
@@ -210,6 +212,8 @@ async def take_seat(party: Party, wish: SeatWish) -> None:
     require_joinable(party.game, call, party.account, party.state.head_block + 1)
     if party.config.use is not None:
         party.config.use.require_unused()
+    if wish.require_wanted is not None:
+        wish.require_wanted()
     await deposit_missing(party, stake_wei)
     await party.chain.tasks.join(party.task.task, wish.role, stake_wei)
     party.say(f"took a seat as {wish.role.name.lower()}; it works once enough others sit in the task")

@@ -146,6 +146,27 @@ async def test_nothing_is_locked_on_a_machine_that_somebody_uses(
         assert not chain.sent
 
 
+async def test_nothing_is_locked_once_the_operator_does_not_want_the_seat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`touchstone leave` was typed while the machine was checked. It said that no seat is taken unasked."""
+    asked = list[bool]()
+
+    def refuse() -> None:
+        asked.append(True)
+        raise InvalidInput(what="left", expected="", actual="", remedy="")
+
+    async with open_stage(tmp_path, 4) as stage:
+        party = stage.parties[4]
+        chain: Any = party.chain
+        monkeypatch.setattr(joining, "check_machine", _check_nothing)
+        monkeypatch.setattr(joining, "find_seat", lambda game, account: None)
+        monkeypatch.setattr(joining, "require_joinable", lambda *_: None)
+        with pytest.raises(InvalidInput, match="left"):
+            await take_seat(party, SeatWish(SeatRole.VERIFIER, require_wanted=refuse))
+        assert asked and not chain.sent
+
+
 async def _check_nothing(party: Party) -> None:
     pass
 
