@@ -30,5 +30,5 @@ ROOMS: tuple[ListDuties, ...] = (
 
 async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> bool:
     """Solve `task` until it is closed or the seat has left. Returns and raises as `play` does."""
-    async with open_party(config) as party:
+    async with open_party(config, is_held=wish is not None and wish.is_held) as party:
         return await play(party, task, ROOMS, wish or SeatWish(SeatRole.SOLVER))

@@ -30,7 +30,7 @@ from protocol.actions.audit.audit_messages import (
 from protocol.actions.audit.audit_room import AuditTask, StateShelf, read_audit_task
 from protocol.actions.audit.replaying import carry_nothing, judge_ends
 from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.merge import posting
+from protocol.actions.merge import contesting, posting
 from protocol.actions.merge.global_model import WORK, AskWork, ask_outer
 from protocol.actions.pruning import pruning_duties as pruning
 from protocol.actions.runtime import offers, upkeep_duties, watching
@@ -64,6 +64,7 @@ ROOMS: tuple[ListDuties, ...] = (
     watching.list_duties,
     audits.list_duties,
     posting.list_duties,
+    contesting.list_own_moves,
     offers.list_reports,
     pruning.list_duties,
 )
@@ -72,7 +73,7 @@ ROOMS: tuple[ListDuties, ...] = (
 
 async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> bool:
     """Verify on `task` until it is closed or the seat has left. Returns and raises as `play` does."""
-    async with open_party(config) as party:
+    async with open_party(config, is_held=wish is not None and wish.is_held) as party:
         return await play(party, task, ROOMS, wish or SeatWish(SeatRole.VERIFIER))
 
 

@@ -166,6 +166,16 @@ def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
             yield from _list_moves(party, state, contest, block)
 
 
+def list_own_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Moves in contests that this account has opened, for a role that opens none: the account may have had a
+    seat of another role before, and a bond is left of it."""
+    state = get_state_at(party.game, block)
+    for contest in party.state.contests[party.task.task].contests.values():
+        is_open = contest.turn not in ENDED and block <= contest.clock
+        if is_open and contest.contester == party.account:
+            yield from _list_moves(party, state, contest, block)
+
+
 def _list_checks(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
     assert game_round.root is not None
     made, posting = find_own_merge(party, game_round), (game_round.root, game_round.root_until)

@@ -2,6 +2,8 @@
 
 A machine cannot see a firewall or a router in front of itself. So any node looks, when it is asked, at the
 endpoint that the account which asks has announced on chain: one TLS handshake, and nothing is sent after it.
+
+A node itself is reached once it listens and has announced where.
 """
 
 import asyncio
@@ -10,14 +12,23 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from protocol.actions.runtime.party import Party
-from protocol.adapters.wire.conventions import MAX_REACH_BYTES, REACH, REACH_ASKED, Desk, Reach, ReachSaid
-from protocol.adapters.wire.listener import RateLimit, StreamLimit, fetch_fingerprint
+from protocol.adapters.wire.conventions import (
+    MAX_REACH_BYTES,
+    REACH,
+    REACH_ASKED,
+    Desk,
+    Reach,
+    ReachSaid,
+    choose_endpoint,
+)
+from protocol.adapters.wire.listener import RateLimit, StreamLimit, TlsIdentity, fetch_fingerprint
 from protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT, is_public
+from protocol.adapters.wire.server import BlobServer
 from protocol.adapters.wire.session import OwnResolver, Peer
 from protocol.spec.errors import EnvironmentFault
 
@@ -192,3 +203,47 @@ def _not_now(whom: str) -> EnvironmentFault:
         actual=f"more, for {whom}",
         remedy="Ask again in a minute, in an hour where it stays so, or ask another peer.",
     )
+
+
+# --- Being reached ------------------------------------------------------------------------------------------
+LISTEN_S = 60.0
+"""Between two tries to listen."""
+
+
+async def be_reached(
+    party: Party, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
+) -> None:
+    """Listen where the home says until `stack` is closed, and say on chain where. is_held: the party has a
+    seat already, or a bond. Then it goes on where its port is taken or the gas cannot be paid, and tries
+    again: silence in a game costs more. Raises EnvironmentFault for any other party."""
+    stack.push_async_callback(server.stop)
+    try:
+        await _listen(party, server, identity)
+    except EnvironmentFault as fault:
+        if not is_held:
+            raise
+        party.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond. No peer reaches it.")
+        stack.callback(asyncio.create_task(_listen_later(party, server, identity)).cancel)
+
+
+async def _listen(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
+    chain, config = party.chain, party.config
+    try:
+        port = await server.start(config.listen_host, config.listen_port)
+        url = choose_endpoint(config.listen_host, port, config.public_url)
+        announced = await chain.tasks.peer_of(chain.address)
+        if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
+            await chain.tasks.announce(url, identity.fingerprint)
+    except EnvironmentFault:
+        await server.stop()
+        raise
+
+
+async def _listen_later(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
+    is_reached = False
+    while not is_reached:
+        await asyncio.sleep(LISTEN_S)
+        with suppress(EnvironmentFault):
+            await _listen(party, server, identity)
+            is_reached = True
+    party.say("peers reach this node again")

@@ -38,7 +38,7 @@ from protocol.actions.runtime.config import (
     share_interpreter,
 )
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from protocol.actions.runtime.lookout import Lookout
+from protocol.actions.runtime.lookout import Lookout, be_reached
 from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.offers import Offers
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, list_news
@@ -54,9 +54,10 @@ from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint
-from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.disputes import has_bond
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import GameState, Seat, SeatStatus
@@ -90,13 +91,15 @@ class Loop:
     """One party and the rooms whose duties it takes. finished: the last head at which a duty that was
     performed is not looked at again: the next block tells what came of it. A node that lags behind the chain
     reads other blocks before that one, and would ask or dispute twice. is_seated: whether the party works for
-    a seat, and ends with it; is_bound: it began without one, for a bond, and ends with that; seat: as it was
-    last seen since the chain last took back blocks; told: the news that the operator knows."""
+    a seat, and ends with it; is_bound: it began without one, for a bond, and ends with that; bond_block: the
+    last head at which the account had a bond; seat: as it was last seen since the chain last took back
+    blocks; told: the news that the operator knows."""
 
     party: Party
     rooms: Sequence[ListDuties]
     is_seated: bool = False
     is_bound: bool = False
+    bond_block: int = -REORG_BLOCKS
     seat: Seat | None = None
     told: set[str] = field(default_factory=set)
     running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
@@ -127,6 +130,8 @@ class Loop:
     def _look_at_seat(self) -> None:
         if self.party.is_task_known:
             self.seat = find_seat(self.party.game, self.party.account) or self.seat
+            if has_bond(self.party.game, self.party.account):
+                self.bond_block = self.party.state.head_block
 
     def _tell_news(self) -> None:
         for line in list_news(self.party) if self.party.is_task_known else ():
@@ -141,26 +146,36 @@ class Loop:
 
     def _has_left(self) -> bool:
         """Whether the seat is paid out and nothing is left to do. Where the task is over the node stays to
-        close it; where it has a bond in some game, to play that to its end."""
+        close it; where it has a bond in some game, to play that until the chain does not take back its end
+        any more."""
         game, account = self.party.game, self.party.account
+        is_free = self.party.state.head_block >= self.bond_block + REORG_BLOCKS
         if self.is_bound and find_seat(game, account) is None:
-            return not has_bond(game, account)
+            return is_free
         if not self.is_seated or self.seat is None or not _is_paid_out(game, self.seat):
             return False
         is_closing = is_over(game, self.party.state.head_block + 1) and not is_gathering(game)
-        return self.seat.status != SeatStatus.CLOSED and not has_bond(game, account) and not is_closing
+        return self.seat.status != SeatStatus.CLOSED and is_free and not is_closing
 
     async def _read(self) -> LogBatch:
         return await anext(self.party.batches)
 
     def _take(self, batch: LogBatch) -> None:
         self.party.state.take(batch)
-        if batch.forget_from is not None:
+        if batch.forget_from is not None and not self._is_still_paid_out():
             # The join may be taken back as well, and the seat's number be another account's now.
             self.seat = None
         self._look_at_seat()
         head = self.party.state.head_block
         self.finished = {duty: block for duty, block in self.finished.items() if block >= head}
+
+    def _is_still_paid_out(self) -> bool:
+        """Whether the seat was paid out in a block that the chain has kept."""
+        if self.seat is None or not self.party.is_task_known:
+            return False
+        former = self.party.game.former.get(self.seat.number)
+        place = (self.seat.account, self.seat.joined)
+        return former is not None and (former.account, former.joined) == place
 
     async def _stop(self) -> None:
         for task in self.running.values():
@@ -173,6 +188,8 @@ class Loop:
             return
         head = self.party.state.head_block
         waits = [find_next_block(self.party.game, head + 1) or FAR]
+        if self.bond_block < head < self.bond_block + REORG_BLOCKS:
+            waits.append(self.bond_block + REORG_BLOCKS)
         due = self._list(head + 1, waits)
         self.party.meter.due = Counter(type(duty).__name__ for duty in due)
         # A counter that begins at its first failure hides it: there is nothing that it has grown from.
@@ -277,10 +294,11 @@ RECORDS = (JournalBegun, *merge_records.RECORDS, *audit_records.RECORDS, *disput
 
 
 @asynccontextmanager
-async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
+async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIterator[Party]:
     """Open chain, store, journal, server and client, announce the endpoint where it changed, and watch the
-    node. Raises what they raise, and InvalidInput for an endpoint that no peer could use, a bucket that is
-    none, the journal of another account, or where TensorBoard's writer is wanted and not installed."""
+    node. is_held: as of `be_reached`. Raises what they raise, and InvalidInput for an endpoint that no peer
+    could use, a bucket that is none, the journal of another account, or where TensorBoard's writer is wanted
+    and not installed."""
     # Before anything is begun: every account can read on chain what is announced.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -312,7 +330,7 @@ async def open_party(config: PartyConfig) -> AsyncIterator[Party]:
         outside = config, chain, store, journal, client
         party = Party(*outside, state, status, chain.follow(), parts, bucket, board)
         watch = await stack.enter_async_context(Watch(party, past).running())
-        await show_metrics(Measures(party, watch, await _serve(party, stack)), stack)
+        await show_metrics(Measures(party, watch, await _serve(party, stack, is_held=is_held)), stack)
         yield party
 
 
@@ -332,24 +350,14 @@ def _require_owner(journal: Journal, account: str) -> None:
         )
 
 
-async def _serve(party: Party, stack: AsyncExitStack) -> BlobServer:
-    """Answer peers until the party is closed, and say on chain where."""
-    identity, config = load_or_create_identity(party.config.home), party.config
-    offers = Offers(party, Lookout(party))
+async def _serve(party: Party, stack: AsyncExitStack, *, is_held: bool) -> BlobServer:
+    """Answer peers until the party is closed, and say on chain where. Raises as `be_reached` does."""
+    identity, offers = load_or_create_identity(party.config.home), Offers(party, Lookout(party))
     stack.push_async_callback(offers.lookout.close)
     mine = party.store, party.account, party.signing, identity, offers.make_policy()
     server = BlobServer(*mine, parts=party.parts, bucket=party.bucket)
-    port = await server.start(config.listen_host, config.listen_port)
-    stack.push_async_callback(server.stop)
-    url = choose_endpoint(config.listen_host, port, config.public_url)
-    await _announce(party.chain, url, identity)
+    await be_reached(party, server, identity, stack, is_held=is_held)
     return server
-
-
-async def _announce(chain: GameChain, url: str, identity: TlsIdentity) -> None:
-    announced = await chain.tasks.peer_of(chain.address)
-    if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
-        await chain.tasks.announce(url, identity.fingerprint)
 
 
 @dataclass

@@ -34,6 +34,7 @@ from tests.protocol.actions.merge.stage import TASK, Stage, deal_anew, get_accou
 from tests.protocol.actions.runtime.test_party import Wallet
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
+from verifier import verifier
 
 ALL = (0, 1, 2)
 COUNT = get_spec().terms.parameter_count
@@ -162,6 +163,24 @@ async def test_the_contester_names_the_first_node_that_its_own_tree_lacks(
         else:
             await move.perform(party)
             assert get_last_sent(party) == ("contests.name_child", (TASK, NAME, child, nodes))
+
+
+async def test_a_verifier_plays_a_contest_on_that_its_account_opened_with_another_seat(
+    tmp_path: Path,
+) -> None:
+    """`touchstone verify` said that it goes on for the bond, and named no child: the bond was lost. It
+    contests nothing itself, and answers for nobody."""
+    async with open_posted(tmp_path, WRONG) as (stage, made):
+        party, nodes = stage.parties[1], (make_word("node"), made.momentum_root)
+        assert contesting.list_own_moves in verifier.ROOMS and contesting.list_duties not in verifier.ROOMS
+        assert not list(contesting.list_own_moves(party, get_until(stage)))
+        set_contest(party, turn=InnerTurn.CONTESTER, nodes=nodes)
+        assert not list(contesting.list_own_moves(party, stage.world.block))
+        set_contest(party, contester=party.account, turn=InnerTurn.CONTESTER, nodes=nodes)
+        due = list(contesting.list_own_moves(party, stage.world.block))
+        assert due == [MoveContest(NAME, InnerTurn.CONTESTER, 0)]
+        set_contest(party, contester=party.account, turn=InnerTurn.CONTESTER, nodes=nodes, clock=0)
+        assert not list(contesting.list_own_moves(party, stage.world.block)), "its clock has run out"
 
 
 async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go_first(

@@ -7,8 +7,8 @@ import json
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from scripts.devnet import claim_port
 from tests.protocol.adapters.parties import Party, open_session
 
+Announce = Callable[[str, bytes], Awaitable[None]]
 PUBLIC = "https://node.example"
 """The own endpoint of a node on the internet."""
 ASKED = encode_message(ReachAsked())
@@ -431,3 +432,66 @@ def test_a_question_and_its_answer_are_bounded() -> None:
     ):
         with pytest.raises(ProtocolFault):
             form.decode(json.dumps({**json.loads(encode_message(good)), **spoiled}))
+
+
+# --- Being reached ------------------------------------------------------------------------------------------
+async def be_reached(
+    node: Party, port: int, stack: AsyncExitStack, announce: Announce, *, is_held: bool
+) -> list[str]:
+    """What a node that is to listen at a port says to its operator."""
+
+    async def tell_none(account: str) -> Any:
+        return SimpleNamespace(url="", certificate_sha256=bytes(32))
+
+    said, server = list[str](), node.make_server()
+    chain = SimpleNamespace(address=node.account, tasks=SimpleNamespace(peer_of=tell_none, announce=announce))
+    config = SimpleNamespace(listen_host="127.0.0.1", listen_port=port, public_url="")
+    party: Any = SimpleNamespace(chain=chain, config=config, say=said.append)
+    await lookout.be_reached(party, server, node.identity, stack, is_held=is_held)
+    return said
+
+
+async def test_who_has_a_seat_or_a_bond_goes_on_without_its_port_and_listens_once_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program had taken the port while the node was down. A service was started again and again, and
+    the clock of its dispute ran out. Who has nothing at stake is told at once."""
+    monkeypatch.setattr(lookout, "LISTEN_S", 0.01)
+    node, announced = Party(tmp_path, 1), list[str]()
+
+    async def announce(url: str, fingerprint: bytes) -> None:
+        announced.append(url)
+
+    async with AsyncExitStack() as stack:
+        async with count_connections() as (port, _):
+            with pytest.raises(EnvironmentFault, match="cannot listen"):
+                await be_reached(node, port, stack, announce, is_held=False)
+            said = await be_reached(node, port, stack, announce, is_held=True)
+            assert len(said) == 1 and "cannot listen" in said[0] and not announced
+        while not announced:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)
+        assert announced == [f"https://127.0.0.1:{port}"] and len(said) == 2
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+
+
+async def test_who_has_a_seat_or_a_bond_goes_on_where_the_gas_of_its_endpoint_cannot_be_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others have to send in a game costs this node nothing. Each try listens anew."""
+    monkeypatch.setattr(lookout, "LISTEN_S", 0.01)
+    node, tries = Party(tmp_path, 1), list[str]()
+
+    async def announce(url: str, fingerprint: bytes) -> None:
+        tries.append(url)
+        if len(tries) < 4:
+            raise EnvironmentFault(what="no coin", expected="some", actual="none", remedy="", retryable=False)
+
+    async with AsyncExitStack() as stack:
+        with pytest.raises(EnvironmentFault, match="no coin"):
+            await be_reached(node, 0, stack, announce, is_held=False)
+        said = await be_reached(node, 0, stack, announce, is_held=True)
+        while len(said) < 2:
+            await asyncio.sleep(0.01)
+        assert len(tries) == 4 and "no coin" in said[0]

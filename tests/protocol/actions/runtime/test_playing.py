@@ -21,6 +21,7 @@ from protocol.actions.runtime.playing import RECORDS, Loop
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.purse import Purse, stake_of
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -282,7 +283,35 @@ async def test_it_ends_with_its_seat_once_that_is_paid_out_and_nothing_of_its_ow
         await chain.mine(change_game(seats={SEAT.number: SEAT}, disputes={0: dispute}))
         await chain.mine(change_game(**LEFT))
         assert not chain.running.done()
+        for _ in range(REORG_BLOCKS - 1):
+            await chain.mine(change_game(disputes={}))
+            assert not chain.running.done()
+        await chain.mine()
+        assert chain.running.done() and not await chain.running
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+async def test_a_node_stays_when_the_chain_takes_back_what_opened_or_ended_its_dispute(
+    is_bound: bool,
+) -> None:
+    """Both are mined again: the opening out of the pool, or a move of the other side in place of the end. A
+    node that had ended lost its bond by silence. It waits for a block, so a test network does not stop."""
+    dispute = RunningDispute(0, StatementRef(0, 0), 8, "me", START_BLOCK + 50)
+    async with run_loop("me") as chain:
+        chain.loop.is_bound = is_bound
+        if not is_bound:
+            await chain.mine(change_game(seats={SEAT.number: SEAT}, disputes={0: dispute}))
+        await chain.mine(change_game(disputes={0: dispute}, **LEFT))
+        last = chain.party.state.head_block
         await chain.mine(change_game(disputes={}))
+        assert not chain.running.done()
+        assert chain.party.status.waiting_for_block <= last + REORG_BLOCKS
+        await chain.mine(change_game(disputes={0: dispute}, **LEFT), forget_from=last + 1)
+        for _ in range(REORG_BLOCKS):
+            await chain.mine()
+        assert not chain.running.done(), "it is open again"
+        for _ in range(REORG_BLOCKS):
+            await chain.mine(change_game(disputes={}))
         assert chain.running.done() and not await chain.running
 
 
