@@ -21,13 +21,16 @@ def list_rooms(rooms: Sequence[ListDuties]) -> list[str]:
 def note_plays(role: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What the role plays from now on: it opens no party and performs no duty."""
     made: list[tuple[Any, ...]] = []
+    held: list[bool] = []
 
     @asynccontextmanager
-    async def open_party(config: PartyConfig) -> AsyncIterator[PartyConfig]:
+    async def open_party(config: PartyConfig, *, is_held: bool) -> AsyncIterator[PartyConfig]:
+        held.append(is_held)
         yield config
 
     async def play(*words: Any) -> None:
         made.append(words)
+        assert held[-1] is words[-1].is_held, "who holds a seat goes on where it cannot listen"
 
     monkeypatch.setattr(role, "open_party", open_party)
     monkeypatch.setattr(role, "play", play)

@@ -48,16 +48,19 @@ def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:
 
 def test_a_verifier_has_the_duties_of_its_role_and_no_others() -> None:
     """It audits, and hands votes in where solvers do not. It trains, merges and contests nothing: those who
-    made a root and those who watch do."""
+    made a root and those who watch do. A contest that its account has opened as one of those it plays on."""
     shared = {"dispute_duties", "upkeep_duties", "watching", "audit_duties", "pruning_duties", "offers"}
-    assert set(list_rooms(ROOMS)) == {*shared, "posting"} and len(ROOMS) == len(shared) + 1
+    assert set(list_rooms(ROOMS)) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
 
 
 async def test_a_verifier_takes_a_seat_of_its_own_role_unless_its_operator_wishes_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
-    config, wish = PartyConfig(tmp_path, tmp_path, "", make_key(1)), SeatWish(SeatRole.VERIFIER, 7)
+    config, wish = (
+        PartyConfig(tmp_path, tmp_path, "", make_key(1)),
+        SeatWish(SeatRole.VERIFIER, 7, is_held=True),
+    )
     played = note_plays(verifier, monkeypatch)
     await verifier.run(config, TASK)
     await verifier.run(config, TASK, wish)
