@@ -24,12 +24,13 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.machine import MachineUse
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
 from protocol.spec.game.state import GameState, Seat, SeatRole
-from protocol.spec.game.terms import GameTerms
+from protocol.spec.game.terms import LIMITS_LOCAL, GameTerms
 from protocol.spec.game.timing import get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from scripts.console import Console, Document, NotNeeded
@@ -52,10 +53,12 @@ def show_seat(seat: Seat) -> str:
     return f"{seat.role.name.lower()} {seat.number & (1 << NUMBER_BITS) - 1}"
 
 
-async def read_state(chain: GameChain, account: str = "") -> ChainState:
-    """Everything that the chain tells, folded up to its head, as `account` sees it."""
+async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0) -> ChainState:
+    """Everything that the chain tells, folded up to its head, as `account` sees it. behind_blocks: so many of
+    the newest blocks are left out."""
     state, head = ChainState(account.lower(), chain.limits, chain.signing), await chain.head()
-    found = await chain.read_events(chain.deployment.deploy_block, head.number)
+    until = max(chain.deployment.deploy_block, head.number - behind_blocks)
+    found = await chain.read_events(chain.deployment.deploy_block, until)
     state.take(LogBatch(head, tuple(found)))
     return state
 
@@ -305,6 +308,8 @@ async def require_no_seat(chain: GameChain, task: bytes, account: str) -> None:
         actual = f"transactions of {account} that wait for their block: {sent - mined}"
     elif await chain.tasks.seat_of(task, account):
         actual = "the contract has a seat of it, and no event tells of one"
+    elif await _had_duties(chain, task, account):
+        actual = f"it had one, or a bond, {REORG_BLOCKS} blocks ago: the chain may take back how that ended"
     else:
         return
     raise EnvironmentFault(
@@ -314,6 +319,15 @@ async def require_no_seat(chain: GameChain, task: bytes, account: str) -> None:
         where=show_task(task),
         remedy="Start the command again in a minute; if it stays so, look at the chain's node and the clock.",
     )
+
+
+async def _had_duties(chain: GameChain, task: bytes, account: str) -> bool:
+    """Whether an account had a seat or a bond just so many blocks ago as a chain may take back. A local test
+    network takes none back."""
+    if chain.limits.name == LIMITS_LOCAL.name:
+        return False
+    game = (await read_state(chain, account, REORG_BLOCKS)).games.get(task)
+    return game is not None and has_duties(game, account)
 
 
 async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> None:

@@ -22,6 +22,7 @@ from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.reports import End
 from protocol.spec.errors import InvalidInput
+from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.state import (
     SeatRole,
     StatementRef,
@@ -135,6 +136,31 @@ def test_a_join_that_waits_for_its_block_is_waited_for(
     monkeypatch.setattr(Operators, "count_sent", lambda *_: 0)
     lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
     assert "cannot tell yet" in lines[0] and lines[2].endswith("wait for their block: 1")
+
+
+def test_a_node_is_needed_as_long_as_the_chain_may_take_back_how_its_seat_ended(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was convicted for silence, and in the block that came instead its answer stood. A service that was
+    started in between did not start again, and was silent indeed. The same goes for a bond's game."""
+    read_limits = chain_client.read_limits
+
+    async def read_own(tasks: Any) -> Any:
+        return replace(await read_limits(tasks), name="own")
+
+    def mine() -> None:
+        operators.act("alice", lambda chain: chain.connection.request("anvil_mine", hex(REORG_BLOCKS)))
+
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    mine()
+    operators.run("alice", "leave", task[:8], "--yes")
+    operators.run("alice", "withdraw", "--wait")
+    monkeypatch.setattr(chain_client, "read_limits", read_own)
+    lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
+    assert "cannot tell yet" in lines[0] and f"{REORG_BLOCKS} blocks ago" in lines[2]
+    mine()
+    operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
 
 
 def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_seat(operators: Operators) -> None:
