@@ -16,7 +16,7 @@ from node.model_folder import import_start
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
-from protocol.actions.runtime.watching import play_while_idle, wait_until_idle
+from protocol.actions.runtime.watching import RETRY_S, play_while_idle, wait_until_idle
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
@@ -136,10 +136,19 @@ async def play_role(
     use, deployment = config.use, read_game_deployment(config.deployment)
     async with open_game_chain(config.rpc_url, deployment, poll_s=config.poll_s) as chain:
         sitting = Sitting(chain, config, home, name, offer, console)
-        is_closed = False
-        while not is_closed and not sitting.has_agreed:
-            # As long as there is only a bond: the operator wanted a seat, which may be free by now.
-            await sitting.agree()
+        is_closed, is_first = False, True
+        # Again where only a bond was played: the operator wanted a seat, which may be free by now.
+        while is_first or (sitting.has_played and not sitting.has_sat and not is_closed):
+            is_first = False
+            try:
+                await sitting.agree()
+            except EnvironmentFault as fault:
+                if use is None or not sitting.has_played or not fault.retryable:
+                    raise
+                # Nobody is there who would start a node of a lent machine.
+                console.say(str(fault))
+                await asyncio.sleep(RETRY_S)
+                continue
             if use is None:
                 is_closed = await sitting.play()
             else:
@@ -152,8 +161,9 @@ async def play_role(
 @dataclass
 class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
-    before; is_seated: the account had the seat, or a bond, already; has_agreed: a seat was agreed on;
-    has_played: what was agreed on was played to its end."""
+    before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone;
+    has_agreed: a seat was agreed on; has_sat: a seat was played, or begun; has_played: a seat was there and
+    is paid out, or a bond was."""
 
     chain: GameChain
     config: PartyConfig
@@ -164,7 +174,9 @@ class Sitting:
     task: bytes = b""
     wish: SeatWish | None = None
     is_seated: bool = False
+    is_bound: bool = False
     has_agreed: bool = False
+    has_sat: bool = False
     has_played: bool = False
 
     async def agree(self) -> None:
@@ -176,7 +188,8 @@ class Sitting:
         self.task, game = find_own_game(state, self.name)
         self.name, seat = self.task.hex(), find_seat(game, account)
         self.is_seated = has_duties(game, account)
-        if self.is_seated and seat is None:
+        self.is_bound = self.is_seated and seat is None
+        if self.is_bound:
             self.console.say("no seat, but a bond in a game that is not over: that is played first")
             self.wish = SeatWish(self.offer.role, is_held=True)
             return
@@ -224,6 +237,7 @@ class Sitting:
 
     async def play(self) -> bool:
         """As the `run` of the role."""
+        self.has_sat = self.has_sat or not self.is_bound
         run = resolve_name(ROLES[self.offer.role])
         progress = show_progress(self.chain, self.task, self.console)
         try:

@@ -355,7 +355,7 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
     await asyncio.sleep(0.1)
     assert not playing_on.done()
     party.game = game
-    party.state.head_block += REORG_BLOCKS - 1
+    party.state.head_block += REORG_BLOCKS
     party.woken.set()
     done, _ = await asyncio.wait({playing_on}, timeout=0.1)
     assert not done, "the chain may take back the end of the game"
@@ -372,12 +372,16 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lent: bool
 ) -> None:
     """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again. Where
-    the machine is lent it did so also where a seat was free."""
+    the machine is lent it did so also where a seat was free, and where the chain was silent just then."""
     between, played = Between(tmp_path), list[bool]()
     bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    monkeypatch.setattr(role_commands, "RETRY_S", 0.01)
 
     async def run(config: object, task: bytes, wish: SeatWish) -> bool:
         played.append(wish.is_held)
+        if is_lent and len(played) == 1:
+            between.is_silent = True
+            asyncio.get_running_loop().call_later(0.1, setattr, between, "is_silent", False)
         monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
         return len(played) == 2
 
@@ -400,3 +404,31 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
     config = sitting.config if is_lent else replace(sitting.config, use=None)
     await role_commands.play_role(config, sitting.home, sitting.name, sitting.offer, sitting.console)
     assert played == [True, False]
+
+
+async def test_a_bond_that_comes_late_does_not_end_a_lent_node_that_waits_for_its_first_seat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its killed run had sent the opening of a dispute, and the chain took that hours later."""
+    between, played = Between(tmp_path), list[bool]()
+    bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    games = iter([between.get_game(), bound, bound])
+
+    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+        played.append(wish.is_held)
+        return len(played) == 2
+
+    @asynccontextmanager
+    async def open_chain(*_: object, **__: object) -> Any:
+        yield sitting.chain
+
+    sitting = between.sit(monkeypatch, run)
+    for name, made in (
+        ("find_own_game", lambda *_: (TASK, next(games, between.get_game()))),
+        ("open_game_chain", open_chain), ("read_game_deployment", lambda _: None),
+    ):  # fmt: skip
+        monkeypatch.setattr(role_commands, name, made)
+    monkeypatch.setattr(MachineUse, "follow", run_nothing)
+    between.use.is_idle = True
+    work = role_commands.play_role(sitting.config, sitting.home, sitting.name, sitting.offer, sitting.console)
+    assert (await asyncio.wait_for(work, 30))["is_task_closed"] and played == [True, False]

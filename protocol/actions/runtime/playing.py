@@ -99,7 +99,7 @@ class Loop:
     rooms: Sequence[ListDuties]
     is_seated: bool = False
     is_bound: bool = False
-    bond_block: int = -REORG_BLOCKS
+    bond_block: int = -REORG_BLOCKS - 1
     seat: Seat | None = None
     told: set[str] = field(default_factory=set)
     running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Loop:
         close it; where it has a bond in some game, to play that until the chain does not take back its end
         any more."""
         game, account = self.party.game, self.party.account
-        is_free = self.party.state.head_block >= self.bond_block + REORG_BLOCKS
+        is_free = self.party.state.head_block > self.bond_block + REORG_BLOCKS
         if self.is_bound and find_seat(game, account) is None:
             return is_free
         if not self.is_seated or self.seat is None or not _is_paid_out(game, self.seat):
@@ -188,8 +188,8 @@ class Loop:
             return
         head = self.party.state.head_block
         waits = [find_next_block(self.party.game, head + 1) or FAR]
-        if self.bond_block < head < self.bond_block + REORG_BLOCKS:
-            waits.append(self.bond_block + REORG_BLOCKS)
+        if self.bond_block < head <= self.bond_block + REORG_BLOCKS:
+            waits.append(self.bond_block + REORG_BLOCKS + 1)
         due = self._list(head + 1, waits)
         self.party.meter.due = Counter(type(duty).__name__ for duty in due)
         # A counter that begins at its first failure hides it: there is nothing that it has grown from.

@@ -283,7 +283,7 @@ async def test_it_ends_with_its_seat_once_that_is_paid_out_and_nothing_of_its_ow
         await chain.mine(change_game(seats={SEAT.number: SEAT}, disputes={0: dispute}))
         await chain.mine(change_game(**LEFT))
         assert not chain.running.done()
-        for _ in range(REORG_BLOCKS - 1):
+        for _ in range(REORG_BLOCKS):
             await chain.mine(change_game(disputes={}))
             assert not chain.running.done()
         await chain.mine()
@@ -305,12 +305,12 @@ async def test_a_node_stays_when_the_chain_takes_back_what_opened_or_ended_its_d
         last = chain.party.state.head_block
         await chain.mine(change_game(disputes={}))
         assert not chain.running.done()
-        assert chain.party.status.waiting_for_block <= last + REORG_BLOCKS
+        assert chain.party.status.waiting_for_block <= last + REORG_BLOCKS + 1
         await chain.mine(change_game(disputes={0: dispute}, **LEFT), forget_from=last + 1)
         for _ in range(REORG_BLOCKS):
             await chain.mine()
         assert not chain.running.done(), "it is open again"
-        for _ in range(REORG_BLOCKS):
+        for _ in range(REORG_BLOCKS + 1):
             await chain.mine(change_game(disputes={}))
         assert chain.running.done() and not await chain.running
 
