@@ -295,15 +295,17 @@ def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_bond() -> None:
     assert wallet.find_own_game(state, TASK[:6].hex())[0] == TASK
 
 
-async def test_a_bond_needs_no_given_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody serves them: a seat went on, a bond did not."""
+@pytest.mark.parametrize("is_start_given", [False, True])
+async def test_a_bond_needs_no_first_weights(monkeypatch: pytest.MonkeyPatch, is_start_given: bool) -> None:
+    """Nobody serves given ones: a seat went on, a bond did not. Those of a seed do not fit on a full disk:
+    neither went on, and each start ended there."""
 
     def lack(*_: object) -> None:
         raise silence()
 
     monkeypatch.setattr(joining, "require_start_here", lack)
     game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    training = SimpleNamespace(is_start_given=True)
+    training = SimpleNamespace(is_start_given=is_start_given)
     party: Any = SimpleNamespace(
         task=SimpleNamespace(spec=SimpleNamespace(training=training)), game=game, account=ACCOUNT, say=print
     )

@@ -187,12 +187,13 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
 
 async def _have_start(party: Party) -> None:
     """The state before any training in the store, which every seat has to have. A node that has a seat
-    already waits for no given weights: it has disputes to answer, and fetches them when it needs them."""
+    already, or a bond, waits for no given weights and no room on its disk: it has moves to make, and fetches
+    or makes that state when it needs it."""
     try:
         require_start_here(party)
         await load_outer_state(party, get_initial_header(party))
     except EnvironmentFault as fault:
-        if not party.task.spec.training.is_start_given or not has_duties(party.game, party.account):
+        if not has_duties(party.game, party.account):
             raise
         party.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond.")
 
