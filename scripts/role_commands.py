@@ -196,7 +196,7 @@ class Sitting:
         try:
             await self._agree_on(state, game, seat)
         except NotNeeded:
-            await require_no_seat(self.chain, self.task, account)
+            await require_no_seat(self.chain, self.task, state)
             raise
         self.has_agreed = True
 
@@ -243,7 +243,8 @@ class Sitting:
         try:
             is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
         except NotNeeded:
-            await require_no_seat(self.chain, self.task, self.config.key.address.lower())
+            state = await read_state(self.chain, self.config.key.address.lower())
+            await require_no_seat(self.chain, self.task, state)
             raise
         self.has_played = True
         return is_closed
@@ -301,7 +302,7 @@ class Sitting:
         is_ended = game.is_halted or is_over(get_state_at(game, block), block)
         is_done = not has_seat and (self._has_left() or (self.has_played and is_ended))
         if is_done:
-            await require_no_seat(self.chain, self.task, account)
+            await require_no_seat(self.chain, self.task, state)
         return has_seat, is_done
 
     def _has_left(self) -> bool:

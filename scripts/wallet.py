@@ -296,11 +296,12 @@ def refuse_unasked(task: bytes, *, has_left: bool, is_convicted: bool) -> None:
     )
 
 
-async def require_no_seat(chain: GameChain, task: bytes, account: str) -> None:
-    """Raises EnvironmentFault where an account that has no seat by the events may have one all the same. A
-    service that is told that it is not needed does not start again, and a seat that is silent costs
-    money."""
-    connection, head = chain.connection, await chain.head()
+async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> None:
+    """Raises EnvironmentFault where an account that has no seat and no bond by the events may have one all
+    the same. A service that is told that it is not needed does not start again, and silence costs money.
+    state: what was read, as the account sees it."""
+    connection, head, account = chain.connection, await chain.head(), state.account
+    credit_wei: int = await chain.purse.credit_of(account)
     mined, sent = [await connection.transaction_count(account, at) for at in ("latest", "pending")]
     if is_old(head, chain.limits.name):
         actual = f"its newest block is {head.number}, {time.time() - head.timestamp_s:.0f} s old"
@@ -308,6 +309,10 @@ async def require_no_seat(chain: GameChain, task: bytes, account: str) -> None:
         actual = f"transactions of {account} that wait for their block: {sent - mined}"
     elif await chain.tasks.seat_of(task, account):
         actual = "the contract has a seat of it, and no event tells of one"
+    elif credit_wei != state.credits[account]:
+        # A bond is taken out of it.
+        told = f"{format_tokens(state.credits[account])} by the events that were read"
+        actual = f"a credit of {format_tokens(credit_wei)}, and {told}"
     elif await _had_duties(chain, task, account):
         actual = f"it had one, or a bond, {REORG_BLOCKS} blocks ago: the chain may take back how that ended"
     else:

@@ -108,6 +108,24 @@ def test_a_seat_that_a_lagging_nodes_events_hide_is_not_given_up(
     assert "cannot tell yet whether this account has a seat" in lines[0] and "no event" in lines[2]
 
 
+def test_a_bond_that_a_lagging_nodes_events_hide_is_not_given_up(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed as soon as it had opened a dispute. What the node takes of its credit for that shows: it
+    keeps some for dearer bonds."""
+    task = leave_verifier(operators)
+    late = operators.act("alice", lambda chain: wallet.read_state(chain, chain.address))
+
+    async def read_late(chain: GameChain, account: str = "") -> Any:
+        return late
+
+    monkeypatch.setattr(role_commands, "read_state", read_late)
+    operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
+    operators.act("alice", lambda chain: wallet.deposit_missing(chain, 7))
+    lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
+    assert "cannot tell yet" in lines[0] and "by the events that were read" in lines[2]
+
+
 def test_an_old_head_hides_what_came_after_it(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     task = leave_verifier(operators)
     monkeypatch.setattr(wallet, "is_old", lambda *_: True)
