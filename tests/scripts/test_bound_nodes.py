@@ -315,6 +315,19 @@ async def test_a_bond_needs_no_first_weights(monkeypatch: pytest.MonkeyPatch, is
     await joining._have_start(party)
 
 
+def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took the memory in which the dispute was to be played. Who may still get a seat has them."""
+    opened = list[object]()
+    monkeypatch.setattr(joining, "open_team", lambda *words: opened.append(words))
+    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    bound, seats = replace(game, **OPEN["dispute"](ACCOUNT)), {7: replace(SEAT, account=ACCOUNT)}
+    for now in (bound, game, replace(bound, seats=seats)):
+        state, config = SimpleNamespace(games={TASK: now}), SimpleNamespace()
+        party: Any = SimpleNamespace(state=state, account=ACCOUNT, config=config, say=print)
+        joining.open_own_team(party, TASK, cast(Any, None))
+    assert len(opened) == 2
+
+
 def test_a_bond_waits_for_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = list[str]()
 

@@ -25,7 +25,7 @@ from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
 from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
-from protocol.actions.worker_team import open_team
+from protocol.actions.worker_team import Team, open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.part_store import LeafSource
@@ -42,7 +42,7 @@ from protocol.spec.codec import decode_training, hash_words
 from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.disputes import has_duties
+from protocol.spec.game.disputes import has_bond, has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.ledger import apply
 from protocol.spec.game.money import check_money
@@ -180,9 +180,17 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     domain = party.state.games[task].terms.domain
     audits = open_audits(party, task, spec, corpus)
     claims, cases = ClaimBook(party.journal, task), CaseBook(party.journal, task)
-    team = open_team(party.config, spec.training, party.say)
+    team = open_own_team(party, task, spec.training)
     party.joined = Joined(task, domain, spec, corpus, claims, audits, cases, team=team)
     await _have_start(party)
+
+
+def open_own_team(party: Party, task: bytes, training: TrainingSpec) -> Team | None:
+    """As `open_team`; None for who has a bond and no seat: it trains no claim, and each worker takes as much
+    memory as a node."""
+    game = party.state.games[task]
+    is_bound = find_seat(game, party.account) is None and has_bond(game, party.account)
+    return None if is_bound else open_team(party.config, training, party.say)
 
 
 async def _have_start(party: Party) -> None:
