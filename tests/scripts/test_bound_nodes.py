@@ -328,7 +328,8 @@ def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(opened) == 2
 
 
-def test_a_bond_waits_for_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It audits nothing. A seat goes on with processes of this machine."""
     opened = list[str]()
 
     def open_pool(config: Any) -> None:
@@ -343,6 +344,9 @@ def test_a_bond_waits_for_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     party: Any = SimpleNamespace(
         config=config, state=SimpleNamespace(games={TASK: game}), account=ACCOUNT, say=print
     )
+    audit_duties.open_seated_pool(party, TASK)
+    assert not opened
+    party.state.games[TASK] = replace(game, seats={7: replace(SEAT, account=ACCOUNT)})
     audit_duties.open_seated_pool(party, TASK)
     assert opened == ["ray", "process"]
 

@@ -41,7 +41,8 @@ from protocol.spec.game.auditing import (
     list_drawn,
     list_heard,
 )
-from protocol.spec.game.disputes import has_duties
+from protocol.spec.game.disputes import has_bond_alone
+from protocol.spec.game.fates import find_seat
 from protocol.spec.statements import Statement
 
 
@@ -70,15 +71,18 @@ def open_pool(config: PartyConfig) -> ReplayPool:
 
 
 def open_seated_pool(party: Party, task: bytes) -> ReplayPool | None:
-    """As `open_pool`; None where this process replays. Where Ray does not answer, a node that has a seat goes
-    on with processes of its own: it has votes and disputes to answer."""
+    """As `open_pool`; None where this process replays, and for a bond alone, which audits nothing. Where Ray
+    does not answer, a node that has a seat goes on with processes of its own: it has votes and disputes to
+    answer."""
     config = party.config
+    if has_bond_alone(party.state.games[task], party.account):
+        return None
     try:
         return open_pool(config) if has_replay_processes(config) else None
     except EnvironmentFault as fault:
-        if not has_duties(party.state.games[task], party.account):
+        if find_seat(party.state.games[task], party.account) is None:
             raise
-        party.say(f"WARNING: {fault} Going on with processes of this machine: there is a seat, or a bond.")
+        party.say(f"WARNING: {fault} Going on with processes of this machine, for there is a seat already.")
         config = replace(config, executor="process")
         return open_pool(config) if has_replay_processes(config) else None
 

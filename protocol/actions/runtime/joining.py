@@ -42,7 +42,7 @@ from protocol.spec.codec import decode_training, hash_words
 from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.disputes import has_bond, has_duties
+from protocol.spec.game.disputes import has_bond_alone, has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.ledger import apply
 from protocol.spec.game.money import check_money
@@ -188,9 +188,9 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
 def open_own_team(party: Party, task: bytes, training: TrainingSpec) -> Team | None:
     """As `open_team`; None for who has a bond and no seat: it trains no claim, and each worker takes as much
     memory as a node."""
-    game = party.state.games[task]
-    is_bound = find_seat(game, party.account) is None and has_bond(game, party.account)
-    return None if is_bound else open_team(party.config, training, party.say)
+    if has_bond_alone(party.state.games[task], party.account):
+        return None
+    return open_team(party.config, training, party.say)
 
 
 async def _have_start(party: Party) -> None:

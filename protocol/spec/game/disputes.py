@@ -115,6 +115,11 @@ def has_bond(state: GameState, account: str) -> bool:
     return account in {*asks, *disputes, *(one.contester for one in state.contests.values())}
 
 
+def has_bond_alone(state: GameState, account: str) -> bool:
+    """Whether an account has such a bond and no seat: it trains nothing, and audits nothing."""
+    return find_seat(state, account) is None and has_bond(state, account)
+
+
 def has_duties(state: GameState, account: str) -> bool:
     """Whether an account has a seat, or a bond that needs its moves without one."""
     return find_seat(state, account) is not None or has_bond(state, account)
