@@ -44,14 +44,7 @@ from scripts.console import (
     with_company,
 )
 from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
-from scripts.home import (
-    CONFIG_FILE,
-    HomeConfig,
-    list_left,
-    note_left,
-    open_use,
-    read_home,
-)
+from scripts.home import CONFIG_FILE, HomeConfig, list_left, note_left, open_use, read_home
 from scripts.home_checks import choose_executor, find_room, open_config, read_checked_spec
 from scripts.wallet import (
     OTHER_TASK,
@@ -163,7 +156,7 @@ class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
     before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone;
     has_agreed: a seat was agreed on; has_sat: a seat was played, or begun; has_played: a seat was there and
-    is paid out, or a bond was."""
+    is paid out, or a bond was; mined: transactions of the account before the last look."""
 
     chain: GameChain
     config: PartyConfig
@@ -178,6 +171,7 @@ class Sitting:
     has_agreed: bool = False
     has_sat: bool = False
     has_played: bool = False
+    mined: int = 0
 
     async def agree(self) -> None:
         """Agree with the operator on a seat. An account without one first plays for a bond that it has in an
@@ -273,11 +267,12 @@ class Sitting:
         return True
 
     async def _wait_without_seat(self, use: MachineUse) -> None:
-        """Until the machine is idle, or the account has a seat all the same. A run that was killed may have
-        sent its `join`, and the chain takes that later: the seat has work to do, whoever uses the machine."""
+        """Until the machine is idle, the account has a seat all the same, or a transaction of it was mined. A
+        run that was killed may have sent its `join`, or opened a dispute, and the chain takes that later:
+        seat and bond have work to do, whoever uses the machine."""
         waiting = asyncio.ensure_future(wait_until_idle(self.config, use))
         try:
-            while not waiting.done() and not await self._has_seat():
+            while not waiting.done() and not await self._has_news():
                 await asyncio.wait({waiting}, timeout=SEAT_S)
             if waiting.done():
                 waiting.result()
@@ -285,16 +280,20 @@ class Sitting:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
 
-    async def _has_seat(self) -> bool:
-        """Whether the chain has one, as far as it answers."""
+    async def _has_news(self) -> bool:
+        """Whether there is a seat, or a transaction since the last look, as far as the chain answers."""
         with suppress(EnvironmentFault):
-            return bool(await self.chain.tasks.seat_of(self.task, self.config.key.address))
+            has_seat = bool(await self.chain.tasks.seat_of(self.task, self.config.key.address))
+            return has_seat or await self._count_mined() != self.mined
         return False
+
+    async def _count_mined(self) -> int:
+        return await self.chain.connection.transaction_count(self.config.key.address, "latest")
 
     async def _look(self) -> tuple[bool, bool]:
         """Whether the account has a seat, or a bond in an open game; whether it had a seat, and none is to be
         had any more."""
-        account = self.config.key.address.lower()
+        account, self.mined = self.config.key.address.lower(), await self._count_mined()
         state = await read_state(self.chain, account)
         _, game = find_own_game(state, self.name)
         block = state.head_block + 1

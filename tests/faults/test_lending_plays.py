@@ -121,7 +121,8 @@ async def endless() -> Any:
 @dataclass
 class Between:
     """A node of a lent machine between two seats, and the chain that it asks. seat: the account's; agreed:
-    what was agreed on; is_silent: the chain does not answer; is_late: it does not tell events yet."""
+    what was agreed on; is_silent: the chain does not answer; is_late: it does not tell events yet; mined:
+    transactions of the account."""
 
     home: Path
     use: MachineUse = field(default_factory=lambda: MachineUse(idle_s=600, cores=0.5))
@@ -129,6 +130,7 @@ class Between:
     agreed: list[SeatWish] = field(default_factory=list)
     is_silent: bool = False
     is_late: bool = False
+    mined: int = 0
 
     def sit(
         self, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Awaitable[bool]], *, is_agreed: bool = True
@@ -165,7 +167,12 @@ class Between:
         party, _ = lend(self.home)
         config = replace(party.config, use=self.use)
         console = Console(rich.console.Console(file=StringIO(), width=400))
-        chain: Any = SimpleNamespace(tasks=SimpleNamespace(seat_of=seat_of))
+
+        async def count(account: str, block: str) -> int:
+            return self.mined
+
+        connection = SimpleNamespace(transaction_count=count)
+        chain: Any = SimpleNamespace(tasks=SimpleNamespace(seat_of=seat_of), connection=connection)
         home: Any = SimpleNamespace()
         return Sitting(chain, config, home, TASK.hex(), Offer(SeatRole.SOLVER, 0, is_agreed), console)
 

@@ -451,3 +451,24 @@ async def test_a_bond_that_comes_late_does_not_end_a_lent_node_that_waits_for_it
     between.use.is_idle = True
     work = role_commands.play_role(sitting.config, sitting.home, sitting.name, sitting.offer, sitting.console)
     assert (await asyncio.wait_for(work, 30))["is_task_closed"] and played == [True, False]
+
+
+async def test_a_bond_that_comes_late_is_played_though_somebody_uses_the_lent_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same while the node waits: it looked again only once the machine was idle, in the evening."""
+    between = Between(tmp_path)
+    bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    sitting = between.sit(monkeypatch, run_nothing)
+    await sitting.agree()
+    between.use.note("somebody types in a terminal", 0.0)
+    waiting = asyncio.create_task(sitting.wait())
+    await asyncio.sleep(0.1)
+    between.mined += 1
+    await asyncio.sleep(0.1)
+    assert not waiting.done(), "it was something else"
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, bound))
+    await asyncio.sleep(0.1)
+    assert not waiting.done(), "all events are read again for a transaction alone"
+    between.mined += 1
+    assert await asyncio.wait_for(waiting, 30) and sitting.is_bound and not between.use.is_idle
