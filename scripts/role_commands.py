@@ -284,7 +284,7 @@ class Sitting:
         """Whether there is a seat, or a transaction since the last look, as far as the chain answers."""
         with suppress(EnvironmentFault):
             has_seat = bool(await self.chain.tasks.seat_of(self.task, self.config.key.address))
-            return has_seat or await self._count_mined() != self.mined
+            return has_seat or await self._count_mined() > self.mined
         return False
 
     async def _count_mined(self) -> int:
@@ -293,7 +293,9 @@ class Sitting:
     async def _look(self) -> tuple[bool, bool]:
         """Whether the account has a seat, or a bond in an open game; whether it had a seat, and none is to be
         had any more."""
-        account, self.mined = self.config.key.address.lower(), await self._count_mined()
+        account = self.config.key.address.lower()
+        # Of several machines of a provider one may lag behind.
+        self.mined = max(self.mined, await self._count_mined())
         state = await read_state(self.chain, account)
         _, game = find_own_game(state, self.name)
         block = state.head_block + 1
