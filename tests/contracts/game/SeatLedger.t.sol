@@ -22,6 +22,11 @@ contract SeatLedgerTest is GameWorld {
         tasks.bookSettlement(task, solverSeat(0), 0, 0, 0, 0);
         vm.expectRevert(error_);
         tasks.convict(task, seats, stranger, Proof.ASKED);
+        // Whoever could count a question would hold a stranger's stake for ever.
+        vm.expectRevert(error_);
+        tasks.countQuestion(task, solverSeat(0), 0, true);
+        vm.expectRevert(error_);
+        tasks.countQuestion(task, solverSeat(0), 0, false);
     }
 
     /// @dev Two rounds that fall may name the same seat.
