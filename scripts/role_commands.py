@@ -129,10 +129,7 @@ async def play_role(
     use, deployment = config.use, read_game_deployment(config.deployment)
     async with open_game_chain(config.rpc_url, deployment, poll_s=config.poll_s) as chain:
         sitting = Sitting(chain, config, home, name, offer, console)
-        is_closed, is_first = False, True
-        # Again where only a bond was played: the operator wanted a seat, which may be free by now.
-        while is_first or (sitting.has_played and not sitting.has_sat and not is_closed):
-            is_first = False
+        while True:
             try:
                 await sitting.agree()
             except EnvironmentFault as fault:
@@ -147,6 +144,9 @@ async def play_role(
             else:
                 work = play_while_idle(use, sitting.is_seated, sitting.wait, sitting.play, console.say)
                 is_closed = await with_company(work, use.follow())
+            # Only a bond was played: the operator wanted a seat, which may be free by now.
+            if is_closed or sitting.has_sat or not sitting.has_played:
+                break
     console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
     return {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
 

@@ -31,10 +31,8 @@ async def test_a_solver_takes_a_seat_of_its_own_role_unless_its_operator_wishes_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
-    config, wish = (
-        PartyConfig(tmp_path, tmp_path, "", make_key(1)),
-        SeatWish(SeatRole.SOLVER, 7, is_held=True),
-    )
+    config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
+    wish = SeatWish(SeatRole.SOLVER, 7, is_held=True)
     played = note_plays(solver, monkeypatch)
     await solver.run(config, TASK)
     await solver.run(config, TASK, wish)

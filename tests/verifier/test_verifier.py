@@ -57,10 +57,8 @@ async def test_a_verifier_takes_a_seat_of_its_own_role_unless_its_operator_wishe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
-    config, wish = (
-        PartyConfig(tmp_path, tmp_path, "", make_key(1)),
-        SeatWish(SeatRole.VERIFIER, 7, is_held=True),
-    )
+    config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
+    wish = SeatWish(SeatRole.VERIFIER, 7, is_held=True)
     played = note_plays(verifier, monkeypatch)
     await verifier.run(config, TASK)
     await verifier.run(config, TASK, wish)
