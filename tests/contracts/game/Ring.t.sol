@@ -97,9 +97,10 @@ contract RingTest is GameWorld {
         );
     }
 
-    /// @dev Only one of two rounds has a place: it alone is frozen and dealt.
+    /// @dev Only one of two rounds has a place: it alone is frozen and dealt. The other's place is still that of round 0.
     function test_start_lastPlaceOfTheRing_freezesOne() public {
         begin(_terms(200), 1, 3, 3);
+        bytes32 first = rounds.beaconOf(task, 0);
         asSeat(solverSeat(0));
         tasks.leave(task, solverSeat(0));
         _play(0, 2);
@@ -128,6 +129,7 @@ contract RingTest is GameWorld {
         assertEq(frozenTo, 128, "one");
         assertEq(rounds.beaconOf(task, 128), 0, "not dealt");
         assertTrue(rounds.beaconOf(task, 127) != 0, "dealt");
+        assertEq(rounds.beaconOf(task, 0), first, "kept");
     }
 
     function _refuse(uint256 last) private {

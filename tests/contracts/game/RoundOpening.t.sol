@@ -181,4 +181,16 @@ contract RoundOpeningTest is RoundWorld {
         post(2, 3, rootAfter(2), 3);
         assertEq(roundOf(3).pool, 3, "it does not sit any more");
     }
+
+    /// @dev Round 0 gets its draw while it can, but round 1 was drawn before: what that has dealt stays.
+    function test_deal_drawOfAnOlderRound_takesNothingBack() public {
+        begin(3, 6, 3);
+        roll(roundOf(0).opened + terms.windows.trainMax + 1);
+        rounds.stand(task, 0);
+        playToDraw(1);
+        bytes32 dealt = rounds.beaconOf(task, 3);
+        assertTrue(dealt != 0, "dealt");
+        rounds.sealAudits(task, 0, PROOF);
+        assertEq(rounds.beaconOf(task, 3), dealt, "still");
+    }
 }

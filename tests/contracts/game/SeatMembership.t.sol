@@ -252,6 +252,18 @@ contract SeatMembershipTest is GameWorld {
         assertEq(purse.creditOf(person("verifier0")), 600, "stake");
     }
 
+    /// @dev No start is sealed after a halt, so its pools hold nobody.
+    function test_payOut_pendingStartOfAHaltedTask_isFree() public {
+        postTask(soundTerms());
+        joinAll(2, 6, 3);
+        rounds.start(task);
+        asSeat(verifierSeat(0));
+        tasks.leave(task, verifierSeat(0));
+        haltTask();
+        tasks.payOut(task, verifierSeat(0));
+        assertEq(purse.creditOf(person("verifier0")), 600, "stake");
+    }
+
     // Modules ----------------------------------------------------------------------------------------------------
     /// @dev Who takes the number of a convicted seat is not convicted, while another one is.
     function test_payOut_convictedSeat_clearsItsNumber() public {
