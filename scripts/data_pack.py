@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
-from protocol.adapters.files import sync_file, sync_folder
+from protocol.adapters.files import sync
 from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import GrowingRoot, hash_leaf
@@ -270,10 +270,10 @@ def _make_aside(out: Path) -> Iterator[Path]:
     try:
         yield folder
         for path in folder.iterdir():
-            sync_file(path)
+            sync(path)
         folder.chmod(0o755)
         folder.rename(out)
-        sync_folder(out.parent)
+        sync(out.parent)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

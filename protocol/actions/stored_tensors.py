@@ -31,7 +31,7 @@ from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.fault import ClaimedLeaf
-from protocol.compute.digest import ByteTree, tensor_bytes
+from protocol.compute.digest import ByteTree, StateTrees, tensor_bytes
 from protocol.compute.program.step import TrainingState
 from protocol.compute.program.tensor_allocator import SHOWN_TYPES, relax, view_mapped
 from protocol.spec.containers import StateHeader
@@ -44,13 +44,19 @@ FETCHED_BYTES = 1 << 30
 
 
 # --- Tensors and states -----------------------------------------------------------------------------------
-def keep_tree(store: BlobStore, kind: BlobKind, tree: ByteTree) -> BlobRef:
+def keep_tree(store: BlobStore, kind: BlobKind, tree: ByteTree, *, is_cached: bool = True) -> BlobRef:
     """Keep the bytes under a tree that was just built over them, without hashing them a second time. Raises
     as `BlobStore.put_hashed` does."""
-    ref = BlobRef(BlobKey(kind, tree.root), len(tree.data))
-    store.put_hashed(ref, tree.data, get_chunk_level(tree.levels, kind))
+    ref, roots = BlobRef(BlobKey(kind, tree.root), len(tree.data)), get_chunk_level(tree.levels, kind)
+    store.put_hashed(ref, tree.data, roots, is_cached=is_cached)
     relax()
     return ref
+
+
+def keep_state_trees(store: BlobStore, trees: StateTrees, *, is_cached: bool = True) -> None:
+    """Keep the tensors of a state that was just hashed. Raises as `BlobStore.put_hashed` does."""
+    for tree in (trees.weights, trees.first_moment, trees.second_moment):
+        keep_tree(store, BlobKind.TENSOR, tree, is_cached=is_cached)
 
 
 def load_tensor(store: BlobStore, ref: BlobRef) -> Tensor:

@@ -12,6 +12,7 @@ system keeps the pages in its cache as long as no other use needs the memory.
 changes them.
 """
 
+import errno
 import os
 import platform
 import sys
@@ -21,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fcntl import F_GETFL, F_SETFL, fcntl
 from functools import cache
 from hashlib import sha256
 from mmap import ACCESS_COPY, MADV_DONTNEED, PAGESIZE, mmap
@@ -32,6 +34,8 @@ import msgspec
 
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
+PIECE_BYTES = 1 << 20
+"""Written directly at a time. A smaller file goes through the cache."""
 FILE_NAME = "bits.json"
 """In a home."""
 
@@ -110,14 +114,14 @@ def write_private_file(path: Path, data: bytes) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
         try:
-            _fill(handle, data)
+            fill_file(handle, data)
             # A link, unlike a rename, never replaces what is there.
             os.link(temporary, path)
         except FileExistsError:
             raise _wrong_file(path, "a new path", "a file is there", "Choose another path.") from None
         finally:
             os.unlink(temporary)
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
@@ -142,29 +146,58 @@ def write_aside(path: Path) -> Iterator[Path]:
     with _naming(path):
         try:
             yield temporary
-            sync_file(temporary)
+            sync(temporary)
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 def _replace(path: Path, handle: int, temporary: str, data: bytes) -> None:
     try:
-        _fill(handle, data)
+        fill_file(handle, data)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
-def _fill(handle: int, data: bytes) -> None:
+def fill_file(
+    handle: int, data: bytes | memoryview, *, is_durable: bool = True, is_cached: bool = True
+) -> None:
+    """Write an empty file and close it. Raises OSError where the disk does not take it.
+
+    is_durable: the bytes survive a power cut. is_cached: they go through the system's cache, for somebody
+    reads them soon. Otherwise a large file goes to the disk directly, where the file system can do that: new
+    pages of the cache can cost more than the disk (`docs/decisions/0043-outer-step.md`)."""
     with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        written = 0 if is_cached or len(data) < PIECE_BYTES else _write_directly(handle, data)
+        file.seek(written)
+        file.write(memoryview(data)[written:])
+        if is_durable:
+            file.flush()
+            os.fsync(handle)
+
+
+def _write_directly(handle: int, data: bytes | memoryview) -> int:
+    """How many bytes are written: whole pages, since no others can be; 0 where the file system cannot."""
+    flags, written, whole = fcntl(handle, F_GETFL), 0, len(data) // PAGESIZE * PAGESIZE
+    # A disk takes memory that begins at a page, as this does and a tensor does not.
+    piece = memoryview(mmap(-1, PIECE_BYTES))
+    try:
+        fcntl(handle, F_SETFL, flags | getattr(os, "O_DIRECT", 0))
+        while written < whole:
+            count = min(PIECE_BYTES, whole - written)
+            piece[:count] = data[written : written + count]
+            written += os.pwrite(handle, piece[:count], written)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        fcntl(handle, F_SETFL, flags)
+    return written
 
 
 @contextmanager
@@ -176,17 +209,8 @@ def _naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a power cut: a file's own fsync does not."""
-    _sync(folder)
-
-
-def sync_file(path: Path) -> None:
-    """Make what a file holds survive a power cut; for its name there is `sync_folder`."""
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make what a file holds, or the names in a folder, survive a power cut. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -29,7 +29,7 @@ from protocol.adapters.blobs import (
     split_roots,
     tell_damage,
 )
-from protocol.adapters.files import UnchangedFiles, map_file, require_private_folder, sync_file, sync_folder
+from protocol.adapters.files import UnchangedFiles, fill_file, map_file, require_private_folder, sync
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -87,13 +87,15 @@ class BlobStore:
             writer.commit()
         return ref
 
-    def put_hashed(self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes]) -> BlobRef:
+    def put_hashed(
+        self, ref: BlobRef, data: bytes | memoryview, chunk_roots: Sequence[bytes], *, is_cached: bool = True
+    ) -> BlobRef:
         """Keep bytes whose tree the caller has just built, without hashing them a second time.
 
-        Only two things are checked: that `chunk_roots` (of its chunks) fold to the
-        root, and that a tensor is finite. `get` judges the bytes when they are read. `open_map` does not, as
-        long as this process remembers the file. Raises InvalidInput where a check fails, EnvironmentFault on
-        a full disk."""
+        Only two things are checked: that `chunk_roots` (of its chunks) fold to the root, and that a tensor is
+        finite. `get` judges the bytes when they are read. `open_map` does not, as long as this process
+        remembers the file. is_cached: as for `files.fill_file`. Raises InvalidInput where a check fails,
+        EnvironmentFault on a full disk."""
         if len(data) != ref.size_bytes or fold_chunks(chunk_roots, ref.key.kind) != ref.key.root:
             raise InvalidInput(
                 what="these bytes do not belong to this address",
@@ -107,11 +109,7 @@ class BlobStore:
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
             try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                    if self._is_durable:
-                        file.flush()
-                        os.fsync(file.fileno())
+                fill_file(handle, data, is_durable=self._is_durable, is_cached=is_cached)
                 path = self._adopt(Path(name), ref.key, b"".join(chunk_roots))
             finally:
                 Path(name).unlink(missing_ok=True)
@@ -257,8 +255,8 @@ class BlobStore:
         path, chunks = self.get_path(key), self._get_chunk_path(key)
         with _disk_errors(self.folder):
             for one in (path, chunks) if chunks.exists() else (path,):
-                sync_file(one)
-            sync_folder(path.parent)
+                sync(one)
+            sync(path.parent)
 
     def delete(self, key: BlobKey) -> None:
         """Remove a blob; absent is fine."""
@@ -291,7 +289,7 @@ class BlobStore:
             os.replace(name, self._get_chunk_path(key))
         os.replace(temporary, path)
         if self._is_durable:
-            sync_folder(path.parent)
+            sync(path.parent)
         return path
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.stored_tensors import StoredState, keep_tree, load_tensor, open_tensor
-from protocol.adapters.blobs import BlobKind, BlobRef, refer_state
+from protocol.actions.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
+from protocol.adapters.blobs import BlobRef, refer_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -55,8 +55,7 @@ class StateShelf:
 
     def put(self, trees: StateTrees) -> None:
         """Put the tensors of a hashed state into the store."""
-        for tree in (trees.weights, trees.first_moment, trees.second_moment):
-            keep_tree(self.store, BlobKind.TENSOR, tree)
+        keep_state_trees(self.store, trees)
 
     def load(self, header: StateHeader) -> TrainingState:
         """A state from the store. Raises InvalidInput where a tensor is not there."""

@@ -25,9 +25,9 @@ from protocol.actions.pruning.windows import PruningMemory
 from protocol.actions.retraining import Retraining
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import LossBoard, Meter, PartyConfig, Status
-from protocol.actions.stored_tensors import StoredState, keep_tree, load_tensor, open_tensor
+from protocol.actions.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
 from protocol.actions.worker_team import Team
-from protocol.adapters.blobs import BlobKind, refer_state
+from protocol.adapters.blobs import refer_state
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import LogBatch
@@ -222,11 +222,11 @@ def list_peers(party: Party, task: bytes, first: str = "") -> list[Peer]:
 
 
 # --- States between tensors, roots and the store ------------------------------------------------------------
-def keep_state(party: Party, state: TrainingState) -> StateHeader:
-    """Hash a state, once, and put its three tensors into the store; first it is brought home."""
+def keep_state(party: Party, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
+    """Hash a state, once, and put its three tensors into the store; first it is brought home. is_cached:
+    as for `files.fill_file`."""
     trees = build_state_trees(state.bring_home())
-    for tree in (trees.weights, trees.first_moment, trees.second_moment):
-        keep_tree(party.store, BlobKind.TENSOR, tree)
+    keep_state_trees(party.store, trees, is_cached=is_cached)
     return trees.header
 
 

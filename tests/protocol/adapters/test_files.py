@@ -1,14 +1,19 @@
 import errno
+import fcntl
 import os
 import stat
+import tempfile
 from collections.abc import Callable
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
 
 from protocol.adapters import files
 from protocol.adapters.files import (
+    PIECE_BYTES,
     PageLimit,
+    fill_file,
     make_mapped,
     map_file,
     measure_resident_bytes,
@@ -66,6 +71,80 @@ def test_a_full_disk_is_told_with_the_file_and_leaves_nothing(
         write(tmp_path / "file", b"x")
     assert error.value.errno == errno.ENOSPC and error.value.filename == str(tmp_path / "file")
     assert not list(tmp_path.iterdir())
+
+
+def write_large(folder: Path, size_bytes: int) -> tuple[bytes, bytes]:
+    """What was to be written past the cache, and what the file holds."""
+    data = os.urandom(size_bytes)
+    handle, name = tempfile.mkstemp(dir=folder)
+    fill_file(handle, memoryview(data), is_durable=False, is_cached=False)
+    return data, Path(name).read_bytes()
+
+
+def can_write_directly(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder / "direct", os.O_WRONLY | os.O_CREAT | os.O_DIRECT))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, PAGESIZE - 1, PAGESIZE, PIECE_BYTES + PAGESIZE + 7])
+def test_a_large_file_is_written_past_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """In pieces of whole pages; its end, and a small file, go through the cache."""
+    direct: list[int] = []
+
+    def write(handle: int, piece: memoryview, offset: int) -> int:
+        assert fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_DIRECT
+        direct.append(pwrite(handle, piece, offset))
+        return direct[-1]
+
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", write)
+    size = PIECE_BYTES + more
+    data, found = write_large(tmp_path, size)
+    assert found == data
+    expected = size // PAGESIZE * PAGESIZE if more >= 0 and can_write_directly(tmp_path) else 0
+    assert sum(direct) == expected
+
+
+def test_what_a_file_system_does_not_take_directly_goes_through_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the start, or from a later piece on; a piece may also be taken in part."""
+    pwrite = os.pwrite
+
+    def write(handle: int, piece: memoryview, offset: int) -> int:
+        if offset >= PIECE_BYTES:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return pwrite(handle, piece[: max(PAGESIZE, len(piece) // 2)], offset)
+
+    monkeypatch.setattr(os, "pwrite", write)
+    data, found = write_large(tmp_path, 3 * PIECE_BYTES + 5)
+    assert found == data
+
+    def refuse(handle: int, command: int, flags: int = 0) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return control(handle, command, flags)
+
+    control = fcntl.fcntl
+    monkeypatch.setattr(files, "fcntl", refuse)
+    data, found = write_large(tmp_path, PIECE_BYTES + 5)
+    assert found == data
+
+
+def test_a_full_disk_is_told_by_a_direct_write_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int, piece: memoryview, offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if not can_write_directly(tmp_path):
+        pytest.skip("this file system knows no direct writes")
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        write_large(tmp_path, PIECE_BYTES)
 
 
 def test_a_file_for_others_replaces_the_old_one_whole(tmp_path: Path) -> None:

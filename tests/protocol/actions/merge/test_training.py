@@ -10,7 +10,7 @@ from torch import Tensor
 from protocol.actions.merge import training
 from protocol.actions.merge.work import get_finished, open_boundary, open_work
 from protocol.actions.runtime.party import load_state
-from protocol.adapters.blobs import refer_delta
+from protocol.adapters.blobs import BlobRef, refer_delta
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.compute.program.step import train_segment
 from protocol.spec.codec import compute_boundary_leaf, compute_state_root
@@ -42,6 +42,25 @@ async def test_everything_that_is_opened_stands_under_the_committed_root(tmp_pat
         assert (first.weights_root, first.first_moment_root) == (terms.initial_weights_root, terms.zero_root)
         weights = [load_state(party, header).weights for header in (first, last)]
         assert party.store.get(refer_delta(made.delta_root, terms.parameter_count)) == encode_delta(*weights)
+
+
+async def test_the_states_between_the_first_and_the_last_are_written_past_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node reads the first and the last one again, soon."""
+    async with open_stage(tmp_path, 1) as stage:
+        store, ways = stage.parties[1].store, dict[bytes, bool]()
+        put = store.put_hashed
+
+        def note(ref: BlobRef, *rest: Any, is_cached: bool = True) -> BlobRef:
+            ways[ref.key.root] = is_cached
+            return put(ref, *rest, is_cached=is_cached)
+
+        monkeypatch.setattr(store, "put_hashed", note)
+        await stage.commit(1)
+        headers = [open_boundary(stage.parties[1], 0, boundary).header for boundary in range(SEGMENTS + 1)]
+    found = [ways.get(header.weights_root) for header in headers]
+    assert found == [None, False, False, False, True]  # The merge before had kept the first one.
 
 
 async def test_a_killed_solver_goes_on_at_its_last_boundary_and_says_the_same(
