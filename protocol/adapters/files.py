@@ -36,6 +36,8 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 PIECE_BYTES = 1 << 20
 """Written directly at a time. A smaller file goes through the cache."""
+NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
+"""How a file system says that it does not take a direct write."""
 FILE_NAME = "bits.json"
 """In a home."""
 
@@ -193,7 +195,7 @@ def _write_directly(handle: int, data: bytes | memoryview) -> int:
             piece[:count] = data[written : written + count]
             written += os.pwrite(handle, piece[:count], written)
     except OSError as error:
-        if error.errno != errno.EINVAL:
+        if error.errno not in NOT_DIRECT:
             raise
     finally:
         fcntl(handle, F_SETFL, flags)

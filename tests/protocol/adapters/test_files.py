@@ -110,15 +110,16 @@ def test_a_large_file_is_written_past_the_cache(
     assert sum(direct) == expected
 
 
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
 def test_what_a_file_system_does_not_take_directly_goes_through_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """From the start, or from a later piece on; a piece may also be taken in part."""
     pwrite = os.pwrite
 
     def write(handle: int, piece: memoryview, offset: int) -> int:
         if offset >= PIECE_BYTES:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            raise OSError(number, os.strerror(number))
         return pwrite(handle, piece[: max(PAGESIZE, len(piece) // 2)], offset)
 
     monkeypatch.setattr(os, "pwrite", write)
