@@ -185,11 +185,13 @@ def test_keep_frees_pages_and_loses_no_byte(tmp_path: Path) -> None:
 
 def test_keep_leaves_some_pages_where_other_memory_takes_all(tmp_path: Path) -> None:
     mapped, limit = make_mapped(tmp_path, SIZE), PageLimit(0, least_bytes=2 * SIZE)
+    other = b"o" * (2 * SIZE)
     limit.keep()
     mapped[:] = b"w" * SIZE
     before = measure_resident_bytes()
     limit.keep()
     assert measure_resident_bytes() > before - SIZE // 2
+    assert len(other) == 2 * SIZE
 
 
 def test_read_piece_copies_bytes_and_lets_go_of_their_pages(tmp_path: Path) -> None:
