@@ -189,7 +189,7 @@ def _write_directly(handle: int, data: bytes | memoryview) -> int:
     # A disk takes memory that begins at a page, as this does and a tensor does not.
     piece = memoryview(mmap(-1, PIECE_BYTES))
     try:
-        fcntl(handle, F_SETFL, flags | getattr(os, "O_DIRECT", 0))
+        fcntl(handle, F_SETFL, flags | os.O_DIRECT)
         while written < whole:
             count = min(PIECE_BYTES, whole - written)
             piece[:count] = data[written : written + count]

@@ -34,6 +34,7 @@ from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merg
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
 from protocol.compute.program.task_program import with_program
+from protocol.compute.program.tensor_allocator import allocate
 from protocol.spec.containers import ModelConfig, ScheduleConfig, StateHeader, TrainingSpec
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
@@ -162,7 +163,7 @@ class Desk:
         """A segment, then all that is done for it, one after the other."""
         before, training = self._state, self.train(self._load.steps) * SEGMENT_STEPS / self._load.steps
         clock = Clock()
-        copies = [vector.clone() for vector in self._state.vectors]
+        copies = [allocate(vector.numel()).copy_(vector) for vector in self._state.vectors]
         copying = clock.read()
         del copies
         clock.read()

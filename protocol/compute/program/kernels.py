@@ -20,6 +20,8 @@ from protocol.spec.program import Access, Node, Operation
 
 COPY_COLUMNS = 64
 """Elements of each row that are copied at a time where a copy transposes."""
+PRODUCTS = 1 << 20
+"""Written down before rows of them are summed: so many stay in the cache."""
 TF32_DROPPED = 13
 """of the 24 significant bits of a float32."""
 TF32_HALF = 1 << (TF32_DROPPED - 1)
@@ -270,7 +272,8 @@ def _make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> K
 
 
 def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor], Tensor]) -> Kernel:
-    """Products in the order in which the first operand lies in memory, then their sums."""
+    """Products in the order in which the first operand lies in memory, then their sums. Rows are
+    summed each by itself: they go some at a time."""
     node = views.node
     order = sorted(range(len(node.sizes)), key=lambda n: -node.operands[0].strides[n])
     sizes = [node.sizes[n] for n in order]
@@ -280,12 +283,17 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
     summed = [place for place, n in enumerate(order) if n in terms]
     if not summed:
         return lambda: torch.mul(narrow(a), narrow(b), out=out)
-    products = allocate(a.numel(), a.dtype, a.device).view(a.shape)
+    rows, are_rows = a.shape[0], summed == [1] == [a.dim() - 1] and out.device.type == "cpu"
+    height = max(1, PRODUCTS * rows // a.numel()) if are_rows else rows
+    products = allocate(min(height, rows) * a[0].numel(), a.dtype, a.device).view(-1, *a.shape[1:])
 
     def run() -> None:
         """Compute the node once."""
-        torch.mul(narrow(a), narrow(b), out=products)
-        torch.sum(products, summed, out=out)
+        for start in range(0, rows, height):
+            part = slice(start, start + height)
+            some = products[: rows - start]
+            torch.mul(narrow(a[part]), narrow(b[part]), out=some)
+            torch.sum(some, summed, out=out[part] if are_rows else out)
 
     return run
 

@@ -4,6 +4,7 @@ wherever its views are pointed after the kernel was made."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import exp, inf, isfinite, log, prod, sqrt
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from protocol.compute.program import kernels
 from protocol.compute.program.kernels import COPY_COLUMNS, make_kernel
+from protocol.compute.program.tensor_allocator import allocate
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.program import (
     BOUNDED_OPERATIONS,
@@ -244,6 +247,33 @@ def test_matrix_products_of_any_layout(a: tuple[int, ...], b: tuple[int, ...], o
         (row_major(1, sizes, a, 1), row_major(2, sizes, b, 3)),
     )  # fmt: skip
     require_kernel_follows(node, fill(node, 1))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 64])
+def test_rows_are_summed_some_at_a_time_with_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """No more products are written down than `PRODUCTS`, unless one row has more."""
+    sizes, made = (64, 70), list[int]()
+
+    def note(elements: int, *rest: Any) -> Tensor:
+        made.append(elements)
+        return allocate(elements, *rest)
+
+    monkeypatch.setattr(kernels, "allocate", note)
+    operands = (row_major(1, sizes, (0, 1), 1), row_major(2, sizes, (0, 1), 3))
+    node = Node(Operation.PRODUCT_SUM, sizes, 1, row_major(OUTPUT, sizes[:1], (0,), 2), operands)
+    buffers = fill(node, 1)
+
+    def compute() -> Tensor:
+        memory = Memory([buffer.clone() for buffer in buffers])
+        make_kernel(node, memory.view)()
+        return memory.buffers[OUTPUT]
+
+    whole = compute()
+    monkeypatch.setattr(kernels, "PRODUCTS", rows * sizes[1] + 1)
+    assert torch.equal(compute(), whole) and made == [64 * 70, rows * 70]
+    require_kernel_follows(node, buffers)
 
 
 @pytest.mark.parametrize("operation", sorted(REDUCTIONS - EXACT_OPERATIONS))

@@ -1,17 +1,20 @@
 """Large tensors in files: no bit of a step depends on where its tensors lie."""
 
 from collections.abc import Iterator
+from errno import EINVAL
 from functools import partial
+from mmap import MADV_HUGEPAGE, mmap
 from pathlib import Path
 
 import pytest
 import torch
 
-from protocol.adapters.files import PageLimit, make_mapped
+from protocol.adapters.files import PageLimit, make_mapped, measure_resident_bytes
 from protocol.compute.program import fused_update, tensor_allocator
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.task_program import build_program
 from protocol.compute.program.tensor_allocator import (
+    HUGE_PAGE_BYTES,
     LARGE_BYTES,
     Room,
     allocate,
@@ -59,6 +62,51 @@ def is_equal(found: dict[int, torch.Tensor], expected: dict[int, torch.Tensor]) 
 def test_allocate_takes_memory_unless_told_otherwise() -> None:
     assert allocate(LARGE_BYTES).shape == (LARGE_BYTES,)
     relax()
+
+
+class NoHugePages(mmap):
+    """Memory of a system that knows none."""
+
+    def madvise(self, *_: int) -> None:
+        raise OSError(EINVAL, "Invalid argument")
+
+
+@pytest.mark.parametrize("kind", [mmap, NoHugePages])
+@pytest.mark.parametrize("pages", [1, 1.5, 5])
+def test_what_fills_a_huge_page_begins_at_one(
+    monkeypatch: pytest.MonkeyPatch, kind: type[mmap], pages: float
+) -> None:
+    """All of it is there, it lives as long as a view of it, and then it goes."""
+    monkeypatch.setattr(tensor_allocator, "mmap", kind)
+    elements = int(pages * HUGE_PAGE_BYTES) // 4
+    tensor = allocate(elements)
+    assert tensor.data_ptr() % HUGE_PAGE_BYTES == 0 and tensor.storage_offset() == 0
+    assert tensor.shape == (elements,) and not tensor.any()
+    tensor.fill_(3)
+    view = tensor.view(-1)[1:]
+    del tensor
+    assert view.min() == view.max() == 3 and len(view) == elements - 1
+    held = measure_resident_bytes()
+    del view
+    assert measure_resident_bytes() < held - 2 * elements
+
+
+def test_advice_is_asked_for_whole_huge_pages_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a tensor takes as many small pages as it needs."""
+    asked: list[tuple[int, ...]] = []
+
+    class Noting(mmap):
+        """Notes what is asked for."""
+
+        def madvise(self, *words: int) -> None:
+            asked.append(words)
+            super().madvise(*words)
+
+    monkeypatch.setattr(tensor_allocator, "mmap", Noting)
+    allocate(3 * HUGE_PAGE_BYTES // 8)
+    allocate(HUGE_PAGE_BYTES // 4 - 1)
+    ((option, _, length),) = asked
+    assert (option, length) == (MADV_HUGEPAGE, HUGE_PAGE_BYTES)
 
 
 def test_allocate_puts_what_is_large_into_files(files: Room) -> None:
