@@ -61,8 +61,8 @@ def end_while_keeping(node: Node, end_look: EndLook) -> None:
     """The first tensor of the own end is in the store, and the seal is not written down yet."""
     loop, put = asyncio.get_running_loop(), node.store.put_hashed
 
-    def put_and_end(*arguments: Any) -> Any:
-        ref = put(*arguments)
+    def put_and_end(*arguments: Any, **options: Any) -> Any:
+        ref = put(*arguments, **options)
         asyncio.run_coroutine_threadsafe(end_look(), loop).result()  # type: ignore[arg-type]
         return ref
 
