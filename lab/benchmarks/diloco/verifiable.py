@@ -34,7 +34,6 @@ from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merg
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
 from protocol.compute.program.task_program import with_program
-from protocol.compute.program.tensor_allocator import allocate
 from protocol.spec.containers import ModelConfig, ScheduleConfig, StateHeader, TrainingSpec
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
@@ -151,6 +150,8 @@ class Desk:
         self._load, self._book = load, book
         self._batches = partial(get_batch, open_demo_corpus(data, self.spec), self.spec, make_beacon(0, 0), 0)
         self._state = begin_round(init_parameters(model, 1), 0)
+        # As a node has it: in the memory of a state that nobody uses any more.
+        self._copies = [vector.clone() for vector in self._state.vectors]
         self._store = BlobStore(folder / "blobs", is_durable=False)  # As a node has it.
 
     def train(self, steps: int) -> float:
@@ -163,10 +164,9 @@ class Desk:
         """A segment, then all that is done for it, one after the other."""
         before, training = self._state, self.train(self._load.steps) * SEGMENT_STEPS / self._load.steps
         clock = Clock()
-        copies = [allocate(vector.numel()).copy_(vector) for vector in self._state.vectors]
+        for copy, vector in zip(self._copies, self._state.vectors, strict=True):
+            copy.copy_(vector)
         copying = clock.read()
-        del copies
-        clock.read()
         trees = build_state_trees(self._state)
         hashing = clock.read()
         # A round's last boundary goes through the system's cache, those before it to the disk directly.

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.program.exact_loops import Floats, Int8s, UInt32s, compile_loop
-from protocol.compute.program.tensor_allocator import allocate, allocate_zeros, relax
+from protocol.compute.program.tensor_allocator import allocate_vector, allocate_zeros, relax
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.float32 import bits_to_float
 from protocol.spec.merkle import count_tensor_leaves
@@ -216,7 +216,7 @@ def merge(
     count = state.weights.numel()
     blocks = [_view_blocks(delta, count) for delta in deltas]
     old = [_require_vector(flat, count) for flat in (state.weights, state.momentum)]
-    after = OuterState(allocate(count), allocate(count))
+    after = OuterState(allocate_vector(count), allocate_vector(count))
     weights, momentum, new_weights, new_momentum = (
         flat.numpy() for flat in (*old, after.weights, after.momentum)
     )

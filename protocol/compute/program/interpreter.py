@@ -35,6 +35,7 @@ from protocol.compute.program.tensor_allocator import (
     OWN_INPUTS,
     Lifetime,
     allocate,
+    allocate_vector,
     compute_lifetimes,
     cut_arena,
     join_lifetimes,
@@ -337,8 +338,7 @@ class Interpreter:
                     self._storages[number].copy_(tensor)
             elif number in self._external:
                 old = self._successors.get(number) if overwrites else None
-                room = allocate(buffer.size, device=self._device) if old is None else bound[old]
-                bound[number] = room
+                bound[number] = allocate_vector(buffer.size, self._device) if old is None else bound[old]
         self._bind(bound)
         if not self._kernels:
             self._prepare()

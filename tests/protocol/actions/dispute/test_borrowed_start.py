@@ -66,7 +66,7 @@ def end_while_keeping(node: Node, end_look: EndLook) -> None:
         asyncio.run_coroutine_threadsafe(end_look(), loop).result()  # type: ignore[arg-type]
         return ref
 
-    node.store.put_hashed = put_and_end  # type: ignore[method-assign, assignment]
+    node.store.put_hashed = put_and_end  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from errno import EINVAL
 from functools import partial
 from mmap import MADV_HUGEPAGE, mmap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,9 @@ from protocol.compute.program.tensor_allocator import (
     LARGE_BYTES,
     Room,
     allocate,
+    allocate_vector,
     allocate_zeros,
+    forget_spare,
     relax,
     use_room,
 )
@@ -107,6 +110,58 @@ def test_advice_is_asked_for_whole_huge_pages_alone(monkeypatch: pytest.MonkeyPa
     allocate(HUGE_PAGE_BYTES // 4 - 1)
     ((option, _, length),) = asked
     assert (option, length) == (MADV_HUGEPAGE, HUGE_PAGE_BYTES)
+
+
+VECTOR = HUGE_PAGE_BYTES // 4 + 3
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The bytes of each piece of new memory; nothing is spare before and after."""
+    made: list[int] = []
+
+    def note(size_bytes: int) -> memoryview:
+        made.append(size_bytes)
+        return take(size_bytes)
+
+    take = tensor_allocator._take_huge_pages
+    monkeypatch.setattr(tensor_allocator, "_take_huge_pages", note)
+    forget_spare()
+    yield made
+    forget_spare()
+
+
+def test_a_vector_takes_the_memory_of_one_that_nobody_uses(taken: list[int]) -> None:
+    """A view of a part, an array and a buffer of it are uses."""
+    first = allocate_vector(VECTOR).fill_(1)
+    uses: list[Any] = [first[5:9], first.numpy()[:3], first.numpy().data[:3]]
+    place = first.data_ptr()
+    del first
+    while uses:
+        assert allocate_vector(VECTOR).fill_(2).data_ptr() != place
+        assert uses.pop()[0] == 1
+    assert place in seen(2) and len(taken) == 2
+
+
+def seen(count: int) -> set[int]:
+    """Where that many vectors lie that live at once."""
+    return {vector.data_ptr() for vector in [allocate_vector(VECTOR) for _ in range(count)]}
+
+
+def test_no_more_than_a_state_is_spare_and_none_of_another_size(taken: list[int]) -> None:
+    places = seen(4)
+    assert len(places) == len(taken) == 4
+    assert len(seen(4) & places) >= 3 and len(taken) == 5
+    allocate_vector(VECTOR + 1)
+    assert len(seen(3)) == 3 and len(taken) == 9  # Each change of the size gives the others back.
+    forget_spare()
+    assert len(seen(1)) == 1 and len(taken) == 10
+
+
+def test_a_small_vector_and_one_in_files_are_not_spare(taken: list[int], files: Room) -> None:
+    allocate_vector(5)
+    allocate_vector(VECTOR)
+    assert not taken and not tensor_allocator._spare
 
 
 def test_allocate_puts_what_is_large_into_files(files: Room) -> None:
