@@ -309,9 +309,9 @@ def require_finite(ref: BlobRef, data: bytes | memoryview, first_chunk: int = 0,
         return
     values, part = np.frombuffer(data, dtype="<f4"), ref.chunk_bytes // 4
     for start in range(0, len(values), part):
-        wrong = np.flatnonzero(~np.isfinite(values[start : start + part]))
-        if wrong.size:
-            place = start + int(wrong[0])
+        is_finite = np.isfinite(values[start : start + part])
+        if not is_finite.all():
+            place = start + int(is_finite.argmin())
             actual = f"{values[place]} at element {first_chunk * part + place}"
             _refuse(ref, "a tensor is not finite", "finite float32", actual, source)
 

@@ -34,7 +34,7 @@ import msgspec
 
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 << 21
 """Written directly at a time. A smaller file goes through the cache."""
 NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
 """How a file system says that it does not take a direct write."""
