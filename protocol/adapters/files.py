@@ -186,20 +186,31 @@ def fill_file(
 def _write_directly(handle: int, data: bytes | memoryview) -> int:
     """How many bytes are written: whole pages, since no others can be; 0 where the file system cannot."""
     flags, written, whole = fcntl(handle, F_GETFL), 0, len(data) // PAGESIZE * PAGESIZE
-    # A disk takes memory that begins at a page, as this does and a tensor does not.
-    piece = memoryview(mmap(-1, PIECE_BYTES))
     try:
         fcntl(handle, F_SETFL, flags | os.O_DIRECT)
-        while written < whole:
-            count = min(PIECE_BYTES, whole - written)
-            piece[:count] = data[written : written + count]
-            written += os.pwrite(handle, piece[:count], written)
+        with _writing:
+            piece = _make_piece()
+            while written < whole:
+                count = min(PIECE_BYTES, whole - written)
+                piece[:count] = data[written : written + count]
+                written += os.pwrite(handle, piece[:count], written)
     except OSError as error:
         if error.errno not in NOT_DIRECT:
             raise
     finally:
         fcntl(handle, F_SETFL, flags)
     return written
+
+
+_writing = Lock()
+"""One thread at a time uses the piece: more would only take turns at the disk."""
+
+
+@cache
+def _make_piece() -> memoryview:
+    """A disk takes memory that begins at a page, as this does and a tensor does not. It is made once: new
+    pages are what a direct write is to do without."""
+    return memoryview(mmap(-1, PIECE_BYTES))
 
 
 @contextmanager
