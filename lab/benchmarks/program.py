@@ -31,7 +31,7 @@ from protocol.compute.model.reference_model import (
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch
 from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
-from protocol.compute.program.tensor_allocator import allocate
+from protocol.compute.program.tensor_allocator import allocate_vector
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
@@ -64,7 +64,7 @@ class Setting:
 
     def run(self, interpreter: Interpreter) -> Callable[[], object]:
         """A step of a segment: from the state of the last one, in its memory."""
-        state = [tuple(allocate(vector.numel()).copy_(vector) for vector in self.vectors)]
+        state = [tuple(allocate_vector(vector.numel()).copy_(vector) for vector in self.vectors)]
 
         def step() -> None:
             """Run the program once."""

@@ -2,7 +2,8 @@
 
 Keys, salts and states lie in files that only their owner reads. So does a note of bits beside the journal: it
 says, by task, which bits this home's machine computed when it last ran. It holds no secret and nothing that
-cannot be had again: a damaged or missing note costs one self-test.
+cannot be had again: a damaged or missing note costs one self-test. A large file that this process will not
+read soon is written to the disk directly, past the system's cache.
 
 Files as memory that the process can let go of, and files that are known to be unchanged. A mapped file counts
 as this process's memory only while the process holds its pages, and it can let go of them at any time. The

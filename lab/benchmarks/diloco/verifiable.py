@@ -150,7 +150,7 @@ class Desk:
         self._load, self._book = load, book
         self._batches = partial(get_batch, open_demo_corpus(data, self.spec), self.spec, make_beacon(0, 0), 0)
         self._state = begin_round(init_parameters(model, 1), 0)
-        # As a node has it: in the memory of a state that nobody uses any more.
+        # A node writes a new state into the memory of an older one.
         self._copies = [vector.clone() for vector in self._state.vectors]
         self._store = BlobStore(folder / "blobs", is_durable=False)  # As a node has it.
 

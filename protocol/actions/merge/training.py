@@ -284,8 +284,8 @@ def _reach(
     party: Party, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
 ) -> None:
     """Keep a boundary and write it down, after the losses that led to it: a node that was killed between the
-    two trains the segment again. The first and the last one are read soon: the pseudo-gradient is what lies
-    between their weights, and the last one's moments may go on."""
+    two trains the segment again. This node itself soon reads the first and the last one, for the
+    pseudo-gradient and for moments that go on: these alone go through the system's cache."""
     is_cached = boundary in (0, party.task.spec.terms.segment_count)
     header = keep_state(party, state, is_cached=is_cached)
     if losses and all(abs(loss) < LOSS_MAX_NATS for loss in losses):

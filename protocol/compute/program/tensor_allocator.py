@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program, Role
 
 CPU = torch.device("cpu")
@@ -28,8 +29,6 @@ LARGE_BYTES = 1 << 20
 """What is smaller lies in no file."""
 HUGE_PAGE_BYTES = 1 << 21
 """Of x86-64. What is smaller lies where PyTorch puts it."""
-
-
 SPARE_VECTORS = 3
 """Kept for others of their size: W, m and v of a state."""
 _spare: list[memoryview] = []
@@ -54,7 +53,7 @@ def use_room(room: Room | None) -> None:
 
 
 def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> Tensor:
-    """A flat tensor with anything in it."""
+    """A flat tensor with anything in it. Raises EnvironmentFault where a large one does not fit."""
     size_bytes = dtype.itemsize * elements
     if size_bytes < (LARGE_BYTES if _rooms else HUGE_PAGE_BYTES) or device != CPU:
         return torch.empty(elements, dtype=dtype, device=device)
@@ -62,9 +61,18 @@ def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.de
 
 
 def _take_huge_pages(size_bytes: int) -> memoryview:
-    """New memory, in huge pages as far as it fills them and the system has some: it is there sooner, and
-    found faster."""
-    memory = mmap(-1, size_bytes + HUGE_PAGE_BYTES, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    """New memory, in huge pages as far as it fills them and the system has some: the system hands them out
+    faster, and the processor's cache of page addresses covers more memory."""
+    try:
+        memory = mmap(-1, size_bytes + HUGE_PAGE_BYTES, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    except OSError as error:
+        raise EnvironmentFault(
+            what="a tensor of a step does not fit into memory",
+            expected=f"{size_bytes} bytes free",
+            actual=error.strerror,
+            remedy="Set memory_mb in config.toml, so that large tensors lie in files, or add memory.",
+            retryable=False,
+        ) from error
     first = -torch.frombuffer(memory, dtype=torch.uint8).data_ptr() % HUGE_PAGE_BYTES
     with suppress(OSError):  # A system that knows no huge pages.
         memory.madvise(MADV_HUGEPAGE, first, size_bytes // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES)
@@ -86,7 +94,7 @@ def allocate_vector(elements: int, device: torch.device = CPU) -> Tensor:
 
 
 def _take_spare(size_bytes: int) -> memoryview | None:
-    """Those of another size go."""
+    """Memory of this size that nobody uses, or None. What is spare of other sizes goes back to the system."""
     with suppress(IndexError):
         while True:
             if len(memory := _spare.pop()) == size_bytes:

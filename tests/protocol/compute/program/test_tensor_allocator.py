@@ -1,6 +1,6 @@
 """Large tensors in files: no bit of a step depends on where its tensors lie."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from errno import EINVAL
 from functools import partial
 from mmap import MADV_HUGEPAGE, mmap
@@ -25,6 +25,7 @@ from protocol.compute.program.tensor_allocator import (
     relax,
     use_room,
 )
+from protocol.spec.errors import EnvironmentFault
 from tests.protocol.compute.program.test_interpreter import TINY_CONFIG, make_inputs
 
 
@@ -110,6 +111,13 @@ def test_advice_is_asked_for_whole_huge_pages_alone(monkeypatch: pytest.MonkeyPa
     allocate(HUGE_PAGE_BYTES // 4 - 1)
     ((option, _, length),) = asked
     assert (option, length) == (MADV_HUGEPAGE, HUGE_PAGE_BYTES)
+
+
+@pytest.mark.parametrize("make", [allocate, allocate_vector])
+def test_what_does_not_fit_into_memory_is_told(make: Callable[[int], torch.Tensor]) -> None:
+    """No OSError, which is what a full disk raises."""
+    with pytest.raises(EnvironmentFault, match=r"does not fit into memory.*memory_mb"):
+        make(1 << 46)
 
 
 VECTOR = HUGE_PAGE_BYTES // 4 + 3
