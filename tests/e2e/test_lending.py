@@ -12,9 +12,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -28,9 +29,10 @@ from protocol.adapters.reports import read_node_state
 from protocol.spec.game.fates import find_seat, get_drawn_seat, is_draw_over, list_draws
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import GameRound, SeatRole, SeatStatus
+from protocol.spec.game.timing import get_votes_from
 from scripts.chain_commands import make_home
 from scripts.console import Console
-from scripts.devnet import Devnet, DevnetOptions, run_devnet
+from scripts.devnet import Devnet, DevnetOptions, is_idle, run_devnet
 from scripts.home import read_config
 from scripts.home_checks import open_config
 from scripts.role_commands import Offer, play_role
@@ -67,12 +69,32 @@ SLOW_BLOCK_S = 10.0
 
 
 class SlowClock(DemoClock):
-    """While somebody is at work and sends nothing, a block comes so seldom that no window of a few blocks is
-    over before a slow machine has moved."""
+    """A block comes for every transaction. It comes so seldom that no window of a few blocks is over before a
+    slow machine has moved, while somebody is at work and sends nothing, and while a lent verifier works on a
+    vote that it owes. Its node has the lowest priority, and reserves may vote a third of `audit_max` later:
+    after a few transactions of the others."""
+
+    def __init__(self, sight: "Sight", least_parties: int, lent: "Mapping[str, Lent]") -> None:
+        super().__init__(sight.chain, None, least_parties)
+        self._sight = sight
+        self._lent = lent
 
     async def _is_block_due(self) -> bool:
         is_slow = time.monotonic() - self._last_block_s > SLOW_BLOCK_S
-        return is_slow or await self._count_waiting() > 0
+        if is_slow or not await self._count_waiting():
+            return is_slow
+        head = (await self._chain.head()).number
+        if self._sight.state.head_block < head and self._lent:
+            return False
+        owing = [one.account for one in self._lent.values() if self._sight.owes_vote(one.account)]
+        return not any([await self._is_at_work(account, head) for account in owing])
+
+    async def _is_at_work(self, account: str, head: int) -> bool:
+        """Whether it neither waits for a later block nor has sent something that waits for one."""
+        status = await self._ask(self._peers[account])
+        count = partial(self._chain.connection.request, "eth_getTransactionCount", account)
+        is_waiting = status is not None and is_idle(head, status)
+        return not is_waiting and await count("latest") == await count("pending")
 
 
 @dataclass
@@ -128,7 +150,7 @@ class Sight:
     seated: numbers of seats by account."""
 
     chain: GameChain
-    task: bytes
+    task: bytes = b""
     state: ChainState = field(init=False)
     events: list[Event] = field(default_factory=list)
     rounds: dict[int, GameRound] = field(default_factory=dict)
@@ -162,6 +184,22 @@ class Sight:
                 has_voted = 0 in one.votes.get((slot, draw), {})
                 if seat is not None and not has_voted and is_draw_over(game, one, slot, draw, block):
                     yield seat.account, one.index, slot, draw
+
+    def owes_vote(self, account: str) -> bool:
+        """Whether it is the primary of a draw that takes votes, and its own did not count yet."""
+        game = self.state.games.get(self.task)
+        if game is None:
+            return False
+        block = self.state.head_block
+        return any(
+            0 not in one.votes.get((slot, draw), {})
+            and not is_draw_over(game, one, slot, draw, block)
+            and (seat := game.seats.get(get_drawn_seat(game, one, slot, draw, 0) or 0)) is not None
+            and seat.account == account
+            and block >= (get_votes_from(game, one, draw) or block + 1)
+            for one in game.rounds.values()
+            for slot, draw in list_draws(game, one)
+        )
 
     def list_told(self, name: str, account: str) -> list[int]:
         """The amounts of an account's events of a kind, in wei."""
@@ -305,12 +343,12 @@ async def open_play(folder: Path) -> AsyncIterator[Play]:
 async def test_lent_machines_leave_without_a_fee_and_train_again_once_they_are_idle(tmp_path: Path) -> None:
     async with asyncio.timeout(DEADLINE_S), open_play(tmp_path) as play, AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_game_chain(play.net.rpc_url, play.net.deployment))
-        least = 1 + len(CAST) + len(LENT)
-        clock = await stack.enter_async_context(SlowClock(chain, None, least))
+        sight = Sight(chain)
+        clock = await stack.enter_async_context(SlowClock(sight, 1 + len(CAST) + len(LENT), play.lent))
         stack.push_async_callback(play.stop)  # Before what it uses is closed.
         play.works.append(asyncio.create_task(clock.run()))
         task = await play.post()
-        sight = Sight(chain, bytes.fromhex(task))
+        sight.task = bytes.fromhex(task)
         play.works.append(asyncio.create_task(sight.run()))
         for name, command in LENT.items():
             await play.lend(name, command, task)
