@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fcntl import F_GETFL, F_SETFL, fcntl
 from functools import cache
 from hashlib import sha256
-from mmap import ACCESS_COPY, MADV_DONTNEED, PAGESIZE, mmap
+from mmap import ACCESS_COPY, MADV_DONTNEED, MAP_PRIVATE, PAGESIZE, mmap
 from pathlib import Path
 from threading import Lock
 from weakref import WeakSet
@@ -194,7 +194,9 @@ def _write_directly(handle: int, data: bytes | memoryview) -> int:
             while written < whole:
                 count = min(PIECE_BYTES, whole - written)
                 piece[:count] = data[written : written + count]
-                written += os.pwrite(handle, piece[:count], written)
+                if not (taken := os.pwrite(handle, piece[:count], written)):
+                    break  # The rest goes through the cache, which tells what is wrong.
+                written += taken
     except OSError as error:
         if error.errno not in NOT_DIRECT:
             raise
@@ -210,8 +212,8 @@ _writing = Lock()
 @cache
 def _make_piece() -> memoryview:
     """A disk takes memory that begins at a page, as this does and a tensor does not. It is made once: new
-    pages are what a direct write is to do without."""
-    return memoryview(mmap(-1, PIECE_BYTES))
+    pages are what a direct write is to do without. A process that is forked gets its own."""
+    return memoryview(mmap(-1, PIECE_BYTES, flags=MAP_PRIVATE))
 
 
 @contextmanager

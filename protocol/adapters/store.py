@@ -284,9 +284,11 @@ class BlobStore:
         path = self.get_path(key)
         if chunk_roots:
             handle, name = tempfile.mkstemp(dir=self._incoming)
-            with os.fdopen(handle, "wb") as file:
-                file.write(chunk_roots)
-            os.replace(name, self._get_chunk_path(key))
+            try:
+                fill_file(handle, chunk_roots, is_durable=False)
+                os.replace(name, self._get_chunk_path(key))
+            finally:
+                Path(name).unlink(missing_ok=True)
         os.replace(temporary, path)
         if self._is_durable:
             sync(path.parent)
