@@ -113,10 +113,10 @@ def forget_spare() -> None:
 
 
 def allocate_zeros(elements: int) -> Tensor:
-    """A flat float32 tensor of zeros."""
-    if not _rooms or 4 * elements < LARGE_BYTES:
+    """A flat float32 tensor of zeros. Raises as `allocate` does."""
+    if 4 * elements < (LARGE_BYTES if _rooms else HUGE_PAGE_BYTES):
         return torch.zeros(elements)
-    return allocate(elements)  # New files are.
+    return allocate(elements)  # New files and new pages are.
 
 
 def view_mapped(mapped: memoryview, dtype: torch.dtype = torch.float32) -> Tensor:
