@@ -16,7 +16,7 @@ from torch import Tensor
 
 from protocol.compute.program.layout import MakeView, NodeViews, sort_loops
 from protocol.compute.program.tensor_allocator import allocate
-from protocol.spec.program import Access, Node, Operation
+from protocol.spec.program import CHUNK_TERMS, Access, Node, Operation
 
 COPY_COLUMNS = 64
 """Elements of each row that are copied at a time where a copy transposes."""
@@ -273,7 +273,8 @@ def _make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> K
 
 def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor], Tensor]) -> Kernel:
     """Products in the order in which the first operand lies in memory, then their sums. Rows are
-    summed each by itself: they go some at a time."""
+    summed each by itself: they go some at a time, unless they are longer than those of programs. A long
+    row that stands alone would be shared out among threads, which changes its bits."""
     node = views.node
     order = sorted(range(len(node.sizes)), key=lambda n: -node.operands[0].strides[n])
     sizes = [node.sizes[n] for n in order]
@@ -283,7 +284,8 @@ def _make_dot(views: NodeViews, terms: Sequence[int], narrow: Callable[[Tensor],
     summed = [place for place, n in enumerate(order) if n in terms]
     if not summed:
         return lambda: torch.mul(narrow(a), narrow(b), out=out)
-    rows, are_rows = a.shape[0], summed == [1] == [a.dim() - 1] and out.device.type == "cpu"
+    is_short = a.dim() == 2 and a.shape[1] <= max(CHUNK_TERMS)
+    rows, are_rows = a.shape[0], summed == [1] and is_short and out.device.type == "cpu"
     height = max(1, PRODUCTS * rows // a.numel()) if are_rows else rows
     products = allocate(min(height, rows) * a[0].numel(), a.dtype, a.device).view(-1, *a.shape[1:])
 

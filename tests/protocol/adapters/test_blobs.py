@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.adapters.blobs import (
@@ -16,6 +16,7 @@ from protocol.adapters.blobs import (
     refer_state,
     refer_tensor,
     refer_trace_tensor,
+    require_finite,
 )
 from protocol.spec import merkle
 from protocol.spec.containers import StateHeader
@@ -97,6 +98,30 @@ def test_a_value_that_is_not_finite_is_told_with_its_place(value: float) -> None
     ref = refer_tensor(merkle.compute_data_root(data), vector.size)
     with pytest.raises(ProtocolFault, match=f"0xpeer: .* not finite .* at element {CHUNK_ELEMENTS + 3}"):
         feed(BlobVerifier(ref, source="0xpeer"), data)
+
+
+PATTERNS = st.one_of(
+    st.sampled_from([0x80000000, 1, 0x80000001, 0x007FFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000]),
+    st.sampled_from([0x7F800001, 0x7FC00000, 0xFFC00000, 0xFFFFFFFF, 0xFF800001]),
+    st.integers(0, 0xFFFFFFFF),
+)
+"""Of float32: -0, the least and largest finite numbers, infinities, NaN that signal and such that do not."""
+
+
+@pytest.mark.filterwarnings("error")
+@given(st.dictionaries(st.integers(0, CHUNK_ELEMENTS + 9), PATTERNS, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_the_first_number_that_is_not_finite_is_found_wherever_it_stands(patterns: dict[int, int]) -> None:
+    vector = np.zeros(CHUNK_ELEMENTS + 10, dtype="<u4")
+    for place, pattern in patterns.items():
+        vector[place] = pattern
+    wrong = [place for place, pattern in sorted(patterns.items()) if pattern >> 23 & 0xFF == 0xFF]
+    ref = refer_tensor(bytes(32), vector.size)
+    if wrong:
+        with pytest.raises(ProtocolFault, match=f"at element {wrong[0] + CHUNK_ELEMENTS}\\."):
+            require_finite(ref, vector.tobytes(), first_chunk=1)
+    else:
+        require_finite(ref, vector.tobytes(), first_chunk=1)
 
 
 def test_too_long_is_refused_before_the_end() -> None:

@@ -18,6 +18,7 @@ from protocol.compute.program.tensor_allocator import allocate
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.program import (
     BOUNDED_OPERATIONS,
+    CHUNK_TERMS,
     EXACT_OPERATIONS,
     INDEXED,
     OPERAND_COUNTS,
@@ -274,6 +275,37 @@ def test_rows_are_summed_some_at_a_time_with_the_same_bits(
     monkeypatch.setattr(kernels, "PRODUCTS", rows * sizes[1] + 1)
     assert torch.equal(compute(), whole) and made == [64 * 70, rows * 70]
     require_kernel_follows(node, buffers)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    "terms", [1, 7, 8, 9, *CHUNK_TERMS, max(CHUNK_TERMS) - 1, 40_000, (1 << 19) + 1, 1 << 20]
+)
+def test_rows_summed_some_at_a_time_have_the_bits_of_all_at_once(
+    monkeypatch: pytest.MonkeyPatch, terms: int, threads: int
+) -> None:
+    """On several threads too, where PyTorch shares out a long row that stands alone. The last rows are one,
+    or as many as the others."""
+    random, before = torch.Generator().manual_seed(terms), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        height = max(1, (1 << 20) // terms)
+        for rows in (2 * height, 2 * height + 1):
+            operands = (row_major(1, (rows, terms), (0, 1)), row_major(2, (rows, terms), (0, 1)))
+            node = Node(Operation.PRODUCT_SUM, (rows, terms), 1, Access(OUTPUT, 0, (3,)), operands)
+            factors = [torch.randn(rows * terms, generator=random) for _ in operands]
+
+            def compute(node: Node, *buffers: Tensor) -> Tensor:
+                memory = Memory([torch.zeros(3 * node.sizes[0]), *buffers])
+                make_kernel(node, memory.view)()
+                return memory.buffers[OUTPUT].view(torch.int32)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(kernels, "PRODUCTS", rows * terms)
+                whole = compute(node, *factors)
+            assert torch.equal(compute(node, *factors), whole)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("operation", sorted(REDUCTIONS - EXACT_OPERATIONS))
