@@ -62,10 +62,14 @@ def allocate(elements: int, dtype: torch.dtype = torch.float32, device: torch.de
 
 def _take_huge_pages(size_bytes: int) -> memoryview:
     """New memory, in huge pages as far as it fills them and the system has some: the system hands them out
-    faster, and the processor's cache of page addresses covers more memory."""
+    faster, and the processor's cache of page addresses covers more memory. Where there is too little, what
+    is spare goes first."""
     try:
         memory = mmap(-1, size_bytes + HUGE_PAGE_BYTES, flags=MAP_PRIVATE | MAP_ANONYMOUS)
     except OSError as error:
+        if _spare:
+            forget_spare()
+            return _take_huge_pages(size_bytes)
         raise EnvironmentFault(
             what="a tensor of a step does not fit into memory",
             expected=f"{size_bytes} bytes free",

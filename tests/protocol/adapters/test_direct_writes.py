@@ -107,6 +107,24 @@ def test_a_name_that_the_disk_does_not_take_leaves_no_temporary_file(
     assert not store.has(ref) and not os.listdir(store.folder / "incoming")
 
 
+@pytest.mark.parametrize("block_bytes", [512, 4096, 16_384, 65_536, PIECE_BYTES])
+@pytest.mark.parametrize("more", [0, 1, 4095, 4096, 3 * 4096 + 1, PIECE_BYTES - 4096])
+def test_a_disk_of_any_blocks_gets_all_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int, more: int
+) -> None:
+    """It refuses what begins or ends inside of a block, and takes a few blocks of each piece at a time."""
+    pwrite = os.pwrite
+
+    def take_blocks(handle: int, piece: memoryview, offset: int) -> int:
+        if len(piece) % block_bytes or offset % block_bytes:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return pwrite(handle, piece[: max(block_bytes, 3 << 18)], offset)
+
+    monkeypatch.setattr(os, "pwrite", take_blocks)
+    data = os.urandom(PIECE_BYTES + more)
+    assert write(tmp_path, data).read_bytes() == data
+
+
 WRITE_UNTIL_KILLED = """
 import sys
 from pathlib import Path

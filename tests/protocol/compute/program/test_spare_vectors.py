@@ -1,6 +1,7 @@
 """Attacks on memory that is used again: whoever still reads a state, in whatever way, reads its numbers."""
 
 import asyncio
+import errno
 import gc
 import os
 import threading
@@ -9,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from protocol.compute.program.step import Batch, TrainingState, begin_round, for
 from protocol.compute.program.tensor_allocator import (
     HUGE_PAGE_BYTES,
     SPARE_VECTORS,
+    allocate,
     allocate_vector,
     allocate_zeros,
     forget_spare,
@@ -260,3 +263,22 @@ def test_zeros_are_zeros_beside_spare_memory(elements: int) -> None:
     assert tensor_allocator._spare
     assert not allocate_zeros(elements).any()
     forget_spare()
+
+
+def test_spare_memory_goes_before_something_else_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a process may have so much memory and no more, what is spare is in the way of a step's arena."""
+    forget_spare()
+    vectors = [allocate_vector(VECTOR) for _ in range(SPARE_VECTORS)]
+    del vectors
+
+    class Short(mmap):
+        """As long as anything is spare, there is no more."""
+
+        def __new__(cls, *words: Any, **options: Any) -> "Short":
+            if tensor_allocator._spare:
+                raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+            return super().__new__(cls, *words, **options)
+
+    monkeypatch.setattr(tensor_allocator, "mmap", Short)
+    assert allocate(2 * VECTOR).shape == (2 * VECTOR,)
+    assert not tensor_allocator._spare
