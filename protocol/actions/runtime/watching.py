@@ -366,12 +366,12 @@ async def play_while_idle(
 
 async def wait_until_idle(config: PartyConfig, use: MachineUse) -> None:
     """Wait, without a seat, until nobody has used the machine for long enough. The home's file says so
-    meanwhile, and no memory is kept for steps."""
+    meanwhile, and no memory is kept for steps: a thread may still compute one when the wait begins."""
     use.is_leaving = use.is_sent = False
     end = End.STOPPED
-    forget_steps()
     try:
         while not use.is_idle:
+            forget_steps()
             await asyncio.to_thread(note_state, config, end=End.WAITING)
             await asyncio.sleep(WRITE_S)
         end = End.WAITING

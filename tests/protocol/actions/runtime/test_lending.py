@@ -21,6 +21,8 @@ from protocol.actions.runtime.watching import (
 )
 from protocol.adapters.machine import MachineUse
 from protocol.adapters.reports import End, NodeState, read_node_state, tell_node_state
+from protocol.compute.program import tensor_allocator
+from protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
 from protocol.spec.game.state import Seat, SeatRole, SeatStatus
 from tests.protocol.actions.runtime.test_watching import ACCOUNT, list_lines, make_party
 from tests.protocol.adapters.parties import make_key
@@ -145,3 +147,23 @@ async def test_a_node_that_is_stopped_while_it_waits_says_so(
     await asyncio.gather(waiting, return_exceptions=True)
     assert read_state(tmp_path).end is End.STOPPED
     assert take_over(tmp_path) == Past(1, 0, End.STOPPED)
+
+
+async def test_what_a_thread_computed_to_its_end_while_the_node_waits_keeps_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that leaves cannot end the thread in which it trains."""
+    monkeypatch.setattr(watching, "WRITE_S", 0.01)
+    party, use = lend(tmp_path)
+    waiting = asyncio.create_task(wait_until_idle(party.config, use))
+    while read_node_state(tmp_path) is None:
+        await asyncio.sleep(0.01)
+    allocate_vector(HUGE_PAGE_BYTES)
+    assert tensor_allocator._spare
+    for _ in range(500):
+        if not tensor_allocator._spare:
+            break
+        await asyncio.sleep(0.01)
+    assert not tensor_allocator._spare and not waiting.done()
+    use.is_idle = True
+    await waiting
