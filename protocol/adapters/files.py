@@ -37,8 +37,8 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 PIECE_BYTES = 1 << 21
 """Written directly at a time. A smaller file goes through the cache."""
-NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
-"""How a file system says that it does not take a direct write."""
+NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM)
+"""How a system says that it does not take a direct write, or has no memory for one."""
 FILE_NAME = "bits.json"
 """In a home."""
 

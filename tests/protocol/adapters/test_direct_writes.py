@@ -107,6 +107,29 @@ def test_a_name_that_the_disk_does_not_take_leaves_no_temporary_file(
     assert not store.has(ref) and not os.listdir(store.folder / "incoming")
 
 
+@pytest.mark.parametrize("place", ["pwrite", "piece"])
+def test_what_a_direct_write_lacks_memory_for_goes_through_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The disk has room. No operator is told to look at it."""
+    pwrite = os.pwrite
+
+    def lack(handle: int, piece: memoryview, offset: int) -> int:
+        if offset:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        return pwrite(handle, piece, offset)
+
+    def make() -> memoryview:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    if place == "pwrite":
+        monkeypatch.setattr(os, "pwrite", lack)
+    else:
+        monkeypatch.setattr(files, "_make_piece", make)
+    data = os.urandom(2 * PIECE_BYTES + 5)
+    assert write(tmp_path, data).read_bytes() == data
+
+
 @pytest.mark.parametrize("block_bytes", [512, 4096, 16_384, 65_536, PIECE_BYTES])
 @pytest.mark.parametrize("more", [0, 1, 4095, 4096, 3 * 4096 + 1, PIECE_BYTES - 4096])
 def test_a_disk_of_any_blocks_gets_all_bytes(
