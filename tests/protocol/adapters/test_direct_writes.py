@@ -51,8 +51,10 @@ def test_a_process_that_was_forked_has_memory_of_its_own_to_write_from() -> None
     piece[:4] = b"this"
     child = os.fork()
     if not child:
-        files._make_piece()[:4] = b"that"
-        os._exit(0)
+        try:
+            files._make_piece()[:4] = b"that"
+        finally:
+            os._exit(0)
     os.waitpid(child, 0)
     assert bytes(piece[:4]) == b"this"
 
