@@ -199,14 +199,15 @@ def test_a_thread_whose_task_was_cancelled_goes_on_reading(spoiled: list[int]) -
 
 
 def test_a_forked_process_writes_into_memory_of_its_own(spoiled: list[int]) -> None:
-    """What is spare, and what is used, belongs to both processes then."""
+    """What is spare, and what is used, belongs to both processes then. PyTorch's threads are in one alone:
+    the other writes without them."""
     used, spare = allocate_vector(VECTOR).fill_(7), allocate_vector(VECTOR)
     del spare
     child = os.fork()
     if not child:
         try:
-            allocate_vector(VECTOR).fill_(1)
-            used.fill_(2)
+            allocate_vector(VECTOR).numpy()[:] = 1
+            used.numpy()[:] = 2
         finally:
             os._exit(0)
     taken = allocate_vector(VECTOR).fill_(3)
