@@ -70,7 +70,7 @@ def test_spec_imports_only_pure_standard_library(path: Path) -> None:
 def test_compute_imports_only_torch_and_spec(path: Path) -> None:
     allowed = COMPUTE_ALLOWED | ({"threading"} if path == LOCKING else set())
     allowed |= {"_hashlib", "ctypes"} if path == HASHING else set()
-    allowed |= {"mmap", "weakref"} if path == PAGING else set()
+    allowed |= {"ctypes", "mmap", "weakref"} if path == PAGING else set()
     assert not find_foreign_imports(parse(path), allowed, ("protocol.spec", "protocol.compute"))
 
 

@@ -17,7 +17,7 @@ from protocol.compute.model.reference_model import parameter_count
 from protocol.compute.program.devices import KINDS, DeviceSteps, copy_to_host
 from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
 from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
-from protocol.compute.program.tensor_allocator import allocate_zeros, forget_spare
+from protocol.compute.program.tensor_allocator import allocate_zeros, forget_spare, return_freed
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
@@ -179,6 +179,7 @@ def forget_steps() -> None:
     _idle.clear()
     _idle_on_device.clear()
     forget_spare()
+    return_freed()
 
 
 def _find_place(spec: TrainingSpec, device: str | None = None) -> _Place:

@@ -21,6 +21,7 @@ from protocol.compute.model.reference_step import plain_step
 from protocol.compute.program.builder import Builder, quantize_products
 from protocol.compute.program.layout import View, make_contiguous, straighten
 from protocol.compute.program.lowering import Lowering
+from protocol.compute.program.tensor_allocator import return_freed
 from protocol.compute.program.writer import Record, record
 from protocol.spec.codec import compute_program_root, compute_step_root
 from protocol.spec.containers import ModelConfig, OptimizerConfig, StepFacts, TaskSpec, TrainingSpec
@@ -159,7 +160,9 @@ def _record_step(config: ProgramConfig, shapes: Sequence[tuple[int, ...]]) -> Re
             weights, first, second, tokens, labels, scalars, tables, config.model, config.optimizer
         )
 
-    return record(step, inputs)
+    recorded = record(step, inputs)
+    return_freed()
+    return recorded
 
 
 def drop_unneeded(program: Program) -> Program:

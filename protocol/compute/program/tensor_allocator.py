@@ -10,6 +10,7 @@ when they are touched again. A step touches gigabytes, but never many at once.
 The tensors of a program lie in one arena. A place in it is used again once no later node reads its tensor.
 """
 
+import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -114,6 +115,14 @@ def _give_back(memory: memoryview) -> None:
 def forget_spare() -> None:
     """Give the memory of vectors that nobody uses back to the system."""
     _spare.clear()
+
+
+def return_freed() -> None:
+    """Give what malloc keeps of freed memory back to the system. PyTorch's smaller tensors lie there, and of
+    those of a whole step it keeps hundreds of megabytes, beside huge pages. Only glibc can do it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def allocate_zeros(elements: int) -> Tensor:

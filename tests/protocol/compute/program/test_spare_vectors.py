@@ -253,6 +253,15 @@ def test_memory_of_many_sizes_and_steps_comes_back(spoiled: list[int]) -> None:
     assert measure_resident_bytes() < held - 6 * 4 * VECTOR
 
 
+def test_memory_that_malloc_keeps_goes_back_with_what_is_spare() -> None:
+    """The last tensor lies above all others: malloc itself gives back only what is free at its end."""
+    tensors = [torch.ones(25_000) for _ in range(1_000)]
+    last, held = tensors.pop(), measure_resident_bytes()
+    del tensors
+    forget_steps()
+    assert last.sum() == 25_000 and measure_resident_bytes() < held - (64 << 20)
+
+
 def test_zeros_that_do_not_fit_into_memory_are_told() -> None:
     """Both moments of a claim begin as such."""
     with pytest.raises(EnvironmentFault, match=r"does not fit into memory.*memory_mb"):

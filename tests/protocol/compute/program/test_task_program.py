@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from protocol.compute.model.reference_model import parameter_count
 from protocol.compute.program import task_program
 from protocol.compute.program.task_program import (
+    MOST_RECORDED,
     BuiltProgram,
     ProgramConfig,
     build_program,
@@ -26,7 +28,7 @@ from protocol.compute.program.task_program import (
     with_step_root,
 )
 from protocol.spec.codec import compute_program_root, compute_step_root
-from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec, TrainingSpec
+from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.merkle import compute_data_root
@@ -60,6 +62,8 @@ def list_configs() -> Iterator[tuple[str, ProgramConfig]]:
 
 CONFIGS = dict(list_configs())
 TINY_CONFIG = CONFIGS["tiny 4x16 128"]
+LARGE_CONFIG = ProgramConfig(ModelConfig(256, 256, 768, 7, 4, 4, 128), OptimizerConfig(), 8, 128, 4096)
+"""Six million parameters."""
 
 
 def root_of(built: BuiltProgram) -> str:
@@ -100,6 +104,24 @@ def test_building_twice_gives_the_same_program() -> None:
     first, second = build_again(TINY_CONFIG), build_again(TINY_CONFIG)
     assert first is not second and first.program == second.program
     assert all(torch.equal(values, second.constants[n]) for n, values in first.constants.items())
+
+
+BUILD_LARGE = """
+from protocol.adapters.files import measure_resident_bytes
+from protocol.compute.program.tensor_allocator import return_freed
+from tests.protocol.compute.program.test_task_program import LARGE_CONFIG, TINY_CONFIG, build_again
+build_again(TINY_CONFIG)  # Much is loaded the first time.
+return_freed()
+before = measure_resident_bytes()
+build_again(LARGE_CONFIG)
+print(measure_resident_bytes() - before)
+"""
+
+
+def test_a_step_that_was_recorded_leaves_no_memory_behind() -> None:
+    """Its tensors are freed, but malloc would keep them: here four hundred megabytes."""
+    assert parameter_count(LARGE_CONFIG.model) < MOST_RECORDED, "else it is recorded without values"
+    assert int(run_python(BUILD_LARGE)) < 64 << 20
 
 
 BUILD = """
