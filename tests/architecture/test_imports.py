@@ -30,7 +30,7 @@ COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numba", "numpy", "os", "platform",
 LOCKING = Path("protocol/compute/program/devices.py")
 # It calls the OpenSSL that `hashlib` is linked with.
 HASHING = Path("protocol/compute/digest.py")
-# It asks the system for huge pages, and keeps memory that was let go of.
+# It asks the system for huge pages, keeps memory of vectors, and gives back what malloc keeps.
 PAGING = Path("protocol/compute/program/tensor_allocator.py")
 
 

@@ -69,10 +69,10 @@ SLOW_BLOCK_S = 10.0
 
 
 class SlowClock(DemoClock):
-    """A block comes for every transaction. It comes so seldom that no window of a few blocks is over before a
-    slow machine has moved, while somebody is at work and sends nothing, and while a lent verifier works on a
-    vote that it owes. Its node has the lowest priority, and reserves may vote a third of `audit_max` later:
-    after a few transactions of the others."""
+    """Makes a block for each transaction at once, and otherwise one every SLOW_BLOCK_S while somebody is at
+    work. No window of a few blocks is over then before a slow machine has moved. While a lent verifier works
+    on a vote that it owes, even the transactions of others wait for the slow blocks: its process has the
+    lowest priority, and its reserves may vote a third of `audit_max` later."""
 
     def __init__(self, sight: "Sight", least_parties: int, lent: "Mapping[str, Lent]") -> None:
         super().__init__(sight.chain, None, least_parties)
@@ -85,7 +85,7 @@ class SlowClock(DemoClock):
             return is_slow
         head = (await self._chain.head()).number
         if self._sight.state.head_block < head and self._lent:
-            return False
+            return False  # Whether a vote is owed in this block is not known yet.
         owing = [one.account for one in self._lent.values() if self._sight.owes_vote(one.account)]
         return not any([await self._is_at_work(account, head) for account in owing])
 

@@ -366,7 +366,8 @@ async def play_while_idle(
 
 async def wait_until_idle(config: PartyConfig, use: MachineUse) -> None:
     """Wait, without a seat, until nobody has used the machine for long enough. The home's file says so
-    meanwhile, and no memory is kept for steps: a thread may still compute one when the wait begins."""
+    meanwhile. The memory of steps is given back again and again, because a thread may still end one after the
+    wait has begun."""
     use.is_leaving = use.is_sent = False
     end = End.STOPPED
     try:

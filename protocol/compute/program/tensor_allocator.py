@@ -118,8 +118,8 @@ def forget_spare() -> None:
 
 
 def return_freed() -> None:
-    """Give what malloc keeps of freed memory back to the system. PyTorch's smaller tensors lie there, and of
-    those of a whole step it keeps hundreds of megabytes, beside huge pages. Only glibc can do it."""
+    """Give freed memory that malloc keeps back to the system. PyTorch's smaller tensors lie there: after a
+    step of PyTorch it can be hundreds of megabytes. Only glibc can do this; elsewhere nothing happens."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -134,15 +134,23 @@ async def test_between_two_seats_the_home_says_that_its_node_waits_and_no_restar
     assert take_over(tmp_path, use) == Past() and list_lines(caplog) == []
 
 
+async def begin_waiting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple["asyncio.Task[None]", MachineUse]:
+    """A node that has written that it waits, and goes on waiting."""
+    monkeypatch.setattr(watching, "WRITE_S", 0.01)
+    party, use = lend(folder)
+    waiting = asyncio.create_task(wait_until_idle(party.config, use))
+    while read_node_state(folder) is None:
+        await asyncio.sleep(0.01)
+    return waiting, use
+
+
 async def test_a_node_that_is_stopped_while_it_waits_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that has never had a seat, and so no file."""
-    monkeypatch.setattr(watching, "WRITE_S", 0.01)
-    party, use = lend(tmp_path)
-    waiting = asyncio.create_task(wait_until_idle(party.config, use))
-    while read_node_state(tmp_path) is None:
-        await asyncio.sleep(0.01)
+    waiting, _ = await begin_waiting(tmp_path, monkeypatch)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert read_state(tmp_path).end is End.STOPPED
@@ -153,11 +161,7 @@ async def test_what_a_thread_computed_to_its_end_while_the_node_waits_keeps_no_m
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that leaves cannot end the thread in which it trains."""
-    monkeypatch.setattr(watching, "WRITE_S", 0.01)
-    party, use = lend(tmp_path)
-    waiting = asyncio.create_task(wait_until_idle(party.config, use))
-    while read_node_state(tmp_path) is None:
-        await asyncio.sleep(0.01)
+    waiting, use = await begin_waiting(tmp_path, monkeypatch)
     allocate_vector(HUGE_PAGE_BYTES)
     assert tensor_allocator._spare
     for _ in range(500):
