@@ -27,9 +27,10 @@ from explorer.task_documents import (
     make_training,
 )
 from protocol.actions.runtime.chain_state import ChainState
+from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import get_epoch

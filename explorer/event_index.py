@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from protocol.adapters.chain.abi import Entry, decode_values, encode_values, load_own_abi
-from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.contract import REMEMBERED_HEADS, Event, LogBatch
+from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.deployment import GameDeployment
+from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBatch
 from protocol.spec.containers import Comparison, DistanceReport, LossReport
 from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import EnvironmentFault, InvalidInput

@@ -170,7 +170,7 @@ async def _read_own_balances(config: HomeConfig, path: Path) -> tuple[int, int]:
 
 async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:
     """Coin and tokens of an account in wei, by the chain and the deployment that a configuration names."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.endpoints, read_game_deployment(Path(config.deployment))) as chain:
         return await chain.connection.balance_of(address), int(await chain.token.balance_of(address))
 
 
@@ -180,7 +180,7 @@ async def _fund(config: HomeConfig, address: str, console: Console) -> None:
     if coin_wei and has_wei:
         return
     token_wei = 0 if has_wei else devnet.GRANT_TOKEN_WEI
-    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.endpoints, read_game_deployment(Path(config.deployment))) as chain:
         await devnet.fund(chain.connection, chain.deployment, [address], token_wei=token_wei)
     tokens = f"{format_tokens(token_wei)} and " if token_wei else ""
     console.say(f"funded with {tokens}coin for gas")

@@ -155,7 +155,7 @@ def find_constructor(contract: str) -> Entry | None:
 async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
     """Create a contract; its address, lower-case `0x`."""
     receipt = await sender.send("", code, f"new {contract}")
-    address = str(receipt["contractAddress"]).lower()
+    address = receipt.contract_address
     report(f"{contract:<16}{to_checksum_address(address)}")
     return address
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs, toml
 
+from protocol.adapters.chain.fees import NO_CAP_WEI
 from protocol.adapters.files import replace_private_file
 from protocol.adapters.keys import (
     AccountKey,
@@ -29,6 +30,7 @@ from protocol.adapters.wire.object_storage import ObjectStorage, require_usable
 from protocol.spec.errors import InvalidInput
 from scripts.command_form import PREFIX, expect_known, read_overrides, read_path
 
+GWEI = 10**9
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
 LEFT_FILE = "left-for-good"
@@ -62,6 +64,9 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
     its losses for TensorBoard (empty: nowhere). `account` is the keystore's.
 
+    rpc_urls: more endpoints of the same chain: one answers for another that is silent, and two that disagree
+    are a reason to wait. max_fee_gwei: the most that one gas may cost (0: whatever the chain asks for).
+
     disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
     its processes. when_idle: keep a seat only while nobody else uses the machine; idle_minutes: for so long
     nobody must have used it; idle_cores: processors that other programs may take meanwhile."""
@@ -90,10 +95,22 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     metrics_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     tensorboard_dir: str = ""
+    rpc_urls: list[str] = []
+    max_fee_gwei: Annotated[float, Meta(ge=0)] = 0.0
     password_file: str = ""
     limits: Limits = "12s"
     economics: dict[str, Any] = {}
     object_storage: ObjectStorage = ObjectStorage()
+
+    @property
+    def endpoints(self) -> list[str]:
+        """All endpoints of the chain, the first one first."""
+        return [self.rpc_url, *self.rpc_urls]
+
+    @property
+    def max_fee_wei(self) -> int:
+        """The most that one gas may cost."""
+        return round(self.max_fee_gwei * GWEI) or NO_CAP_WEI
 
 
 def create_home(

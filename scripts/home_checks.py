@@ -370,6 +370,8 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         home=options.home,
         deployment=Path(config.deployment),
         rpc_url=config.rpc_url,
+        rpc_urls=tuple(config.rpc_urls),
+        max_fee_wei=config.max_fee_wei,
         key=unlock_key(options.home, options.password_file),
         listen_host=config.listen_host,
         listen_port=config.listen_port,

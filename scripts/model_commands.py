@@ -124,7 +124,7 @@ def open_tokens(folder: Path, note: ModelNote) -> Tokens:
 async def measure_task(config: PartyConfig, options: argparse.Namespace, console: Console) -> Measure:
     """The newest model that this account may have, on the task's held-out tokens. Raises EnvironmentFault
     where no node serves one of both."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
         task, _ = find_game(await read_state(chain), options.model)
     async with open_reader(config) as reader:
         spec, choice, weights = await export.load_newest(reader, config, task)
@@ -160,7 +160,7 @@ def run_export(options: argparse.Namespace) -> Document:
 
 async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Path | None = None) -> Document:
     """Write the newest model of the task called `name` to `out`; raises as `export.run` does."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
         task, _ = find_game(await read_state(chain), name)
     choice = await export.run(config, task, out, tokenizer)
     config.say(f"Next: touchstone eval {out} --dataset FOLDER, or touchstone sample {out} --prompt TEXT")
@@ -205,7 +205,7 @@ async def replay_segment(
 ) -> Document:
     """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
     its account. Raises as `verifier.replay` does."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
         task, game = find_game(await read_state(chain), name)
     claims = game.rounds[index].claims if index in game.rounds else {}
     slots = {claim.account: slot for slot, claim in claims.items()}

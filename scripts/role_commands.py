@@ -127,7 +127,7 @@ async def play_role(
     """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
     the seat has left; returns which. Where the machine is lent, the seat is taken again and again."""
     use, deployment = config.use, read_game_deployment(config.deployment)
-    async with open_game_chain(config.rpc_url, deployment, poll_s=config.poll_s) as chain:
+    async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
         sitting = Sitting(chain, config, home, name, offer, console)
         while True:
             try:

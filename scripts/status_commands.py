@@ -88,7 +88,7 @@ def describe_node(node: NodeState | None, now_s: float) -> Document | None:
 
 
 async def _show_status(config: HomeConfig, name: str | None, console: Console) -> Document:
-    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.endpoints, read_game_deployment(Path(config.deployment))) as chain:
         sight = await look(chain, config.account)
     if name is None:
         show_status(sight, console)

@@ -58,7 +58,7 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Seque
 
 async def require_own_coin(config: PartyConfig) -> None:
     """Raises InvalidInput where the account cannot even say where its node is found."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
         await require_coin(chain, config.key.address)
 
 

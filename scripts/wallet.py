@@ -14,10 +14,12 @@ from pathlib import Path
 
 from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.chain_client import GameChain, is_old, open_game_chain
-from protocol.adapters.chain.contract import LogBatch, Receipt
+from protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
+from protocol.adapters.chain.contract import Receipt
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
+from protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from protocol.adapters.journal import FILE_NAME, require_free
 from protocol.adapters.keys import AccountKey
@@ -251,13 +253,17 @@ Act = Callable[[GameChain], Awaitable[Document]]
 def run_with_chain(options: argparse.Namespace, act: Act) -> Document:
     """Do something with the chain of the home in `options`, as its account; returns what came of it."""
     config, key = read_config(options.home), unlock_key(options.home, options.password_file)
-    return asyncio.run(_act(config, key, act, is_alone=not is_node_running(options.home)))
+    return asyncio.run(_act(options.home, config, key, act, is_alone=not is_node_running(options.home)))
 
 
-async def _act(config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> Document:
+async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> Document:
     deployment = read_game_deployment(Path(config.deployment))
     poll_s = config.poll_seconds or None
-    async with open_game_chain(config.rpc_url, deployment, key, poll_s=poll_s, is_alone=is_alone) as chain:
+    sending = Sending(queue_path=home / QUEUE_FILE, cap_wei=config.max_fee_wei)
+    opening = open_game_chain(
+        config.endpoints, deployment, key, poll_s=poll_s, sending=sending, is_alone=is_alone
+    )
+    async with opening as chain:
         await require_coin(chain, chain.address)
         return await act(chain)
 

@@ -73,10 +73,10 @@ async def _measure_sums(
         sender = Sender(connection, account, CHAIN_ID, MiningPatience())
         try:
             receipt = await sender.send("", load_bytecode("Referee"), "Referee")
-            address = str(receipt["contractAddress"])
+            address = receipt.contract_address
             for chunk_terms in lengths:
                 used = [
-                    (width, int((await sender.send(address, data, "Referee.judge"))["gasUsed"]))
+                    (width, (await sender.send(address, data, "Referee.judge")).gas_used)
                     for width, data in list_calls(chunk_terms, numeric_format)
                 ]
                 gas[f"sum{chunk_terms}"] = _summarize_gas(used)

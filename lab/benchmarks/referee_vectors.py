@@ -249,7 +249,7 @@ class _Harness:
         sender = Sender(connection, account, CHAIN_ID, MiningPatience())
         receipt = await sender.send("", bytes.fromhex(artifact.bytecode[2:]), artifact.name)
         function = find_function(parse_abi(artifact.name, artifact.abi), "judge")
-        return cls(connection, str(receipt["contractAddress"]), function.selector)
+        return cls(connection, receipt.contract_address, function.selector)
 
     async def judge(self, cases: Sequence[Case], chance: random.Random) -> list[bool]:
         """Whether each claim is a fault."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from protocol.adapters.chain.abi import load_own_abi
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import Event
+from protocol.adapters.chain.events import Event
 from protocol.spec.game.contests import InnerTurn
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.inner_dispute import AskEnding, DisputeStage
@@ -112,7 +112,7 @@ def _list_transactions(events: list[Event], dispute: bytes) -> Iterator[bytes]:
 async def _read_gas(connection: Connection, transaction_hash: bytes) -> int:
     receipt = await connection.receipt(transaction_hash)
     assert receipt is not None
-    return int(receipt["gasUsed"])
+    return receipt.gas_used
 
 
 def list_closed(world: World, game: GameState) -> set[str]:

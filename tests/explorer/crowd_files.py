@@ -6,7 +6,7 @@ from pathlib import Path
 
 from explorer.event_index import LOSS, EventIndex, Reported
 from node.submit import build_task
-from protocol.adapters.chain.contract import LogBatch
+from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.codec import encode_training
 from protocol.spec.game.terms import WINDOWS_LOCAL
 from tests.e2e.world import TINY_PLAN, make_dataset

@@ -12,9 +12,11 @@ import pytest
 from explorer import chain_view
 from explorer.chain_view import ChainView
 from explorer.story import fold_books
+from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.connection import Connection, Head
-from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.ledger import get_state_at

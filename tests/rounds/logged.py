@@ -1,12 +1,12 @@
 """A task as its logs tell it, beside the machine's state: after every call they are equal, field by field."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from protocol.adapters.chain.contract import DecodedEvent, decode_log, make_registry
+from protocol.adapters.chain.answers import read_logs
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.events import DecodedEvent, decode_log, make_registry
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame, start_game, take_log
 from protocol.spec.game.purse import PotKind, Purse
@@ -43,7 +43,7 @@ class LoggedTask:
             "toBlock": hex(latest),
         }
         for log in self._chain.ask(("eth_getLogs", [query]))[0]:
-            event = decode_log(self._registry, to_bytes(log))
+            event = decode_log(self._registry, read_logs([log])[0])
             if event is not None:
                 self._take(event, int(log["blockNumber"], 16))
         self._next = latest + 1
@@ -73,12 +73,6 @@ class LoggedTask:
             if one.name not in LEFT_OUT and mine != right:
                 found.append(f"{one.name}: {_differ(mine, right)}")
         return found
-
-
-def to_bytes(log: Mapping[str, Any]) -> dict[str, Any]:
-    """A log of JSON-RPC as the decoder takes it."""
-    topics = [bytes.fromhex(topic[2:]) for topic in log["topics"]]
-    return {**log, "topics": topics, "data": bytes.fromhex(log["data"][2:])}
 
 
 def _without_credits(purse: Purse) -> dict[Any, int]:

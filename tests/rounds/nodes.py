@@ -8,12 +8,12 @@ from typing import Any, cast
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
-from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.contract import AbiRegistry, Event, LogBatch, decode_log, make_registry
+from protocol.adapters.chain.answers import Head, read_logs
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.events import AbiRegistry, Event, decode_log, make_registry
+from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.statements import SigningDomain
 from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.logged import to_bytes
 
 
 class SentContract:
@@ -54,7 +54,7 @@ class Watcher:
         return self.state
 
     def _read(self, log: dict[str, Any]) -> Event:
-        one = decode_log(self.registry, to_bytes(log))
+        one = decode_log(self.registry, read_logs([log])[0])
         assert one is not None
         place = (int(log["blockNumber"], 16), int(log["logIndex"], 16), b"")
         return Event(one.contract, one.name, one.arguments, *place, bytes.fromhex(log["transactionHash"][2:]))

@@ -1,22 +1,24 @@
 """A node that only reads logs has the games that were played, whatever else is on the chain."""
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.contract import Event, LogBatch, decode_log, make_registry
+from protocol.actions.runtime.chain_state import FOLDS, KEPT_BLOCKS, ChainState
+from protocol.adapters.chain.answers import Head, read_logs
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.events import Event, decode_log, make_registry
+from protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.purse import credit_of
 from protocol.spec.game.state import SeatStatus
 from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain
-from tests.rounds.logged import to_bytes
 from tests.rounds.player import Player
 
 STEPS = 60
@@ -46,7 +48,7 @@ def events(chain: RoundChain, players: list[Player]) -> list[Event]:
     query = {"address": list(registry.contracts), "fromBlock": "0x0", "toBlock": "latest"}
     found = []
     for log in chain.ask(("eth_getLogs", [query]))[0]:
-        one = decode_log(registry, to_bytes(log))
+        one = decode_log(registry, read_logs([log])[0])
         assert one is not None
         place = (int(log["blockNumber"], 16), int(log["logIndex"], 16), b"", b"")
         found.append(Event(one.contract, one.name, one.arguments, *place))
@@ -141,3 +143,65 @@ def test_what_is_opened_has_its_clock_and_its_name_until_it_ends(
             **state.inner[task].disputes, **state.inner[task].asks
         }  # fmt: skip
         assert book[name].clock >= event.block_number
+
+
+def show(state: ChainState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in FOLDS if name != "network"} | {
+        "peers": state.network.peers, "seated": state._seated,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_many_reorgs_all_is_as_if_there_had_been_none(
+    chain: RoundChain, players: list[Player], events: list[Event], seed: int
+) -> None:
+    """Block by block, and now and then some are taken back: a fold goes on from a snapshot of its own."""
+    chance, state, block = random.Random(seed), make_state(chain, players[0]), events[0].block_number
+    last, depths = events[-1].block_number, []
+    while block <= last:
+        step, forget_from = chance.randint(1, 40), None
+        if chance.random() < 0.3:
+            forget_from = max(events[0].block_number, block - chance.randint(1, NEAR_BLOCKS))
+            depths.append(block - forget_from)
+        first, block = forget_from or block, min(last, block + step) + 1
+        state.take(make_batch([e for e in events if first <= e.block_number < block], block - 1, forget_from))
+    assert max(depths) > 20 and state.head_block == last
+    assert show(state) == show(take_all(make_state(chain, players[0]), events))
+
+
+def test_a_reorg_that_goes_deeper_than_what_is_kept_is_told(
+    chain: RoundChain, players: list[Player], events: list[Event]
+) -> None:
+    state, last = take_all(make_state(chain, players[0]), events), events[-1].block_number
+    for block in range(last + 1, last + 4 * KEPT_BLOCKS):
+        state.take(make_batch([], block))
+    assert len(state._events) == 0, "what cannot be taken back any more needs no memory"
+    with pytest.raises(EnvironmentFault, match="taken back more blocks"):
+        state.take(make_batch([], last + 4 * KEPT_BLOCKS, forget_from=last))
+
+
+def test_of_tasks_that_a_node_does_not_work_on_only_the_seats_are_folded(
+    chain: RoundChain, players: list[Player], events: list[Event]
+) -> None:
+    """Any account can post a task and log what it likes there."""
+    own, other = (player.twin.task for player in players)
+    whole, focused = make_state(chain, players[0]), make_state(chain, players[0])
+    near = events[-1].block_number - NEAR_BLOCKS
+    middle = next(place for place, event in enumerate(events) if event.block_number > near)
+    for state in (whole, focused):
+        take_all(state, events[:middle])
+    focused.focus(own)
+    assert list(focused.games) == [own]
+    for state in (whole, focused):
+        take_all(state, events[middle:])
+        state.take(make_batch(events[middle:], events[-1].block_number, forget_from=near + 1))
+    assert list(focused.games) == [own] and focused.games[own] == whole.games[own]
+    for player in players:
+        for party in player.twin.parties.values():
+            for task in (own, other):
+                assert focused.is_member(party.address, task) == whole.is_member(party.address, task)
+            assert focused.is_staked(party.address) == whole.is_staked(party.address)
+    posted = next(event for event in events if event.name == "TaskPosted")
+    later = replace(posted, arguments={**posted.arguments, "task": b"\5" * 32})
+    focused.take(make_batch([later], events[-1].block_number + 1))
+    assert b"\5" * 32 not in focused.games

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.adapters.chain.connection import Connection, Head
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.connection import Connection
 from protocol.spec.errors import EnvironmentFault
 from scripts.deploy import SAMPLE_BLOCKS, Sample, choose_contract, find_weakness
 from tests.fixed_values import word

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import Event
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
+from protocol.adapters.chain.events import Event
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.conventions import NodeStatus
@@ -128,13 +128,13 @@ async def net(tmp_path: Path) -> AsyncIterator[Net]:
         where = dict.fromkeys((*GAME_CONTRACTS.values(), "token"), key.address.lower())
         sender = Sender(connection, key, CHAIN_ID, QUICK)
         receipt = await sender.send("", compute_game_code("Tasks", where, LIMITS_LOCAL), "Tasks")
-        tasks = str(receipt["contractAddress"]).lower()
+        tasks = receipt.contract_address
         others = {name: f"0x{i:040x}" for i, name in enumerate(("token", *GAME_CONTRACTS), 0x1000)}
         for address in others.values():
             await connection.request("anvil_setCode", address, "0x00")
         deployment = GameDeployment(chain_id=CHAIN_ID, deploy_block=0, **{**others, "tasks": tasks})
         await connection.close()
-        async with open_game_chain(rpc_url, deployment, key, poll_s=POLL_S, patience=QUICK) as chain:
+        async with open_game_chain(rpc_url, deployment, key, poll_s=POLL_S, sending=Sending(QUICK)) as chain:
             yield Net(rpc_url, chain)
 
 
@@ -152,7 +152,9 @@ async def parties(net: Net, tmp_path: Path) -> AsyncIterator[tuple[Party, Party]
 async def announce(net: Net, party: Party, url: str, fingerprint: bytes = b"") -> None:
     await give_coin(net.chain.connection, party.key.address, GRANT_COIN_WEI)
     deployment = net.chain.deployment
-    async with open_game_chain(net.rpc_url, deployment, party.key, poll_s=POLL_S, patience=QUICK) as chain:
+    async with open_game_chain(
+        net.rpc_url, deployment, party.key, poll_s=POLL_S, sending=Sending(QUICK)
+    ) as chain:
         await chain.tasks.announce(url, fingerprint or party.identity.fingerprint)
 
 

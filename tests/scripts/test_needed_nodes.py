@@ -16,9 +16,10 @@ from protocol.actions.runtime.chain_state import Seated
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.watching import note_state
 from protocol.adapters.chain import chain_client
+from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain, is_old
-from protocol.adapters.chain.connection import Connection, Head
-from protocol.adapters.chain.contract import LogBatch
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.reports import End
 from protocol.spec.errors import InvalidInput

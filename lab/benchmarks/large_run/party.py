@@ -27,7 +27,7 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
 from protocol.actions.runtime.task_inputs import PartedCorpus
 from protocol.adapters.blobs import ROOT_BYTES
-from protocol.adapters.chain.contract import LogBatch
+from protocol.adapters.chain.follower import LogBatch
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.program.interpreter import Interpreter, Keep

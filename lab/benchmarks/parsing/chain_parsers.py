@@ -11,16 +11,10 @@ from protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
 from protocol.actions.dispute import judging_work
 from protocol.actions.runtime.chain_state import ChainState, Network
 from protocol.adapters.chain.abi import Entry, encode_call, encode_values, find_function, load_own_abi
-from protocol.adapters.chain.connection import Head
-from protocol.adapters.chain.contract import (
-    AbiRegistry,
-    Event,
-    LogBatch,
-    decode_event,
-    decode_log,
-    make_registry,
-)
+from protocol.adapters.chain.answers import Head, Log
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.events import AbiRegistry, Event, decode_event, decode_log, make_registry
+from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.refusal_words import explain_revert
 from protocol.adapters.keys import recover_signer, sign_statement
 from protocol.spec.codec import decode_training, encode_training
@@ -84,12 +78,9 @@ def read_log(registry: AbiRegistry, data: bytes) -> None:
     """The event of a log; an endpoint that it announces is looked at too."""
     number, count, rest = data[:1], int.from_bytes(data[1:2], "big") % 6, data[2:]
     topics = [rest[at : at + WORD] for at in range(0, min(WORD * count, len(rest)), WORD)]
-    log = {
-        "address": find_address(int.from_bytes(number, "big")),
-        "topics": topics,
-        "data": rest[WORD * count :],
-    }
-    event = decode_log(registry, {**log, "blockNumber": 7, "logIndex": 3})
+    address = find_address(int.from_bytes(number, "big"))
+    log = Log(address, tuple(topics), rest[WORD * count :], 7, TASK, 3, TASK)
+    event = decode_log(registry, log)
     if event is not None and event.name == "Announced":
         network = Network()
         network.announce(**event.arguments)

@@ -33,7 +33,7 @@ from protocol.adapters.blobs import (
     hash_chunk,
     split_roots,
 )
-from protocol.adapters.chain import chain_client, deployment
+from protocol.adapters.chain import deployment, randomness
 from protocol.adapters.keys import sign_statement
 from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.store import BlobStore
@@ -127,7 +127,7 @@ def list_message_parsers() -> Iterator[Parser]:
     yield Parser("message StepsShown", (shown,), read_message(dispute.SHOWN_FORM))
     refusal = encode_message(conventions.RefusalAnswer("what", "expected", "actual", "remedy"))
     yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), lambda data: session._parse_reason(data))
-    yield Parser("message of drand", (DRAND,), read_message(chain_client.ANSWER))
+    yield Parser("message of drand", (DRAND,), read_message(randomness.ANSWER))
     signed = encode_message(messages.SignedProfile(make_profile(), SIGNATURE))
     yield Parser("file SignedProfile", (signed,), read_message(messages.FORM), 0.3)
 

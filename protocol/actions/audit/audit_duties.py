@@ -25,12 +25,12 @@ from protocol.actions.runtime.config import (
 )
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.adapters.blobs import BlobKind
-from protocol.adapters.keys import recover_signer, sign_statement
+from protocol.adapters.keys import recover_signer
 from protocol.adapters.messages import Message
 from protocol.adapters.wire.conventions import Desk
 from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import replay_segment
-from protocol.spec.containers import DistanceReport, TaskSpec
+from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import (
     AuditPlace,
@@ -103,8 +103,8 @@ def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Au
             get_game=lambda: party.game,
             get_head=lambda: party.state.head_block,
             find_peer=lambda account: party.state.network.find(account),
-            wait_for_block=partial(_wait, party),
-            sign=partial(_sign, party),
+            wait_for_block=party.wait_for_block,
+            sign=party.sign,
             recover=partial(_recover, party),
             say=party.say,
             train=pool.train if pool else replay_segment,
@@ -133,14 +133,6 @@ async def _answer(party: Party, desk: str, account: str, body: bytes) -> Message
             remedy="Ask again.",
         )
     return await party.task.audits.answer(desk, account, body)
-
-
-async def _wait(party: Party, block: int) -> int:
-    return (await party.chain.wait_for_block(block)).number
-
-
-def _sign(party: Party, statement: Statement | DistanceReport) -> bytes:
-    return sign_statement(party.config.key, statement, party.signing)
 
 
 def _recover(party: Party, statement: Statement, signature: bytes, source: str) -> str:

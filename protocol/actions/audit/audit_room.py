@@ -181,7 +181,7 @@ class AuditRoom:
     find_peer: Callable[[str], Peer]
     wait_for_block: Callable[[int], Awaitable[int]]
     """wait_for_block(number): the chain's head, once it is there or later"""
-    sign: Callable[[Statement | DistanceReport], bytes]
+    sign: Callable[[Statement | DistanceReport], Awaitable[bytes]]
     recover: Callable[[Statement, bytes, str], str]
     """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
     say: Callable[[str], None] = print

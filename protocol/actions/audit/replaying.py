@@ -39,6 +39,7 @@ from protocol.actions.audit.audit_room import AuditRoom, AuditTask, StateShelf
 from protocol.actions.audit.sealing import Diverged, NotServed, ask_until, hold, make_seal
 from protocol.actions.stored_tensors import StoredTensor, open_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
+from protocol.adapters.chain.gate import GateShut
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.outer.outer_tensors import PART_ELEMENTS, encode_delta
@@ -138,12 +139,18 @@ END_FORM = make_form(EndShown)
 
 async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, until: int) -> EndsShown:
     """Hands in the seal and gets the openings of the end for it. Raises NotServed."""
-    return await ask_until(room, partial(_ask_ends, room, drawn, made), until, "the end of the segment")
+    handed = await sign_seal(room, made)
+    return await ask_until(room, partial(_ask_ends, room, drawn, handed), until, "the end of the segment")
 
 
-async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, made: SealMade) -> EndsShown:
+async def sign_seal(room: AuditRoom, made: SealMade) -> SealHanded:
+    """What is handed in for an end. It is signed before the clock of the solver runs: what this node may not
+    sign now, nobody withholds from it. Raises GateShut."""
+    return SealHanded(say_sealed(made.sealed), await room.sign(made.sealed))
+
+
+async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> EndsShown:
     """The openings of the end. The seal is in the journal by now, and the same whenever it is sent."""
-    handed = SealHanded(say_sealed(made.sealed), room.sign(made.sealed))
     shown = await room.client.ask(room.find_peer(drawn.solver), SEAL, handed, END_FORM)
     end = read_boundary(drawn, drawn.segment + 1, shown.end)
     last = read_boundary(drawn, drawn.segments, shown.last)
@@ -157,7 +164,8 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
     carried = await _find_carried(room, drawn)
     if not is_start_right(room.about, made, base.weights_root, carried):
         return Finding(VoteWord.REJECT_START)
-    await ask_until(room, partial(_fetch_ends, room, drawn, made, ends), until, "the end state")
+    handed = await sign_seal(room, made)
+    await ask_until(room, partial(_fetch_ends, room, drawn, made, ends, handed), until, "the end state")
     place, is_exact = (drawn.place.round, drawn.segment), room.get_game().terms.is_exact
     pair = (made.own_end, ends.end.header)
     found = await asyncio.to_thread(
@@ -166,7 +174,9 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
     return found or Finding(VoteWord.ACCEPT)
 
 
-async def _fetch_ends(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown) -> None:
+async def _fetch_ends(
+    room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, handed: SealHanded
+) -> None:
     """Have the end state, the final weights and the pseudo-gradient in the store; no end state of an exact
     task, whose root says all. Raises ProtocolFault or EnvironmentFault; then the seal was handed in again: a
     solver that was restarted has forgotten to whom it shows what."""
@@ -178,7 +188,7 @@ async def _fetch_ends(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: 
         await room.client.fetch_from_any(peers, refer_tensor(ends.last.header.weights_root, count))
         await room.client.fetch_from_any(peers, refer_delta(ends.work.delta_root, count))
     except EnvironmentFault:
-        await _ask_ends(room, drawn, made)
+        await _ask_ends(room, drawn, handed)
         raise
 
 
@@ -218,12 +228,14 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
             if made is None:
                 return None
             return await _compare(room, drawn, made)
+        except GateShut:
+            raise
         except (NotServed, Diverged) as fault:
-            return _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
+            return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
         except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
             if room.block <= until:
                 raise
-            return _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
+            return await _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
         finally:
             room.book.held.pop(drawn.place, None)
 
@@ -242,11 +254,11 @@ async def _compare(room: AuditRoom, drawn: DrawnAudit, made: SealMade) -> Vote:
     try:
         finding = await judge(room, drawn, made, ends, until)
     except NotServed as fault:
-        return _vote(room, drawn, Finding(_choose_unserved(room, drawn)), ends, str(fault))
-    return _vote(room, drawn, finding, ends)
+        return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), ends, str(fault))
+    return await _vote(room, drawn, finding, ends)
 
 
-def _vote(
+async def _vote(
     room: AuditRoom, drawn: DrawnAudit, finding: Finding, ends: EndsShown | None, why: str = ""
 ) -> Vote:
     """Writes down a vote, on what was sealed."""
@@ -256,7 +268,7 @@ def _vote(
     leaf = ZERO_WORD if ends is None else compute_leaf(drawn, drawn.segment + 1, ends.end)
     vote = Vote(**vars(sealed), end_leaf=leaf, word=finding.word, named_leaf=finding.leaf)
     assert finding.word not in COMPARED or (made is not None and ends is not None)
-    room.book.write(VoteMade(room.about.task, vote, room.sign(vote), ends))
+    room.book.write(VoteMade(room.about.task, vote, await room.sign(vote), ends))
     where = f"round {place.round} slot {place.slot} draw {place.draw} segment {drawn.segment}"
     if finding.word is VoteWord.UNSERVED:
         fee = format_tokens(room.get_game().terms.amounts.unserved_fee)

@@ -48,7 +48,7 @@ from protocol.actions.merge.outer_step import (
 from protocol.actions.merge.work import answer_work, have_delta, is_fetched, may_read_delta
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobKind
-from protocol.adapters.keys import recover_signer, sign_statement
+from protocol.adapters.keys import recover_signer
 from protocol.adapters.messages import Message
 from protocol.adapters.wire.conventions import Desk
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -173,12 +173,12 @@ async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
         raise _not_yet("this node's own merge of these claims", "not computed yet")
     if get_root(made) != asked.root:
         raise _refuse(get_root(made).hex(), asked.root.hex(), account)
-    return MergeAnswer(sign_merge(party, made))
+    return MergeAnswer(await sign_merge(party, made))
 
 
-def sign_merge(party: Party, made: MergeMade) -> bytes:
-    """This node's signature of its own merge."""
-    return sign_statement(party.config.key, make_statement(party.task.domain, made), party.signing)
+async def sign_merge(party: Party, made: MergeMade) -> bytes:
+    """Returns this node's signature of its own merge. Raises GateShut while nothing may be signed."""
+    return await party.sign(make_statement(party.task.domain, made))
 
 
 def _require_waiting(party: Party, asked: AskMerge) -> GameRound:
@@ -270,9 +270,9 @@ def _name(made: MergeMade) -> MergeKey:
 
 async def _ask(party: Party, account: str, made: MergeMade) -> bytes | None:
     """The signature of a solver; None where it gives none now."""
-    if account == party.account:
-        return sign_merge(party, made)
     try:
+        if account == party.account:
+            return await sign_merge(party, made)
         peer = party.state.network.find(account)
         async with asyncio.timeout(ANSWER_S):
             question = AskMerge(party.task.task, *_name(made), get_root(made))

@@ -1,16 +1,20 @@
 """What the chain tells, folded: tasks with their games, peers, stakes, and moves inside disputes.
 
 Which accounts have a stake, and where each account serves, is answered from memory, because every request of
-a stranger asks it. After a reorg the events that stand are folded again from the first.
+a stranger asks it. After a reorg the fold goes on from a snapshot, of which there is one every 64 blocks. Of
+tasks that a node does not work on, only the seats are folded.
 """
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from protocol.spec.game.contests import ContestFolds, fold_contest
@@ -31,6 +35,10 @@ class Seated:
     _members: Counter[tuple[str, bytes]] = field(default_factory=Counter)
     _tasks: set[tuple[str, bytes]] = field(default_factory=set)
     _convicted: set[tuple[str, bytes]] = field(default_factory=set)
+
+    def copy(self) -> "Seated":
+        """Returns the same seats, apart."""
+        return replace(self, **{one.name: copy(getattr(self, one.name)) for one in fields(self)})
 
     def take(self, event: Event) -> None:
         """Fold one event; those of no interest change nothing."""
@@ -73,6 +81,9 @@ class Network:
 
     peers: dict[str, Peer] = field(default_factory=dict)
 
+    def __copy__(self) -> "Network":
+        return Network(dict(self.peers))
+
     def announce(self, account: str, url: str, certificate_sha256: bytes) -> None:
         """Where the account serves from now on. Any account may announce anything; a malformed endpoint
         counts as none."""
@@ -97,11 +108,27 @@ class Network:
         return [peer for peer in self.peers.values() if peer.account != account]
 
 
+SNAPSHOT_BLOCKS = 64
+KEPT_BLOCKS = 2 * NEAR_BLOCKS
+"""So many blocks can be undone: more than the follower ever takes back."""
+FOLDS = (
+    "games", "texts", "task_terms", "inner", "contests", "refused", "credits", "seals", "network", "_others",
+)  # fmt: skip
+"""What is folded, beside the seats. All values in them are frozen."""
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
 """Events of the purse that change a credit."""
 _BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The folds as they were once block `block` was folded."""
+
+    block: int
+    folds: dict[str, Any]
+    seated: Seated
 
 
 @dataclass
@@ -125,8 +152,16 @@ class ChainState:
     seals: dict[bytes, int] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
     head_block: int = 0
-    _events: list[Event] = field(default_factory=list, repr=False)
     _seated: Seated = field(default_factory=Seated, repr=False)
+    _focus: bytes | None = field(default=None, repr=False)
+    _others: set[bytes] = field(default_factory=set, repr=False)
+    """Tasks of which only the seats are folded."""
+    _events: list[Event] = field(default_factory=list, repr=False)
+    """Those since the oldest snapshot."""
+    _snapshots: list[Snapshot] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        self._snapshots.append(self._copy(-1))
 
     @classmethod
     def of(cls, chain: GameChain) -> "ChainState":
@@ -146,26 +181,81 @@ class ChainState:
         forget a seat once its number is another account's, this is known as long as the task is."""
         return self._seated.is_convicted(account, task)
 
+    def forget_all(self) -> None:
+        """Before all events are folded anew."""
+        fresh = ChainState(self.account, self.limits, self.signing)
+        for name in (*FOLDS, "_seated", "_events", "_snapshots"):
+            setattr(self, name, getattr(fresh, name))
+
+    def focus(self, task: bytes) -> None:
+        """Fold of all other tasks only who has a seat, from now on: any account can post a task, and each of
+        its events would cost every node time and memory."""
+        self._focus = task
+        self._drop_others()
+
     def take(self, batch: LogBatch) -> None:
         """Fold a batch. Any account can post a task, so an event that cannot be folded stops only its own
-        task. Where this account has, or had, a seat in that task, the error is raised."""
+        task. Where this account has, or had, a seat in that task, the error is raised. Raises
+        EnvironmentFault where the batch voids more than is kept: then all has to be folded anew."""
         if batch.forget_from is not None:
-            self._refold([event for event in self._events if event.block_number < batch.forget_from])
-        for event in batch.events:
-            self._take(event)
+            self._go_back(batch.forget_from)
         self.head_block = batch.head.number
+        deep = self.head_block - KEPT_BLOCKS
+        self._fold_all(event for event in batch.events if event.block_number <= deep)
+        if deep > self._snapshots[-1].block:
+            self._snapshots.append(self._copy(deep))
+        self._fold_all(event for event in batch.events if event.block_number > deep)
+        if self.head_block - self._snapshots[-1].block >= SNAPSHOT_BLOCKS:
+            self._snapshots.append(self._copy(self.head_block))
+        self._forget_old()
 
-    def _refold(self, standing: list[Event]) -> None:
-        by_task = (self.games, self.texts, self.task_terms, self.inner, self.contests, self.refused)
-        for fold in (*by_task, self.credits, self.seals, self.network.peers, self._events):
-            fold.clear()
-        self._seated = Seated()
-        for event in standing:
-            self._take(event)
+    def _fold_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._events.append(event)
+            self.fold(event)
 
-    def _take(self, event: Event) -> None:
-        self._events.append(event)
-        self.fold(event)
+    def _copy(self, block: int) -> Snapshot:
+        return Snapshot(block, {name: copy(getattr(self, name)) for name in FOLDS}, self._seated.copy())
+
+    def _forget_old(self) -> None:
+        """Keep what a reorg may need: a snapshot that lies `KEPT_BLOCKS` deep, and the events since."""
+        count = len(self._snapshots)
+        while len(self._snapshots) > 1 and self._snapshots[1].block <= self.head_block - KEPT_BLOCKS:
+            del self._snapshots[0]
+        if len(self._snapshots) < count:
+            oldest = self._snapshots[0].block
+            self._events = [event for event in self._events if event.block_number > oldest]
+
+    def _go_back(self, forget_from: int) -> None:
+        """To the state before block `forget_from`."""
+        while self._snapshots and self._snapshots[-1].block >= forget_from:
+            self._snapshots.pop()
+        if not self._snapshots:
+            raise EnvironmentFault(
+                what="the chain has taken back more blocks than this node can undo",
+                expected=f"at most {KEPT_BLOCKS} blocks",
+                actual=f"all from block {forget_from} on",
+                remedy="Nothing is to be done: the node reads the chain anew.",
+            )
+        last = self._snapshots[-1]
+        for name, fold in last.folds.items():
+            setattr(self, name, copy(fold))
+        self._seated = last.seated.copy()
+        self._drop_others()
+        self._events = [event for event in self._events if event.block_number < forget_from]
+        for event in self._events:
+            if event.block_number > last.block:
+                self.fold(event)
+
+    def _drop_others(self) -> None:
+        if self._focus is not None:
+            self._others |= self.games.keys() - {self._focus}
+            for task in self._others:
+                self._drop(task)
+
+    def _drop(self, task: bytes) -> None:
+        for fold in (self.games, self.texts, self.task_terms, self.inner, self.contests):
+            fold.pop(task, None)
 
     def fold(self, event: Event) -> None:
         """Fold one event without keeping it: for a reader that keeps the events itself, and folds all that
@@ -175,6 +265,8 @@ class ChainState:
             self._take_common(event)
         elif event.name == "TaskPosted":
             self._start(task, event)
+        elif task in self._others:
+            self._seated.take(event)
         elif task in self.games:
             self._fold(task, event)
 
@@ -195,6 +287,9 @@ class ChainState:
             depth = compute_depth(count_tensor_leaves(terms.parameter_count))
         except _BROKEN as error:
             self.refused[task] = str(error)
+            return
+        if self._focus not in (None, task):
+            self._others.add(task)
             return
         self.games[task], self.texts[task] = game, event.arguments["training"]
         self.task_terms[task], self.contests[task] = terms, ContestFolds(depth)
@@ -219,5 +314,4 @@ class ChainState:
             "Task %s is left out: %s of block %d: %s", task.hex(), event.name, event.block_number, error
         )
         self.refused[task] = str(error)
-        for fold in (self.games, self.texts, self.task_terms, self.inner, self.contests):
-            fold.pop(task, None)
+        self._drop(task)

@@ -14,6 +14,7 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from protocol.adapters.chain.fees import NO_CAP_WEI
 from protocol.adapters.files import (
     PageLimit,
     hash_sources,
@@ -55,7 +56,8 @@ class PartyConfig:
     counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are
     written for TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as
     its blocks come). `use`: tells whether somebody else uses this machine; the node
-    gives up its seat then (None: it keeps it). `say` shows a line to the operator."""
+    gives up its seat then (None: it keeps it). `rpc_urls`: more endpoints of
+    the same chain; `max_fee_wei`: the most that one gas may cost. `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -79,7 +81,14 @@ class PartyConfig:
     metrics_port: int = 0
     use: MachineUse | None = None
     tensorboard_dir: Path | None = None
+    rpc_urls: tuple[str, ...] = ()
+    max_fee_wei: int = NO_CAP_WEI
     say: Callable[[str], None] = print
+
+    @property
+    def endpoints(self) -> list[str]:
+        """All endpoints of the chain, the first one first."""
+        return [self.rpc_url, *self.rpc_urls]
 
 
 @dataclass
@@ -99,11 +108,12 @@ class Status:
 @dataclass
 class Meter:
     """What a node counts of its own work since its process began. due: duties that are due, by their names in
-    the code; failures: attempts at one that failed; loss: of the last training step; tokens_trained: those of
-    rows of a step, where workers share one all of them."""
+    the code; failures: attempts at one that failed; refolds: how often all events were folded anew; loss: of
+    the last training step; tokens_trained: those of rows of a step, where workers share one all of them."""
 
     due: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
+    refolds: int = 0
     rounds_trained: int = 0
     tokens_trained: int = 0
     loss: float | None = None

@@ -162,7 +162,7 @@ class SeatWish:
 
 async def catch_up(party: Party) -> None:
     """Fold all events up to the head."""
-    party.state.take(await anext(party.batches))
+    party.take(await anext(party.batches))
 
 
 async def open_task(party: Party, task: bytes, figures: Figures | None = None) -> None:
@@ -182,6 +182,7 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     claims, cases = ClaimBook(party.journal, task), CaseBook(party.journal, task)
     team = open_own_team(party, task, spec.training)
     party.joined = Joined(task, domain, spec, corpus, claims, audits, cases, team=team)
+    party.state.focus(task)
     await _have_start(party)
 
 

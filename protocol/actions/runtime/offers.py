@@ -38,7 +38,6 @@ from protocol.actions.runtime.party import Duty, Party
 from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.bucket import Bucket
-from protocol.adapters.keys import sign_statement
 from protocol.adapters.reports import (
     AUDITS_MAX,
     DistancesSaid,
@@ -165,7 +164,7 @@ class ReportLoss:
         """Nothing where the chain has taken the claim back."""
         report = _make_loss_report(party, get_state_at(party.game, party.state.head_block + 1), self.round)
         if report is not None:
-            signature = sign_statement(party.config.key, report, party.signing)
+            signature = await party.sign(report)
             party.task.claims.write(LossReported(party.task.task, report, signature))
 
 
@@ -224,7 +223,7 @@ async def report_distances(room: AuditRoom, place: AuditPlace) -> None:
     """The same in a room."""
     made, vote = room.book.seals[place], room.book.votes[place]
     report = await asyncio.to_thread(measure_audit, room, made, vote)
-    room.book.write(DistancesReported(room.about.task, report, room.sign(report)))
+    room.book.write(DistancesReported(room.about.task, report, await room.sign(report)))
 
 
 def measure_audit(room: AuditRoom, made: SealMade, vote: VoteMade) -> DistanceReport:

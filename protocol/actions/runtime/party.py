@@ -30,9 +30,10 @@ from protocol.actions.worker_team import Team
 from protocol.adapters.blobs import refer_state
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.contract import LogBatch
+from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import Journal
+from protocol.adapters.keys import Signed, sign_statement
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -128,6 +129,23 @@ class Party:
             return False
         is_seated = self.state.is_member(account, self.joined.task)
         return is_seated or account == self.game.terms.submitter
+
+    def take(self, batch: LogBatch) -> None:
+        """Fold what the chain tells. From now on the node signs for that chain."""
+        self.state.take(batch)
+        self.chain.gate.folded = batch.head
+
+    async def sign(self, statement: Signed) -> bytes:
+        """Returns this account's signature of a statement. Raises GateShut while nothing may be signed."""
+        await self.chain.gate.pass_through()
+        return sign_statement(self.config.key, statement, self.signing)
+
+    async def wait_for_block(self, number: int) -> int:
+        """Waits until this node has folded block `number`; returns the newest folded one. Deadlines count by
+        folded blocks alone: what an endpoint tells of may be another chain."""
+        while self.state.head_block < number:
+            await asyncio.sleep(self.chain.connection.poll_s)
+        return self.state.head_block
 
     def wake(self) -> None:
         """Have the loop look again: something came that may make a duty due. Until it has, this party waits

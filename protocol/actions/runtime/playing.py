@@ -15,6 +15,7 @@ coin and no stake. It takes no journal either: it works beside a running node of
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -45,10 +46,13 @@ from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, list_n
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.actions.runtime.watching import Watch, take_over
 from protocol.adapters.bucket import Bucket
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.contract import LogBatch
+from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.follower import LogBatch
+from protocol.adapters.chain.gate import GateShut
 from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.chain.transaction_queue import QUEUE_FILE
+from protocol.adapters.chain.transactions import MiningPatience
 from protocol.adapters.journal import Journal, JournalBegun
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
@@ -66,6 +70,8 @@ from protocol.spec.statements import SigningDomain
 
 MAX_PAUSE_BLOCKS = 16
 """A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""
+REFOLD_PAUSE_BLOCKS = 64
+"""If a fold is wrong again so soon after all was folded anew, the node ends."""
 FAR = 1 << 62
 """A block that never comes."""
 
@@ -105,6 +111,10 @@ class Loop:
     running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
     pauses: dict[Duty, Pause] = field(default_factory=dict)
     finished: dict[Duty, int] = field(default_factory=dict)
+    unlisted: Counter[str] = field(default_factory=Counter)
+    """How often in a row a room could not list its duties, by its name."""
+    refolded_at: int = -REFOLD_PAUSE_BLOCKS
+    """The head when all was last folded anew."""
 
     async def run(self) -> bool:
         """Follow the chain until the task is closed (True), or until the party's seat has left and is paid
@@ -115,12 +125,17 @@ class Loop:
             while not self._is_over():
                 self._tell_news()
                 self._schedule()
+                if max(self.unlisted.values(), default=0) >= 2:
+                    await self._fold_anew(f"{self.unlisted.most_common(1)[0][0]} cannot list its duties")
+                    following.cancel()
+                    following = asyncio.ensure_future(self._read())
+                    continue
                 woken = asyncio.ensure_future(self.party.woken.wait())
                 await asyncio.wait({following, woken}, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
                 self.party.woken.clear()
                 if following.done():
-                    self._take(following.result())
+                    await self._take(following.result())
                     following = asyncio.ensure_future(self._read())
         finally:
             following.cancel()
@@ -160,8 +175,32 @@ class Loop:
     async def _read(self) -> LogBatch:
         return await anext(self.party.batches)
 
-    def _take(self, batch: LogBatch) -> None:
-        self.party.state.take(batch)
+    async def _fold_anew(self, why: str) -> None:
+        """Read the whole chain again: what was folded may be wrong. Raises EnvironmentFault where that was
+        done a short while ago: then the service starts the node again."""
+        party, head = self.party, self.party.state.head_block
+        party.meter.refolds += 1
+        if head < self.refolded_at + REFOLD_PAUSE_BLOCKS:
+            raise EnvironmentFault(
+                what="this node cannot work with what it has read of the chain",
+                expected="events that can be folded, and duties that can be listed",
+                actual=why,
+                remedy="The service starts it again. If it ends so again, report the log as a bug.",
+            )
+        log.error("%s: reading the chain anew", why)
+        self.refolded_at = head
+        self.unlisted.clear()
+        party.state.forget_all()
+        party.batches = party.chain.follow(patience_s=math.inf)
+        party.take(await anext(party.batches))
+        self._look_at_seat()
+
+    async def _take(self, batch: LogBatch) -> None:
+        try:
+            self.party.take(batch)
+        except Exception as error:
+            log.exception("what the chain tells cannot be folded")
+            await self._fold_anew(f"block {batch.head.number}: {type(error).__name__}: {error}")
         if batch.forget_from is not None and not self._is_still_paid_out():
             # The join may be taken back as well, and the seat's number be another account's now.
             self.seat = None
@@ -207,12 +246,15 @@ class Loop:
         """What is due in `block`; blocks that are waited for are added to `waits`."""
         found: list[Duty] = []
         for list_duties in self.rooms:
+            name = f"{list_duties.__module__}.{list_duties.__qualname__}"
             try:
                 listed = list(list_duties(self.party, block))
             except Exception:
-                # A bug of ours: the other rooms go on, and this one looks again at the next block.
-                log.exception("%s cannot list its duties", list_duties.__module__)
+                # A bug of ours, or a wrong fold: the other rooms go on, and this one looks again.
+                log.exception("%s cannot list its duties", name)
+                self.unlisted[name] += 1
                 continue
+            self.unlisted.pop(name, None)
             waits += [max(block + 1, duty.block) for duty in listed if isinstance(duty, Wait)]
             found += [duty for duty in listed if not isinstance(duty, Wait)]
         return found
@@ -221,6 +263,9 @@ class Loop:
         try:
             await duty.perform(self.party)
             self.pauses.pop(duty, None)
+        except GateShut as shut:
+            # The duty is due as before; it is looked at again with the next block.
+            log.debug("%s: %s", type(duty).__name__, shut)
         except ContractRefused as refusal:
             # Another account was faster, or a window closed: the next fold tells. Logged only if it stays.
             self._fail(duty, refusal, logging.DEBUG)
@@ -319,7 +364,10 @@ async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIter
         past = take_over(config.home, config.use)
         clear_scratch(config)
         _require_owner(journal, config.key.address.lower())
-        opening = open_game_chain(config.rpc_url, deployment, config.key, poll_s=config.poll_s)
+        sending = Sending(MiningPatience(attempts=None), config.home / QUEUE_FILE, config.max_fee_wei)
+        opening = open_game_chain(
+            config.endpoints, deployment, config.key, poll_s=config.poll_s, sending=sending
+        )
         chain = await stack.enter_async_context(opening)
         store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
         parts = PartStore(config.home / PARTS_FILE, config.dataset_cache_mb * MEGABYTE)
@@ -328,7 +376,7 @@ async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIter
         client = await stack.enter_async_context(BlobClient(store, signer, storage=storage))
         state, status = ChainState.of(chain), Status(chain.address)
         outside = config, chain, store, journal, client
-        party = Party(*outside, state, status, chain.follow(), parts, bucket, board)
+        party = Party(*outside, state, status, chain.follow(patience_s=math.inf), parts, bucket, board)
         watch = await stack.enter_async_context(Watch(party, past).running())
         await show_metrics(Measures(party, watch, await _serve(party, stack, is_held=is_held)), stack)
         yield party
@@ -379,7 +427,7 @@ async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
     deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
     store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
     async with AsyncExitStack() as stack:
-        chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment))
+        chain = await stack.enter_async_context(open_game_chain(config.endpoints, deployment))
         signer = RequestSigner(config.key, chain.signing)
         client = await stack.enter_async_context(BlobClient(store, signer, storage=config.object_storage))
         state = ChainState(account, chain.limits, chain.signing)

@@ -27,7 +27,8 @@ from msgspec import structs
 
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.chain_client import BLOCK_S, is_old
+from protocol.adapters.chain.chain_client import is_old
+from protocol.adapters.chain.gate import BLOCK_S
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.files import replace_private_file
 from protocol.adapters.machine import MachineInUse, MachineUse

@@ -1,140 +1,28 @@
-"""The chain and the contracts as a role sees them, and proofs of a block's random value.
+"""The chain and the contracts as a role sees them.
 
 `contracts/game/interfaces` is the manual of each contract.
-
-Proofs of a block's random value, which the calls that seal a draw take. A block's header is written as bytes
-from what JSON-RPC tells of it: its Keccak hash is the block's. Signatures of drand's quicknet are fetched
-over HTTPS. The contract checks what a drand server answers; nothing here believes it.
-`contracts/interfaces/IRandomness.sol` is the manual.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
-from typing import Annotated, Any
-
-import aiohttp
-import msgspec
-import rlp  # type: ignore[import-untyped]
-from eth_utils.crypto import keccak
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 from protocol.adapters.chain.abi import load_abi
-from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
-from protocol.adapters.chain.contract import ERC20_ABI, Contract, Event, EventReader, Follower, LogBatch
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.connection import POLL_S, Connection, check_deployment
+from protocol.adapters.chain.contract import ERC20_ABI, Contract
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
+from protocol.adapters.chain.events import Event, EventReader
+from protocol.adapters.chain.fees import NO_CAP_WEI
+from protocol.adapters.chain.follower import Follower, LogBatch
+from protocol.adapters.chain.gate import BLOCK_S, Gate, find_age_fault
+from protocol.adapters.chain.randomness import Randomness
+from protocol.adapters.chain.transaction_queue import TransactionQueue
 from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
-from protocol.adapters.messages import Form
-from protocol.adapters.wire.session import read_at_most, tell_reason
-from protocol.spec.drawing import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s, expand_point
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
 from protocol.spec.statements import SigningDomain
-
-# --- Random values ------------------------------------------------------------------------------------------
-# Ethereum Yellow Paper, section 4.4, then what forks appended: London, Shanghai, Cancun, Prague.
-_FIELDS = (
-    "parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom",
-    "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "nonce",
-    "baseFeePerGas", "withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot",
-    "requestsHash",
-)  # fmt: skip
-_NUMBERS = frozenset({
-    "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed",
-    "excessBlobGas",
-})  # fmt: skip
-
-
-def encode_header(block: Mapping[str, Any]) -> bytes:
-    """The RLP of the header of a block, as `eth_getBlockByNumber` tells it (values are `0x` strings).
-
-    Raises EnvironmentFault where its hash is not the block's: the chain has headers of another shape, and no
-    proof of its randomness can be made.
-    """
-    fields = [_encode_field(name, str(block[name])) for name in _FIELDS if block.get(name) is not None]
-    header: bytes = rlp.encode(fields)
-    if keccak(header) != bytes.fromhex(str(block["hash"])[2:]):
-        raise EnvironmentFault(
-            what="this chain's block headers are not those of Ethereum",
-            expected=f"a header with hash {block['hash']}",
-            actual=f"0x{keccak(header).hex()} from {len(fields)} fields",
-            where=f"block {block['number']}",
-            remedy="Use a chain whose block hash is Keccak over a header as Ethereum has it up to Prague.",
-            retryable=False,
-        )
-    return header
-
-
-def _encode_field(name: str, value: str) -> bytes | int:
-    return int(value, 16) if name in _NUMBERS else bytes.fromhex(value[2:])
-
-
-class Randomness(Contract):
-    """The value of a past block, out of its header and, where the deployment mixes one in, a drand round."""
-
-    async def prove(self, of_block: int) -> bytes:
-        """What `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
-
-        Waits for the drand round of that block where one is mixed in, about a minute. Raises
-        EnvironmentFault where the block, its header or the round cannot be had.
-        """
-        block = await self._connection.raw_block(of_block)
-        header = encode_header(block)
-        drand_round = await self.drand_round(int(block["timestamp"], 16))
-        if drand_round == 0:
-            return header
-        return expand_point(await fetch_signature(drand_round)) + header
-
-
-SERVERS = (
-    "https://api.drand.sh",
-    "https://api2.drand.sh",
-    "https://api3.drand.sh",
-    "https://drand.cloudflare.com",
-)
-"""The public ones; each serves every round that ever was."""
-TIMEOUT_S = 5.0
-MAX_ANSWER_BYTES = 4_096
-GRACE_S = 1.0
-"""From a round's due time to its signature at the servers."""
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What a server of drand says of a round, as far as it is of use; servers say more."""
-
-    signature: Annotated[str, msgspec.Meta(pattern=rf"\A[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]
-
-
-ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
-
-
-async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
-    """The signature (48 bytes) of a round, once it is due; the first server that has it.
-
-    Raises EnvironmentFault when none answers with one.
-    """
-    await asyncio.sleep(max(0.0, compute_due_s(round_number) + GRACE_S - time.time()))
-    failures = []
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
-        for server in servers:
-            try:
-                return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
-            except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
-                failures.append(f"{server}: {type(error).__name__} {tell_reason(error)}")
-    raise EnvironmentFault(
-        what="no server of drand gives the round's signature",
-        expected=f"round {round_number} of quicknet",
-        actual="; ".join(failures) or "no server named",
-        remedy="Let this machine reach one of them; the seal is tried again until its window closes.",
-    )
-
-
-async def _fetch(session: aiohttp.ClientSession, url: str) -> bytes:
-    async with session.get(url) as answer:
-        answer.raise_for_status()
-        body = await read_at_most(answer, MAX_ANSWER_BYTES)
-    return bytes.fromhex(ANSWER.decode(body).signature)
 
 
 class ChainClient:
@@ -143,19 +31,22 @@ class ChainClient:
 
     def __init__(self, connection: Connection, deployment: Addresses, sender: Sender | None) -> None:
         self.connection = connection
-        self._sender = sender
+        self.sender = sender
+        self.gate = Gate(connection)
+        if sender is not None:
+            sender.gate = self.gate.pass_through
         self._reader = EventReader(connection, deployment)
         self._deploy_block = deployment.deploy_block
 
     @property
     def address(self) -> str:
         """The signing account, lower-case `0x`; empty when reading only."""
-        return self._sender.address if self._sender else ""
+        return self.sender.address if self.sender else ""
 
     @property
     def mined_block(self) -> int:
         """The latest block that is known to hold a transaction of this account; 0 before the first."""
-        return self._sender.mined_block if self._sender else 0
+        return self.sender.mined_block if self.sender else 0
 
     async def head(self) -> Head:
         """The latest block."""
@@ -173,25 +64,42 @@ class ChainClient:
         """Events of the contracts in the blocks [from_block, to_block], in order."""
         return await self._reader.read(from_block, to_block)
 
-    def follow(self, processed: Sequence[Head] = ()) -> AsyncIterator[LogBatch]:
+    def follow(
+        self, processed: Sequence[Head] = (), patience_s: float | None = None
+    ) -> AsyncIterator[LogBatch]:
         """All events from the deployment on, then those of each new head, for ever. A batch with
         `forget_from` tells of a reorg. processed: heads up to which the caller has kept the events; what
-        comes after the last of them that is still on the chain is read."""
-        return Follower(self.connection, self._reader, self._deploy_block, processed).batches()
+        comes after the last of them that is still on the chain is read. patience_s: as of
+        `Follower.batches`."""
+        follower = Follower(self.connection, self._reader, self._deploy_block, processed)
+        return follower.batches(patience_s)
 
     async def recover(self, *, is_alone: bool = True) -> int:
         """After a crash, before anything is sent: wait for what was sent earlier; return how many that were.
         is_alone: no other process of this account runs, so what is stuck may be replaced."""
-        return await self._sender.recover(is_alone=is_alone) if self._sender else 0
+        return await self.sender.recover(is_alone=is_alone) if self.sender else 0
+
+
+@dataclass(frozen=True)
+class Sending:
+    """How one account sends. queue_path: of the file of what waits (None: in memory); cap_wei: the most that
+    one gas may cost."""
+
+    patience: MiningPatience = MiningPatience()
+    queue_path: Path | None = None
+    cap_wei: int = NO_CAP_WEI
 
 
 async def make_sender(
-    connection: Connection, deployment: Addresses, signer: Signer | None, patience: MiningPatience | None
+    connection: Connection, deployment: Addresses, signer: Signer | None, sending: Sending
 ) -> Sender | None:
-    """Check that the chain is the deployment's and has its contracts; what sends there, None without a
-    signer."""
+    """Checks that the chain is the deployment's and has its contracts. Returns what sends there, None without
+    a signer."""
     await check_deployment(connection, deployment)
-    return Sender(connection, signer, deployment.chain_id, patience or MiningPatience()) if signer else None
+    if signer is None:
+        return None
+    queue = TransactionQueue(signer.address.lower(), sending.queue_path)
+    return Sender(connection, signer, deployment.chain_id, sending.patience, queue, sending.cap_wei)
 
 
 class GameChain(ChainClient):
@@ -236,39 +144,37 @@ class GameChain(ChainClient):
         return await self.randomness.prove(block)
 
 
-BLOCK_S = {"12s": 12.0, "2s": 2.0}
-"""Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""
-LAG_BLOCKS, LAG_S = 5, 30.0
-"""So many blocks, or seconds where that is more, may be missing before the head is old."""
 LOOKS_A_BLOCK = 8
 """At the head of a chain whose blocks come at that pace: providers count requests."""
 
 
 def is_old(head: Head, preset: str) -> bool:
-    """Whether newer blocks than `head` must be there by this machine's clock. preset: of the deployment."""
-    block_s = BLOCK_S.get(preset)
-    return block_s is not None and time.time() - head.timestamp_s > max(LAG_S, LAG_BLOCKS * block_s)
+    """Returns whether newer blocks than `head` must be there by this machine's clock. preset: of the
+    deployment."""
+    now_s = time.time()
+    return now_s > head.timestamp_s and bool(find_age_fault(head, preset, now_s))
 
 
 @asynccontextmanager
 async def open_game_chain(
-    rpc_url: str,
+    rpc_urls: str | Sequence[str],
     deployment: GameDeployment,
     signer: Signer | None = None,
     *,
     poll_s: float | None = None,
-    patience: MiningPatience | None = None,
+    sending: Sending | None = None,
     is_alone: bool = True,
 ) -> AsyncIterator[GameChain]:
     """Connect, check that the chain is the deployment's and has its contracts, read its limits, and wait for
     earlier transactions of `signer` (is_alone: see `ChainClient.recover`). poll_s: pause between two looks at
     the head; None: as its blocks come. Raises EnvironmentFault (no chain) and InvalidInput (another chain, no
     code)."""
-    connection = Connection(rpc_url, POLL_S if poll_s is None else poll_s)
+    connection = Connection(rpc_urls, POLL_S if poll_s is None else poll_s)
     try:
-        sender = await make_sender(connection, deployment, signer, patience)
+        sender = await make_sender(connection, deployment, signer, sending or Sending())
         chain = GameChain(connection, deployment, sender)
         chain.limits = await read_limits(chain.tasks)
+        chain.gate.preset = chain.limits.name
         if poll_s is None and chain.limits.name in BLOCK_S:
             connection.poll_s = BLOCK_S[chain.limits.name] / LOOKS_A_BLOCK
         await chain.recover(is_alone=is_alone)

@@ -1,272 +1,226 @@
-"""One chain over JSON-RPC: transport, requests, and its failures in our words.
+"""The chain as its providers show it: questions, each answered in one form or by a fault in our words.
 
-The transport below web3 is one aiohttp session. web3's own AsyncHTTPProvider takes a thread lock in a helper
-thread for each request. A request that is cancelled at that moment leaves the lock taken, and every later one
-of the process waits for ever (docs/decisions/0009-http-below-web3.md).
-
-Requests are plain HTTP, and polled: there is no subscription that can be lost, and a restart of the chain's
-node is only a few failed requests. Every answer says which block it belongs to, so `contract.py` sees gaps
-and reorgs.
+Questions go to the endpoints through `providers.py`. No answer of an endpoint is the chain: `follower.py`
+says which blocks are believed, `gate.py` when a node may sign.
 """
 
 import asyncio
-import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any
 
-import aiohttp
-from eth_utils.address import to_checksum_address
-from web3 import AsyncWeb3
-from web3.exceptions import (
-    BlockNotFound,
-    ContractLogicError,
-    TransactionNotFound,
-    Web3Exception,
-    Web3RPCError,
-)
-from web3.providers.async_base import AsyncJSONBaseProvider
-from web3.providers.rpc.utils import check_if_retry_on_failure
-from web3.types import RPCEndpoint, RPCResponse
-from yarl import URL
-
+from protocol.adapters.chain import answers
+from protocol.adapters.chain.answers import Head, Log, MalformedAnswer, MinedTransaction, SentTransaction
 from protocol.adapters.chain.deployment import Addresses
-from protocol.adapters.chain.refusal_words import explain_revert
-from protocol.adapters.wire.session import show, tell_reason
+from protocol.adapters.chain.provider_errors import Kind, ProviderError
+from protocol.adapters.chain.providers import Providers, chain_fault, or_none
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-
-MOST_CALLS = 10_000
-"""Inside of each other. A library below web3 sets 100,000 when it is loaded. The stack does not hold so many:
-JSON that nests as deep would end the process, and not with an error."""
-sys.setrecursionlimit(min(sys.getrecursionlimit(), MOST_CALLS))
-ATTEMPTS = 3
-"""Of a request that changes nothing when it is sent twice."""
-FIRST_PAUSE_S = 0.125
-HEADERS = {"Content-Type": "application/json"}
-
-
-class NoAnswer(aiohttp.ClientError):
-    """Something other than an answer came: the page of a proxy that stands before the chain's node, for
-    example."""
-
-
-class HttpProvider(AsyncJSONBaseProvider):
-    """Requests to one URL. May be cancelled at any time. Raises aiohttp.ClientError and TimeoutError."""
-
-    def __init__(self, url: str, timeout_s: float) -> None:
-        """timeout_s: of one attempt."""
-        super().__init__()
-        self._url = url
-        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
-        self._session: aiohttp.ClientSession | None = None
-
-    async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """The node's answer, an error of its own included."""
-        body = self.encode_rpc_request(method, params)
-        attempts = ATTEMPTS if check_if_retry_on_failure(method) else 1
-        for failures in range(1, attempts):
-            try:
-                return await self._post(body)
-            except (aiohttp.ClientError, TimeoutError):
-                await asyncio.sleep(FIRST_PAUSE_S * 2 ** (failures - 1))
-        return await self._post(body)
-
-    async def _post(self, body: bytes) -> RPCResponse:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=self._timeout, headers=HEADERS)
-        async with self._session.post(self._url, data=body) as response:
-            response.raise_for_status()
-            text = await response.read()
-        try:
-            answer: object = self.decode_rpc_response(text)
-        except (ValueError, RecursionError):
-            raise NoAnswer("what came is no JSON") from None
-        if not isinstance(answer, dict):
-            raise NoAnswer("what came is no JSON-RPC")
-        return cast(RPCResponse, answer)
-
-    async def disconnect(self) -> None:
-        """Close the session; a later request opens another."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-
-
-Answer = TypeVar("Answer")
 
 REQUEST_TIMEOUT_S = 20.0
 POLL_S = 0.1
 PATIENCE_S = 120.0
-"""How long a silent chain is asked again before a long-running command gives up."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """One block as far as roles care. Hashes are 32 bytes; `timestamp_s` is Unix time."""
-
-    number: int
-    block_hash: bytes
-    parent_hash: bytes
-    timestamp_s: int
-    base_fee_wei: int
-
-
-ERROR_KINDS: dict[type[Exception], str] = {
-    TimeoutError: "timeout",
-    aiohttp.ClientResponseError: "http",
-    Web3Exception: "refused",
-    Exception: "connection",
-}
-"""What a request failed by, the first that fits."""
-
-
-@dataclass
-class RpcHealth:
-    """How the chain's node answers. answered_s: when it last did (monotonic seconds; at first, when it was
-    first to be asked); errors: how often it did not, by `timeout`, `connection`, `http` (a status that is no
-    success) and `refused` (an error in its own words); head: the newest block that it told of."""
-
-    answered_s: float = field(default_factory=time.monotonic)
-    errors: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(ERROR_KINDS.values(), 0)))
-    head: Head | None = None
-
-    def note_answer(self) -> None:
-        """It has answered."""
-        self.answered_s = time.monotonic()
-
-    def note_error(self, error: Exception) -> None:
-        """A request has failed."""
-        self.errors[next(kind for known, kind in ERROR_KINDS.items() if isinstance(error, known))] += 1
+"""How long a silent chain is asked again before a command gives up."""
+BATCH = 10
+"""Requests that go out as one: few enough for every provider."""
+FEE_BLOCKS, MIDDLE = 4, 50.0
+"""Of so many blocks the middle tip is taken where the node names none."""
 
 
 class Connection:
-    """JSON-RPC calls to one node of the chain. Make one with `connect`; close it in the end."""
+    """Questions to one chain. Close it in the end."""
 
-    def __init__(self, rpc_url: str, poll_s: float = POLL_S, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-        """poll_s: pause between two looks at the head; timeout_s: of one attempt."""
-        self.rpc_url = rpc_url
-        self.place = name_place(rpc_url)
-        """Where that node is, as errors and logs name it."""
+    def __init__(
+        self, rpc_urls: str | Sequence[str], poll_s: float = POLL_S, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        """rpc_urls: one URL or several; poll_s: pause between two looks at the head; timeout_s: of one
+        attempt."""
+        self.rpc_urls = [rpc_urls] if isinstance(rpc_urls, str) else list(rpc_urls)
         self.poll_s = poll_s
-        self.health = RpcHealth()
-        self._provider = HttpProvider(rpc_url, timeout_s)
-        self._web3 = AsyncWeb3(self._provider, middleware=[])
+        self.providers = Providers(self.rpc_urls, timeout_s)
+        self.health = self.providers.health
+        self.place = self.providers.place
+        """Where the endpoints are, as errors and logs name them."""
+
+    @property
+    def rpc_url(self) -> str:
+        """The first URL."""
+        return self.rpc_urls[0]
 
     async def close(self) -> None:
-        """Close the HTTP session."""
-        await self._provider.disconnect()
+        """Close the HTTP sessions."""
+        await self.providers.close()
 
     async def request(self, method: str, *parameters: Any) -> Any:
-        """A bare JSON-RPC request, for what is not part of every chain (`anvil_mine`). Raises
-        EnvironmentFault."""
-        answer = await self._ask(self._provider.make_request(RPCEndpoint(method), list(parameters)))
-        if "error" in answer:
-            raise _fault(self.place, f"an answer to {method}", str(answer["error"]), retryable=False)
-        return answer["result"]
+        """Returns what a bare JSON-RPC request gives, for what is not part of every chain (`anvil_mine`).
+        Raises EnvironmentFault."""
+        return await self.providers.ask(method, parameters, lambda found: found)
 
     async def chain_id(self) -> int:
-        """The chain's id (EIP-155)."""
-        return await self._ask(self._web3.eth.chain_id)
+        """Returns the chain's id (EIP-155)."""
+        return await self.providers.ask("eth_chainId", (), answers.read_quantity)
 
     async def code_at(self, address: str) -> bytes:
-        """The code at `address`, empty where there is none."""
-        return bytes(await self._ask(self._web3.eth.get_code(to_checksum_address(address))))
+        """Returns the code at `address`, empty where there is none."""
+        return await self.providers.ask("eth_getCode", (address, "latest"), answers.read_data)
 
     async def balance_of(self, address: str) -> int:
-        """The chain's own coin of `address`, in wei, as of the latest block."""
-        return await self._ask(self._web3.eth.get_balance(to_checksum_address(address)))
+        """Returns the chain's own coin of `address`, in wei, as of the latest block."""
+        return await self.providers.ask("eth_getBalance", (address, "latest"), answers.read_quantity)
 
     async def head(self) -> Head:
-        """The latest block."""
-        try:
-            self.health.head = _to_head(await self._ask(self._web3.eth.get_block("latest")))
-        except BlockNotFound:
-            raise _fault(self.place, "its latest block", "none") from None
+        """Returns the latest block, as the endpoint that answers has it."""
+        self.health.head = await self.providers.ask(
+            "eth_getBlockByNumber", ("latest", False), answers.read_head
+        )
         return self.health.head
 
     async def block(self, number: int) -> Head | None:
-        """The block of that number on the chain as it stands, None above its head."""
+        """Returns the block of that number, None where the endpoint that answers has none."""
+        found = await self.providers.ask(
+            "eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head)
+        )
+        if found is not None and found.number != number:
+            raise chain_fault(self.place, f"block {number}", f"block {found.number}")
+        return found
+
+    async def blocks_everywhere(self, number: int) -> list[Head | None]:
+        """Returns the block of that number as each endpoint has it that answers, None where it has none.
+        Raises EnvironmentFault where none answers."""
+        asked = ("eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head))
+        found = await self.providers.ask_everywhere(*asked)
+        return [one if one is None or one.number == number else None for one in found]
+
+    async def block_by_hash(self, block_hash: bytes) -> Head | None:
+        """Returns the block of that hash, None where the endpoint that answers does not know it."""
+        parameters = (_to_hex(block_hash), False)
         try:
-            return _to_head(await self._ask(self._web3.eth.get_block(number)))
-        except BlockNotFound:
+            found = await self.providers.ask("eth_getBlockByHash", parameters, or_none(answers.read_head))
+        except EnvironmentFault as fault:
+            if not isinstance(fault.__cause__, ProviderError) or fault.__cause__.kind is not Kind.BEHIND:
+                raise
             return None
+        if found is not None and found.block_hash != block_hash:
+            raise chain_fault(self.place, f"block {_to_hex(block_hash)}", _to_hex(found.block_hash))
+        return found
 
     async def raw_block(self, number: int) -> dict[str, Any]:
-        """The block as JSON-RPC has it, values as `0x` strings. Raises EnvironmentFault above the head."""
-        block = await self.request("eth_getBlockByNumber", hex(number), False)
-        if block is None:
-            raise _fault(self.place, f"block {number}", "none yet")
+        """Returns the block as JSON-RPC has it, values as `0x` strings. Raises EnvironmentFault above the
+        head."""
+        read = or_none(answers.read_raw_block)
+        block = await self.providers.ask("eth_getBlockByNumber", (hex(number), False), read)
+        if block is None or int(block["number"], 16) != number:
+            raise chain_fault(self.place, f"block {number}", "none yet" if block is None else "another one")
         return dict(block)
+
+    async def raw_header(self, number: int) -> bytes | None:
+        """Returns the header of a block as bytes, None where the provider does not give it."""
+        found = await self.providers.ask_if_known("debug_getRawHeader", (hex(number),), answers.read_data)
+        return found or None
 
     async def call(
         self, to: str, data: bytes, where: str, *, sender: str = "", block: int | str = "latest"
     ) -> bytes:
-        """Result of a read-only call. Raises ContractRefused where the contract reverts."""
-        transaction = _to_transaction(to, data, sender)
-        return bytes(await self._ask(self._web3.eth.call(transaction, block), where))  # type: ignore[arg-type]
+        """Returns what a read-only call gives. Raises ContractRefused where the contract reverts."""
+        at = hex(block) if isinstance(block, int) else block
+        return await self.providers.ask(
+            "eth_call", (_to_call(to, data, sender), at), answers.read_data, where
+        )
 
     async def estimate_gas(self, sender: str, to: str, data: bytes, where: str) -> int:
-        """Gas that the call (a creation where `to` is empty) would take in the next block. Raises
+        """Returns the gas that the call (a creation where `to` is empty) would take in the next block. Raises
         ContractRefused where it would revert."""
-        transaction = {**_to_transaction(to, data, sender), "value": 0}
-        return await self._ask(self._web3.eth.estimate_gas(transaction, "pending"), where)  # type: ignore[arg-type]
+        return await self.providers.ask_pending("eth_estimateGas", _to_call(to, data, sender), where)
 
     async def transaction_count(self, address: str, block: str) -> int:
-        """Transactions sent by `address`: mined ones (`latest`), or with those that wait to be
-        (`pending`)."""
-        return await self._ask(self._web3.eth.get_transaction_count(to_checksum_address(address), block))  # type: ignore[arg-type]
+        """Returns how many transactions `address` has sent: mined ones (`latest`, or a number as `0x`), or
+        with those that wait to be (`pending`)."""
+        if block == "pending":
+            return await self.providers.ask_pending("eth_getTransactionCount", address)
+        return await self.providers.ask("eth_getTransactionCount", (address, block), answers.read_quantity)
 
     async def priority_fee(self) -> int:
-        """A tip per gas, in wei, that the node thinks right."""
-        return await self._ask(self._web3.eth.max_priority_fee)
+        """Returns a tip per gas, in wei, that the node thinks right: what it names, else the middle one of
+        the last blocks, else what its gas price has above the base fee."""
+        named = await self.providers.ask_if_known("eth_maxPriorityFeePerGas", (), answers.read_quantity)
+        if named is not None:
+            return named
+        asked = (hex(FEE_BLOCKS), "latest", [MIDDLE])
+        tips = await self.providers.ask_if_known("eth_feeHistory", asked, _read_tips)
+        if tips:
+            return sorted(tips)[len(tips) // 2]
+        price = await self.providers.ask("eth_gasPrice", (), answers.read_quantity)
+        return max(0, price - (await self.head()).base_fee_wei)
 
     async def broadcast(self, raw: bytes) -> None:
-        """Hand in a signed transaction. Raises Web3RPCError with the node's words where it does not take
-        it."""
-        await self._ask(self._web3.eth.send_raw_transaction(raw), refusal=Web3RPCError)
+        """Hand in a signed transaction. Raises as `Providers.broadcast` does."""
+        await self.providers.broadcast(raw)
 
-    async def receipt(self, transaction_hash: bytes) -> dict[str, Any] | None:
-        """The receipt as the chain has it, None while it is not mined."""
-        try:
-            return dict(await self._ask(self._web3.eth.get_transaction_receipt(transaction_hash)))  # type: ignore[arg-type]
-        except TransactionNotFound:
-            return None
+    async def receipt(self, transaction_hash: bytes) -> MinedTransaction | None:
+        """Returns the receipt, None while it is not mined or the provider has not indexed it."""
+        asked = ("eth_getTransactionReceipt", (_to_hex(transaction_hash),))
+        found = await self.providers.ask_if_there(*asked, answers.read_receipt)
+        return found if found is not None and found.transaction_hash == transaction_hash else None
+
+    async def transaction(self, transaction_hash: bytes) -> SentTransaction | None:
+        """Returns the transaction, mined or waiting; None where the node does not know it, or not yet."""
+        asked = ("eth_getTransactionByHash", (_to_hex(transaction_hash),))
+        found = await self.providers.ask_if_there(*asked, answers.read_transaction)
+        return found if found is not None and found.transaction_hash == transaction_hash else None
 
     async def has_transaction(self, transaction_hash: bytes) -> bool:
-        """Whether the node knows the transaction, mined or waiting."""
-        try:
-            await self._ask(self._web3.eth.get_transaction(transaction_hash))  # type: ignore[arg-type]
-        except TransactionNotFound:
-            return False
-        return True
+        """Returns whether the node knows the transaction, mined or waiting."""
+        return await self.transaction(transaction_hash) is not None
+
+    async def find_sent(self, sender: str, nonce: int, block: int) -> SentTransaction | None:
+        """Returns the transaction of `sender` with this nonce out of a block; None where the block has
+        none."""
+        read = or_none(lambda found: answers.find_sent(found, sender, nonce))
+        return await self.providers.ask("eth_getBlockByNumber", (hex(block), True), read)
 
     async def sent_data(self, transaction_hash: bytes) -> bytes:
-        """The data of a transaction. Raises EnvironmentFault where the node does not know it."""
+        """Returns the data of a transaction. Raises EnvironmentFault where the node does not know it."""
         return (await self.sent_call(transaction_hash))[1]
 
     async def sent_call(self, transaction_hash: bytes) -> tuple[str, bytes]:
-        """Whom a transaction calls, lower-case `0x`, empty where it creates a contract; and its data. Raises
-        EnvironmentFault where the node does not know it."""
-        found = await self.request("eth_getTransactionByHash", "0x" + transaction_hash.hex())
+        """Returns whom a transaction calls, lower-case `0x`, empty where it creates a contract; and its data.
+        Raises EnvironmentFault where the node does not know it."""
+        found = await self.transaction(transaction_hash)
         if found is None:
-            raise _fault(self.place, f"transaction 0x{transaction_hash.hex()}", "none")
-        return str(found["to"] or "").lower(), bytes.fromhex(str(found["input"])[2:])
+            raise chain_fault(self.place, f"transaction {_to_hex(transaction_hash)}", "none")
+        return found.to, found.data
 
-    async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[dict[str, Any]]:
-        """Logs of the contracts in [from_block, to_block], in the chain's order."""
-        parameters: dict[str, Any] = {
-            "address": [to_checksum_address(address) for address in addresses],
-            "fromBlock": from_block,
-            "toBlock": to_block,
-        }
-        found = await self._ask(self._web3.eth.get_logs(parameters))  # type: ignore[arg-type]
-        return [dict(log) for log in found]
+    async def blocks(self, first: int, last: int) -> list[Head | None]:
+        """Returns the blocks [first, last] by number, None where the backend that answers has none."""
+        found: list[Head | None] = []
+        for start in range(first, last + 1, BATCH):
+            numbers = range(start, min(start + BATCH, last + 1))
+            calls = [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
+            found += await self.providers.ask_together(calls, _read_heads)
+        return found
 
-    async def heads(self) -> AsyncIterator[Head]:
+    async def logs_of_blocks(self, addresses: list[str], blocks: Sequence[Head]) -> list[list[Log]]:
+        """Returns the logs of the contracts in each of these blocks, by hash, in the chain's order. Raises
+        EnvironmentFault where the backend that answers does not know a block."""
+        found: list[list[Log]] = []
+        for start in range(0, len(blocks), BATCH):
+            asked = blocks[start : start + BATCH]
+            chosen = [{"address": addresses, "blockHash": _to_hex(one.block_hash)} for one in asked]
+            calls = [("eth_getLogs", (one,)) for one in chosen]
+            found += await self.providers.ask_together(calls, partial(_read_logs_of, asked))
+        return found
+
+    async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[Log]:
+        """Returns the logs of the contracts in [from_block, to_block], in the chain's order. One backend
+        answers for the logs and shows the last block, so it has it."""
+        chosen = {"address": addresses, "fromBlock": hex(from_block), "toBlock": hex(to_block)}
+        calls = [("eth_getBlockByNumber", (hex(to_block), False)), ("eth_getLogs", (chosen,))]
+        return await self.providers.ask_together(calls, partial(_read_logs_up_to, to_block))
+
+    async def heads(self, patience_s: float | None = None) -> AsyncIterator[Head]:
         """The latest block now and whenever it changes, reorgs at the same height included; blocks in between
-        are skipped. A silent chain is asked again for PATIENCE_S, then raises EnvironmentFault."""
+        are skipped. A silent chain is asked again for `patience_s` (PATIENCE_S), then raises
+        EnvironmentFault."""
         last: Head | None = None
         silent_since: float | None = None
         while True:
@@ -274,7 +228,7 @@ class Connection:
                 head, silent_since = await self.head(), None
             except EnvironmentFault:
                 silent_since = silent_since or time.monotonic()
-                if time.monotonic() - silent_since > PATIENCE_S:
+                if time.monotonic() - silent_since > (PATIENCE_S if patience_s is None else patience_s):
                     raise
             else:
                 if head != last:
@@ -288,28 +242,6 @@ class Connection:
             if head.number >= number:
                 return head
         raise AssertionError("heads() never ends")
-
-    async def _ask(
-        self, answer: Awaitable[Answer], where: str = "", refusal: type[Exception] | None = None
-    ) -> Answer:
-        try:
-            found = await answer
-        except ContractLogicError as error:
-            self.health.note_answer()
-            raise explain_revert(_revert_data(error), where) from None
-        except (BlockNotFound, TransactionNotFound):
-            self.health.note_answer()
-            raise
-        except Web3Exception as error:
-            self.health.note_error(error)
-            if refusal is not None and isinstance(error, refusal):
-                raise
-            raise _fault(self.place, "a result", str(error), retryable=False) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self.health.note_error(error)
-            raise _fault(self.place, "a chain that answers", _tell_silence(error)) from None
-        self.health.note_answer()
-        return found
 
 
 async def check_deployment(connection: Connection, deployment: Addresses) -> None:
@@ -334,54 +266,36 @@ async def check_deployment(connection: Connection, deployment: Addresses) -> Non
             )
 
 
-def name_place(rpc_url: str) -> str:
-    """A URL of a chain's node for people: its scheme, host and port. A provider's key may stand in all the
-    rest, and what is told goes into logs and into questions to others."""
-    try:
-        url = URL(rpc_url)
-        origin = str(url.origin())
-    except ValueError:
-        return "an address that is none (not shown)"
-    is_bare = url.path in ("", "/") and not (url.query_string or url.fragment or url.user or url.password)
-    return origin if is_bare else f"{origin}/..."
+def _read_heads(found: Sequence[Any]) -> list[Head | None]:
+    return list(map(or_none(answers.read_head), found))
 
 
-def _tell_silence(error: Exception) -> str:
-    """Why no answer came. The text of some errors has the URL in it, and with it a key."""
-    kind = type(error).__name__
-    if isinstance(error, aiohttp.ClientResponseError):
-        return f"{kind}: status {error.status} {show(error.message)}"
-    is_url = isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError)
-    return kind if is_url else f"{kind}: {tell_reason(error)}"
+def _read_logs_of(blocks: Sequence[Head], found: Sequence[Any]) -> list[list[Log]]:
+    logs = [answers.read_logs(one) for one in found]
+    for block, of_block in zip(blocks, logs, strict=True):
+        if any(log.block_hash != block.block_hash for log in of_block):
+            raise MalformedAnswer("logs of another block")
+    return logs
 
 
-def _to_transaction(to: str, data: bytes, sender: str) -> dict[str, Any]:
+def _read_logs_up_to(block: int, found: Sequence[Any]) -> list[Log]:
+    if answers.read_head(found[0]).number != block:
+        raise MalformedAnswer("another block than asked for")
+    return answers.read_logs(found[1])
+
+
+def _read_tips(found: Any) -> list[int]:
+    """The middle tip of each block of `eth_feeHistory`."""
+    rewards = found.get("reward") if isinstance(found, dict) else None
+    if not isinstance(rewards, list):
+        raise MalformedAnswer("no rewards")
+    return [answers.read_quantity(one[0]) for one in rewards if isinstance(one, list) and one]
+
+
+def _to_call(to: str, data: bytes, sender: str) -> dict[str, str]:
     parties = {"to": to, "from": sender}
-    return {"data": data, **{key: to_checksum_address(value) for key, value in parties.items() if value}}
+    return {"data": _to_hex(data), **{key: value for key, value in parties.items() if value}}
 
 
-def _to_head(block: Any) -> Head:
-    return Head(
-        int(block["number"]),
-        bytes(block["hash"]),
-        bytes(block["parentHash"]),
-        int(block["timestamp"]),
-        int(block.get("baseFeePerGas", 0)),
-    )
-
-
-def _revert_data(error: ContractLogicError) -> bytes:
-    data = error.data if isinstance(error.data, str) else ""
-    return bytes.fromhex(data.removeprefix("0x"))
-
-
-def _fault(place: str, expected: str, actual: str, retryable: bool = True) -> EnvironmentFault:
-    return EnvironmentFault(
-        what="the chain does not answer as it should",
-        expected=expected,
-        actual=actual,
-        where=place,
-        remedy="Start a chain (`touchstone devnet`), or set `rpc_url` in this home's config.toml to one that "
-        "runs (`touchstone init --rpc-url` for a new home).",
-        retryable=retryable,
-    )
+def _to_hex(value: bytes) -> str:
+    return "0x" + value.hex()

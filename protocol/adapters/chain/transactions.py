@@ -1,39 +1,46 @@
-"""Sending transactions so that each is mined once: one nonce counter, a guard before, a fee bump behind.
+"""Sending transactions so that each call is mined once: one queue by nonce for an account.
 
-The gas estimate runs the call against the pending block, so a refusal costs nothing. A transaction that is
-not mined in time is signed again with the same nonce and a higher fee: of the two only one can be mined.
-Another process of the same account may take a nonce first: then the call is estimated and sent anew. After a
-crash or a reorg the chain's own count of transactions is the truth; `recover` waits for what an earlier
-process had sent.
+    estimate --> give out a nonce --> sign, write down --> hand in --> wait --> receipt
+                                          ^                              |
+                                          '---- more for the gas <-------' the lowest that waits
+
+The gas estimate runs the call first, so a refusal costs nothing. Of all that wait, the lowest holds up the
+others: it is signed again with the same nonce for what the head asks, as long as somebody waits for it or for
+a later one. Nothing is signed for another nonce before it is known what stands at the first: where the chain
+has counted the nonce and shows no receipt, the block that counted it tells.
+
+A crash leaves the queue in its file. A call that is sent again after that, and waits there still, is waited
+for and not signed anew.
 """
 
 import asyncio
-import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from eth_utils.address import to_checksum_address
-from web3.exceptions import Web3RPCError
 
+from protocol.adapters.chain.answers import MinedTransaction
 from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.fees import NO_CAP_WEI, FeeOffer, ask_fee
+from protocol.adapters.chain.provider_errors import Kind, ProviderError
+from protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
 from protocol.spec.errors import EnvironmentFault
 
 GAS_MARGIN_PERCENT = 150
 GAS_MARGIN = 100_000
 """Beyond the estimate: another transaction may come first and make storage dearer (20,000 gas a zero word).
 What is not used is not paid."""
-FEE_BUMP_PERCENT = 130
-"""Nodes replace a waiting transaction only for at least 10 % more; 30 % catches up with a rising base fee."""
-FEE_SALT_WEI = 1 << 20
-"""Below this a random amount is added to the fee limit: two processes that sign the same call with the same
-nonce would otherwise sign the same transaction, and both would take its receipt for their own."""
 TRANSFER_GAS = 21_000
-_TAKEN = ("nonce too low", "underpriced", "already known", "already imported")
-"""What nodes say when a transaction with this nonce is mined or waiting already."""
-_POOR = "insufficient funds"
-"""What nodes say when an account cannot pay the gas."""
+LAG_BLOCKS = 8
+"""A backend that told of the head may have been so far behind."""
+UNKNOWN_PAUSE_S = 0.5
+"""Between two looks for what stands at a nonce."""
+MOST_OFFERS = 3
+"""Of one call at once, where a pool names what it wants."""
+MOST_RECOVERY_ATTEMPTS = 4
+"""So often what is stuck is signed again before a node starts nevertheless."""
 NO_COIN = "no coin for gas"
 COIN_REMEDY = (
     "Send it coin of this chain; on a test network `touchstone init --devnet` with its --home gives some."
@@ -42,20 +49,11 @@ COIN_REMEDY = (
 
 @dataclass(frozen=True)
 class MiningPatience:
-    """When a transaction counts as stuck (after `resend_after_s`) and how many times it is sent at most."""
+    """When a transaction counts as stuck (after `resend_after_s`), and how often it is signed before `send`
+    gives up (None: never, while somebody waits)."""
 
     resend_after_s: float = 15.0
-    attempts: int = 10
-
-
-@dataclass(frozen=True)
-class _Draft:
-    nonce: int
-    to: str
-    data: bytes
-    gas: int
-    max_fee_wei: int
-    tip_wei: int
+    attempts: int | None = 10
 
 
 class Signed(Protocol):
@@ -67,7 +65,7 @@ class Signed(Protocol):
 
     @property
     def hash(self) -> bytes:
-        """Its Keccak-256, by which the receipt is found."""
+        """The Keccak-256 by which the receipt is found."""
 
 
 class Signer(Protocol):
@@ -82,187 +80,338 @@ class Signer(Protocol):
 
 
 class Sender:
-    """Sends for one account. Several may be called at once; nonces are handed out one at a time. mined_block:
-    the latest block that is known to hold a transaction of it, 0 before the first."""
+    """Sends for one account. Several calls may be sent at once. mined_block: the latest block that is known
+    to hold a transaction of the account, 0 before the first; is_capped: whether what waits would need more
+    than `cap_wei` for one gas; gate: asked before each signature, raises EnvironmentFault while nothing may
+    be signed."""
 
     def __init__(
-        self, connection: Connection, account: Signer, chain_id: int, patience: MiningPatience
+        self,
+        connection: Connection,
+        account: Signer,
+        chain_id: int,
+        patience: MiningPatience,
+        queue: TransactionQueue | None = None,
+        cap_wei: int = NO_CAP_WEI,
     ) -> None:
+        """cap_wei: the most that one gas may cost."""
         self.address = account.address.lower()
+        self.queue = queue or TransactionQueue(self.address)
+        self.mined_block = 0
+        self.is_capped = False
+        self.gate: Callable[[], Awaitable[None]] | None = None
         self._connection = connection
         self._account = account
         self._chain_id = chain_id
         self._patience = patience
+        self._cap_wei = cap_wei
         self._lock = asyncio.Lock()
-        self._in_flight: set[int] = set()
-        self.mined_block = 0
+        self._lowest = 0
+        """How many transactions the chain has counted."""
+        self._awaited: set[int] = set()
+        """Nonces that somebody in this process waits for."""
+        self._signed_s: dict[int, float] = {}
+        """When each was last signed, or first seen, here (monotonic seconds)."""
+        self._unsent: dict[int, bytes] = {}
+        """What no endpoint is known to have taken."""
 
-    async def send(self, to: str, data: bytes, where: str) -> dict[str, Any]:
-        """Send a call (a contract's creation where `to` is empty) and return its receipt. Raises
+    async def send(self, to: str, data: bytes, where: str) -> MinedTransaction:
+        """Sends a call (a contract's creation where `to` is empty) and returns its receipt. Raises
         ContractRefused where the contract refuses it, before or (when the state changed in between) after it
         was mined; EnvironmentFault where it could not be mined."""
-        for _ in range(self._patience.attempts):
-            gas = await self._connection.estimate_gas(self.address, to, data, where)
-            async with self._lock:
-                limit = gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN
-                draft, transaction_hash = await self._post(to, data, limit)
-                self._in_flight.add(draft.nonce)
-            try:
-                receipt = await self._deliver(draft, [transaction_hash])
-            finally:
-                self._in_flight.discard(draft.nonce)
+        while True:
+            waiting = await self._adopt(to, data)
+            if waiting is None:
+                await self._pass_gate()
+                gas = await self._connection.estimate_gas(self.address, to, data, where)
+                waiting = await self._post(to, data, gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN)
+            receipt = await self._wait(waiting.nonce)
             if receipt is None:
                 continue
-            self.mined_block = max(self.mined_block, int(receipt["blockNumber"]))
-            if not receipt["status"]:
-                await self._explain(draft, receipt, where)
+            self.mined_block = max(self.mined_block, receipt.block_number)
+            if not receipt.is_success:
+                await self._explain(waiting, receipt, where)
             return receipt
-        raise _fault(self.address, f"each of {self._patience.attempts} nonces went to another transaction")
 
     async def recover(self, *, is_alone: bool = True) -> int:
-        """Wait until nothing that this account sent earlier is waiting; return how many transactions were
-        waiting.
+        """Waits for what this account sent earlier; returns how many transactions were waiting.
 
-        A node that has crashed calls this before it asks the chain what has been done. Stuck transactions are
-        replaced by empty transfers, but only where no other process of the account runs (`is_alone`). Another
-        process sees to its own, and what is sent now comes after it."""
-        mined = await self._connection.transaction_count(self.address, "latest")
-        waiting = await self._connection.transaction_count(self.address, "pending") - mined
-        deadline = time.monotonic() + self._patience.resend_after_s
-        while time.monotonic() < deadline:
-            if await self._connection.transaction_count(self.address, "latest") >= mined + waiting:
-                return waiting
+        A node that has crashed calls this before it asks the chain what has been done. What is stuck is
+        signed again for more, and stays in the queue: what is sent now comes after it. What another program
+        sent, of which the queue does not know the call, is replaced by an empty transfer, but only where no
+        other process of the account runs (`is_alone`). Raises EnvironmentFault."""
+        mined, began_s = await self._count("latest"), time.monotonic()
+        rows = self.queue.list_all()
+        end = max([await self._count("pending"), *(one.nonce + 1 for one in rows)])
+        waiting, patience_s = max(0, end - mined), self._patience.resend_after_s
+        while mined < end and time.monotonic() < began_s + patience_s:
             await asyncio.sleep(self._connection.poll_s)
-        for nonce in range(mined, mined + waiting) if is_alone else ():
-            await self._fill(nonce)
+            mined = await self._count("latest")
+        for one in rows if is_alone else ():
+            if one.nonce < mined:
+                self.queue.drop(one.nonce)
+            else:
+                self._signed_s[one.nonce] = began_s
+        patience_s *= 1 + (self._patience.attempts or MOST_RECOVERY_ATTEMPTS)
+        while is_alone and mined < end and time.monotonic() < began_s + patience_s:
+            await (self._drive(mined) if self.queue.find(mined) else self._fill(mined))
+            await asyncio.sleep(self._connection.poll_s)
+            mined = await self._count("latest")
         return waiting
 
-    async def _post(self, to: str, data: bytes, gas: int) -> tuple[_Draft, bytes]:
-        """Sign with the next nonce and broadcast; another process of the same account may have taken it
-        meanwhile."""
-        for _ in range(self._patience.attempts):
-            tip = await self._connection.priority_fee()
-            max_fee = 2 * (await self._connection.head()).base_fee_wei + tip
-            salt = secrets.randbelow(FEE_SALT_WEI)
-            draft = _Draft(await self._next_nonce(), to, data, gas, max_fee + salt, tip)
-            try:
-                return draft, await self._broadcast(draft)
-            except Web3RPCError as error:
-                if not _says(error, *_TAKEN):
+    async def _adopt(self, to: str, data: bytes) -> Waiting | None:
+        """The same call in the queue, if it still waits and nobody here waits for it."""
+        mined = await self._count("latest") if self.queue.list_all() else 0
+        for one in self.queue.list_all():
+            if (one.to, one.data) == (to, data) and one.nonce >= mined and one.nonce not in self._awaited:
+                self._awaited.add(one.nonce)
+                return one
+        return None
+
+    async def _pass_gate(self) -> None:
+        if self.gate is not None:
+            await self.gate()
+
+    async def _count(self, at: str) -> int:
+        return await self._connection.transaction_count(self.address, at)
+
+    async def _post(self, to: str, data: bytes, gas: int) -> Waiting:
+        """Sign with the next nonce, write down, hand in. Another program with the same key may have taken the
+        nonce meanwhile: then the next."""
+        taken = -1
+        while True:
+            async with self._lock:
+                fee = (await ask_fee(self._connection)).keep_to(self._cap_wei)
+                waiting = await self._give_out(to, data, gas, fee, taken)
+                try:
+                    if await self._hand_in(waiting, is_new=True):
+                        return waiting
+                except ProviderError as error:
+                    self._forget(waiting.nonce)
                     raise _tell_refusal(self.address, error) from error
-        raise _fault(self.address, "the nonce was taken each time")
+                except BaseException:
+                    # Cancelled: it may have been handed in, so it stays in the queue.
+                    self._awaited.discard(waiting.nonce)
+                    raise
+                self._forget(waiting.nonce)
+                taken = waiting.nonce
+            await asyncio.sleep(self._connection.poll_s)
 
-    async def _next_nonce(self) -> int:
-        """The chain's count; while own transactions wait, the count beyond them, for a node may not list them
-        yet."""
-        pending = await self._connection.transaction_count(self.address, "pending")
-        return max([pending, *(nonce + 1 for nonce in self._in_flight)])
+    async def _give_out(self, to: str, data: bytes, gas: int, fee: FeeOffer, taken: int) -> Waiting:
+        """The call with the lowest nonce that nobody has, signed and written down."""
+        counts = [await self._count(at) for at in ("latest", "pending")]
+        head = self._connection.health.head
+        with self.queue.alone():
+            known = [one.nonce for one in self.queue.list_all()]
+            nonce = max([*counts, taken + 1, *(one + 1 for one in known)])
+            self._awaited.add(nonce)
+            waiting = Waiting(nonce, to, data, gas, fee, (), head.number if head else 0)
+            return self._sign(waiting, fee)
 
-    async def _broadcast(self, draft: _Draft) -> bytes:
+    def _sign(self, waiting: Waiting, fee: FeeOffer) -> Waiting:
+        """Sign and write down; what is to be handed in lies in `_unsent`."""
         signed = self._account.sign_transaction(
             {
-                "type": 2, "chainId": self._chain_id, "nonce": draft.nonce, "gas": draft.gas,
-                "to": to_checksum_address(draft.to) if draft.to else "",
-                "data": draft.data, "value": 0,
-                "maxFeePerGas": draft.max_fee_wei, "maxPriorityFeePerGas": draft.tip_wei,
+                "type": 2, "chainId": self._chain_id, "nonce": waiting.nonce, "gas": waiting.gas,
+                "to": to_checksum_address(waiting.to) if waiting.to else "",
+                "data": waiting.data, "value": 0,
+                "maxFeePerGas": fee.max_fee_wei, "maxPriorityFeePerGas": fee.tip_wei,
             }
         )  # fmt: skip
         transaction_hash = bytes(signed.hash)
+        if transaction_hash not in waiting.hashes:
+            waiting = waiting.sign_again(fee, transaction_hash)
+            self.queue.put(waiting)
+        self._signed_s[waiting.nonce] = time.monotonic()
+        self._unsent[waiting.nonce] = bytes(signed.raw_transaction)
+        return waiting
+
+    def _forget(self, nonce: int) -> None:
+        """Nobody waits for this nonce any more, and the queue does not have it."""
+        self.queue.drop(nonce)
+        self._awaited.discard(nonce)
+        self._signed_s.pop(nonce, None)
+        self._unsent.pop(nonce, None)
+
+    async def _hand_in(self, waiting: Waiting, *, is_new: bool) -> bool:
+        """Whether the transaction may be mined from now on. False: its nonce is another one's. is_new: the
+        nonce was just given out, so what waits with it is not ours to outbid. Raises ProviderError where the
+        pool does not take it for another reason."""
+        for _ in range(MOST_OFFERS):
+            try:
+                await self._connection.broadcast(self._unsent[waiting.nonce])
+            except EnvironmentFault:
+                # No answer: it may have arrived. It is handed in again.
+                return True
+            except ProviderError as error:
+                if error.kind is Kind.NONCE_TOO_HIGH:
+                    return True
+                if error.kind is Kind.UNDERPRICED:
+                    # What does not say what it wants is offered more the next time.
+                    needed_wei = error.needed_wei
+                    if needed_wei is None or not self._offer_more(waiting, FeeOffer(0, needed_wei)):
+                        return True
+                    waiting = self.queue.find(waiting.nonce) or waiting
+                    continue
+                if error.kind not in (Kind.KNOWN, Kind.NONCE_TOO_LOW, Kind.REPLACEMENT):
+                    raise
+                self._unsent.pop(waiting.nonce, None)
+                # When the answer to it is lost it is handed in again, and the nonce is taken by this very
+                # transaction: with another nonce the call would be sent twice.
+                return not is_new or await self._is_known(waiting)
+            self._unsent.pop(waiting.nonce, None)
+            return True
+        return True
+
+    async def _is_known(self, waiting: Waiting) -> bool:
+        """Whether one of these is in the pool or mined."""
+        for transaction_hash in waiting.hashes:
+            if await self._connection.has_transaction(transaction_hash):
+                return True
+        return False
+
+    def _offer_more(self, waiting: Waiting, asked: FeeOffer) -> bool:
+        """Sign again for more, as far as the operator allows. False: that is not enough for a pool to take it
+        in place of the last."""
+        offer = waiting.fee.raise_to(asked, self._cap_wei)
+        self.is_capped = not offer.may_replace(waiting.fee)
+        self._sign(waiting, waiting.fee if self.is_capped else offer)
+        return not self.is_capped
+
+    async def _wait(self, nonce: int) -> MinedTransaction | None:
+        """Wait for the receipt of what is signed with this nonce. None: another transaction was mined with
+        it, so none of these ever will be. Raises EnvironmentFault where patience ends, or the account cannot
+        pay; then it stays in the queue."""
+        began_s, attempts = time.monotonic(), self._patience.attempts
         try:
-            await self._connection.broadcast(bytes(signed.raw_transaction))
-        except Web3RPCError as error:
-            # When the answer to it is lost it is handed in again, and the nonce is taken by this very
-            # transaction: with another nonce the call would be sent twice.
-            if not _says(error, *_TAKEN) or not await self._connection.has_transaction(transaction_hash):
-                raise
-        return transaction_hash
+            while True:
+                is_known, receipt = await self._look(nonce)
+                if is_known:
+                    self._forget(nonce)
+                    return receipt
+                if self._lowest < nonce:
+                    # Its own time begins once no other holds it up.
+                    began_s = time.monotonic()
+                waited_s = time.monotonic() - began_s
+                if attempts is not None and waited_s > attempts * self._patience.resend_after_s:
+                    await self._give_up(nonce, attempts)
+                await asyncio.sleep(self._connection.poll_s)
+        finally:
+            self._awaited.discard(nonce)
 
-    async def _deliver(self, draft: _Draft, hashes: list[bytes]) -> dict[str, Any] | None:
-        """Wait for a receipt of any of `hashes`; when none comes, send again for more. None: another
-        transaction was mined with this nonce, so none of `hashes` ever will be. Raises EnvironmentFault."""
-        for attempt in range(self._patience.attempts):
-            if attempt:
-                draft = replace(draft, max_fee_wei=_bump(draft.max_fee_wei), tip_wei=_bump(draft.tip_wei))
-                hashes.append(await self._resend(draft, hashes[-1]))
-            receipt = await self._wait_for_receipt(hashes)
-            if receipt is not None:
-                return receipt
-            mined = await self._connection.transaction_count(self.address, "latest")
-            if mined > draft.nonce:
-                # A node may count a block before it serves its receipts; it has this long to do so.
-                return await self._wait_for_receipt(hashes)
-            if mined < draft.nonce and mined not in self._in_flight:
-                await self._close_gap(mined)
-        raise _fault(
-            self.address,
-            f"transaction 0x{hashes[-1].hex()} not mined after {self._patience.attempts} attempts",
-        )
+    async def _give_up(self, nonce: int, attempts: int) -> None:
+        """Raises EnvironmentFault, with what is known of the transaction."""
+        waiting = self.queue.find(nonce)
+        name = f"transaction 0x{waiting.hashes[-1].hex()}" if waiting else "a transaction"
+        if await self._count("latest") > nonce:
+            raise EnvironmentFault(
+                what="it is not known what became of a transaction",
+                expected=f"the receipt of {name}",
+                actual="the chain has counted its number, and the endpoint shows no receipt",
+                remedy="Do not repeat the call: look first what was done (`touchstone status`).",
+            )
+        raise _fault(self.address, f"{name} not mined after {attempts} attempts")
 
-    async def _wait_for_receipt(self, hashes: list[bytes]) -> dict[str, Any] | None:
-        deadline = time.monotonic() + self._patience.resend_after_s
-        while time.monotonic() < deadline:
-            for transaction_hash in hashes:
+    async def _look(self, nonce: int) -> tuple[bool, MinedTransaction | None]:
+        """Whether it is known what stands at this nonce, and the receipt if that is ours. Else what holds it
+        up is driven on."""
+        try:
+            self._lowest = mined = await self._count("latest")
+            if mined <= nonce:
+                await self._drive(mined)
+                return False, None
+            waiting = self.queue.find(nonce)
+            if waiting is None:
+                raise AssertionError("only who waits for a transaction strikes it out")
+            for transaction_hash in reversed(waiting.hashes):
                 receipt = await self._connection.receipt(transaction_hash)
                 if receipt is not None:
-                    return receipt
-            await asyncio.sleep(self._connection.poll_s)
-        return None
+                    return True, receipt
+            return await self._is_displaced(waiting, mined), None
+        except EnvironmentFault as fault:
+            if fault.what == NO_COIN:
+                raise
+            # A silent provider says nothing about the transaction.
+            return False, None
 
-    async def _resend(self, draft: _Draft, last_hash: bytes) -> bytes:
-        try:
-            return await self._broadcast(draft)
-        except Web3RPCError as error:
-            # Too low: one of ours was mined a moment ago, the next look finds it. Underpriced: bumped again
-            # next time.
-            if _says(error, *_TAKEN):
-                return last_hash
-            raise _tell_refusal(self.address, error) from error
+    async def _is_displaced(self, waiting: Waiting, mined: int) -> bool:
+        """Whether another transaction stands at a nonce that the chain has counted. No receipt proves
+        nothing: a provider may not have indexed it yet. So its block is looked for."""
+        await asyncio.sleep(UNKNOWN_PAUSE_S)
+        if await self._is_known(waiting):
+            return False
+        head = await self._connection.head()
+        low, high = max(0, min(waiting.from_block, head.number) - LAG_BLOCKS), head.number
+        while low < high:
+            middle = (low + high) // 2
+            if await self._count(hex(middle)) > waiting.nonce:
+                high = middle
+            else:
+                low = middle + 1
+        found = await self._connection.find_sent(self.address, waiting.nonce, high)
+        known = self.queue.find(waiting.nonce) or waiting
+        return found is not None and found.transaction_hash not in known.hashes
+
+    async def _drive(self, lowest: int) -> None:
+        """See to the lowest nonce that the chain has not counted: all later ones wait for it."""
+        waiting = self.queue.find(lowest)
+        if waiting is None:
+            await self._close_gap(lowest)
+            return
+        now_s = time.monotonic()
+        if now_s - self._signed_s.setdefault(lowest, now_s) >= self._patience.resend_after_s:
+            await self._sign_again(lowest)
+        elif lowest in self._unsent and not self._lock.locked():
+            async with self._lock:
+                if lowest in self._unsent:
+                    await self._hand_in(waiting, is_new=False)
+
+    async def _sign_again(self, nonce: int) -> None:
+        """Offer what the head asks for now. Raises EnvironmentFault where the account cannot pay it."""
+        async with self._lock:
+            waiting = self.queue.find(nonce)
+            is_fresh = time.monotonic() - self._signed_s.get(nonce, 0.0) < self._patience.resend_after_s
+            if waiting is None or (nonce in self._signed_s and is_fresh):
+                return
+            await self._pass_gate()
+            self._offer_more(waiting, await ask_fee(self._connection))
+            try:
+                await self._hand_in(self.queue.find(nonce) or waiting, is_new=False)
+            except ProviderError as error:
+                raise _tell_refusal(self.address, error) from error
 
     async def _close_gap(self, nonce: int) -> None:
         """A reorg can drop a mined transaction for good; all later nonces then wait for that one for ever."""
-        async with self._lock:
-            pending = await self._connection.transaction_count(self.address, "pending")
-            if pending == nonce:
-                await self._fill(nonce)
+        if await self._count("pending") == nonce:
+            await self._fill(nonce)
 
     async def _fill(self, nonce: int) -> None:
-        tip = await self._connection.priority_fee()
-        base_fee = (await self._connection.head()).base_fee_wei
-        draft = _Draft(nonce, self.address, b"", TRANSFER_GAS, 2 * base_fee + tip, tip)
-        hashes: list[bytes] = []
-        for _ in range(self._patience.attempts):
-            try:
-                hashes.append(await self._broadcast(draft))
-            except Web3RPCError as error:
-                if _says(error, "nonce too low"):
-                    return
-            if await self._wait_for_receipt(hashes) is not None:
+        """Put an empty transfer at a nonce of which the queue has no call."""
+        async with self._lock:
+            if self.queue.find(nonce) is not None:
                 return
-            draft = replace(draft, max_fee_wei=_bump(draft.max_fee_wei), tip_wei=_bump(draft.tip_wei))
-        raise _fault(self.address, f"nonce {nonce} still waiting after {self._patience.attempts} attempts")
+            await self._pass_gate()
+            fee = (await ask_fee(self._connection)).keep_to(self._cap_wei)
+            waiting = self._sign(Waiting(nonce, self.address, b"", TRANSFER_GAS, fee, (), 0), fee)
+            try:
+                await self._hand_in(waiting, is_new=False)
+            except ProviderError as error:
+                self._forget(nonce)
+                raise _tell_refusal(self.address, error) from error
 
-    async def _explain(self, draft: _Draft, receipt: dict[str, Any], where: str) -> None:
+    async def _explain(self, waiting: Waiting, receipt: MinedTransaction, where: str) -> None:
         """Raises what the contract says to the same call after that block; it cannot be asked for the moment
         before. Where it does not refuse then, the reason is gone: EnvironmentFault."""
-        block = int(receipt["blockNumber"])
-        if draft.to:
-            await self._connection.call(draft.to, draft.data, where, sender=self.address, block=block)
-        raise _fault(
-            self.address, f"{where} reverted in block {block}, {receipt['gasUsed']} of {draft.gas} gas used"
-        )
+        block = receipt.block_number
+        if waiting.to:
+            await self._connection.call(waiting.to, waiting.data, where, sender=self.address, block=block)
+        used = f"{receipt.gas_used} of {waiting.gas} gas used"
+        raise _fault(self.address, f"{where} reverted in block {block}, {used}")
 
 
-def _bump(fee_wei: int) -> int:
-    return fee_wei * FEE_BUMP_PERCENT // 100 + 1
-
-
-def _says(error: Web3RPCError, *phrases: str) -> bool:
-    return any(phrase in error.message.lower() for phrase in phrases)
-
-
-def _tell_refusal(address: str, error: Web3RPCError) -> EnvironmentFault:
+def _tell_refusal(address: str, error: ProviderError) -> EnvironmentFault:
     """The error of a transaction that the node does not take."""
-    if not _says(error, _POOR):
+    if error.kind is not Kind.POOR:
         return _fault(address, error.message)
     return EnvironmentFault(
         what=NO_COIN,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eth_account import Account
 
-from protocol.adapters.chain.chain_client import ChainClient, make_sender
+from protocol.adapters.chain.chain_client import ChainClient, Sending, make_sender
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import ERC20_ABI, Contract
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
@@ -43,13 +43,13 @@ async def open_purse_chain(
     deployment: GameDeployment,
     signer: Signer | None = None,
     *,
-    patience: MiningPatience = QUICK,
+    sending: Sending | None = None,
     is_alone: bool = True,
 ) -> AsyncIterator[PurseChain]:
     """As `open_game_chain`, without what only the real `Tasks` could answer."""
     connection = Connection(rpc_url, POLL_S)
     try:
-        sender = await make_sender(connection, deployment, signer, patience)
+        sender = await make_sender(connection, deployment, signer, sending or Sending(QUICK))
         chain = PurseChain(connection, deployment, sender)
         await chain.recover(is_alone=is_alone)
         yield chain
@@ -104,4 +104,4 @@ async def _deploy_purse(rpc_url: str, account: AccountKey) -> GameDeployment:
 
 async def _create(sender: Sender, contract: str, arguments: list[object]) -> str:
     receipt = await sender.send("", compute_creation_code(contract, arguments), contract)
-    return str(receipt["contractAddress"]).lower()
+    return receipt.contract_address

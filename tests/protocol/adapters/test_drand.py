@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from protocol.adapters.chain.chain_client import fetch_signature
+from protocol.adapters.chain.randomness import fetch_signature
 from protocol.spec.drawing import CHAIN_HASH
 from protocol.spec.errors import EnvironmentFault
 from tests.fixed_values import ROUND_1000

@@ -18,7 +18,7 @@ from protocol.actions.runtime.offers import list_distances
 from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
-from protocol.adapters.keys import AccountKey, recover_signer, sign_statement
+from protocol.adapters.keys import AccountKey, Signed, recover_signer, sign_statement
 from protocol.adapters.messages import Message
 from protocol.adapters.reports import ReportsSaid
 from protocol.adapters.store import BlobStore
@@ -323,6 +323,9 @@ class Node:
         self.room = self._make_room()
         self.audits = Audits(self.room)
 
+    async def _sign(self, statement: Signed) -> bytes:
+        return sign_statement(self.key, statement, SIGNING)
+
     def _make_room(self) -> AuditRoom:
         stage = self.stage
         return AuditRoom(
@@ -337,7 +340,7 @@ class Node:
             get_head=lambda: stage.head,
             find_peer=stage.find_peer,
             wait_for_block=stage.wait_for_block,
-            sign=lambda statement: sign_statement(self.key, statement, SIGNING),
+            sign=self._sign,
             recover=lambda statement, signature, source: recover_signer(
                 statement, signature, SIGNING, source
             ),

@@ -55,7 +55,7 @@ async def ask_start(node: Node, solver: Node, place: AuditPlace) -> StartShown:
 
 
 async def hand_seal(node: Node, solver: Node, sealed: Sealed, signature: bytes | None = None) -> EndShown:
-    handed = SealHanded(say_sealed(sealed), signature or node.room.sign(sealed))
+    handed = SealHanded(say_sealed(sealed), signature or await node.room.sign(sealed))
     return await node.client.ask(node.stage.find_peer(solver.account), SEAL, handed, make_form(EndShown))
 
 
@@ -111,7 +111,7 @@ async def test_another_auditors_seal_opens_nothing_for_this_one(tmp_path: Path) 
         # Nor does the primary's seal, handed in by the reserve as its own.
         for sealed in (make_seal(stage, primary), make_seal(stage, reserve)):
             with pytest.raises(EnvironmentFault):
-                await hand_seal(two, solver, sealed, one.room.sign(sealed))
+                await hand_seal(two, solver, sealed, await one.room.sign(sealed))
         assert await list_readable(two, solver) == {reserve.segment}
 
 
@@ -148,7 +148,7 @@ async def test_a_seal_must_be_signed_first_and_of_the_segment(tmp_path: Path) ->
         for sealed in wrong:
             with pytest.raises(EnvironmentFault, match="not of this segment"):
                 await hand_seal(auditor, solver, sealed)
-        for signature in (other.room.sign(right), bytes(64)):
+        for signature in (await other.room.sign(right), bytes(64)):
             with pytest.raises(EnvironmentFault, match="400"):
                 await hand_seal(auditor, solver, right, signature)
         assert not solver.room.book.taken_seals and await list_readable(auditor, solver) == set()

@@ -51,7 +51,7 @@ def make_vote(stage: Stage, rank: int = 0, word: VoteWord = VoteWord.ABSTAIN, **
 
 async def hand(node: Node, to: Node, *votes: Vote, signer: Node | None = None) -> tuple[bool, ...]:
     room = (signer or node).room
-    handed = VotesHanded(tuple(say_vote(vote, room.sign(vote), None) for vote in votes))
+    handed = VotesHanded(tuple([say_vote(vote, await room.sign(vote), None) for vote in votes]))
     peer = node.stage.find_peer(to.account)
     return (await node.client.ask(peer, VOTES, handed, make_form(VotesTaken))).are_taken
 

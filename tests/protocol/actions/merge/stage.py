@@ -18,6 +18,8 @@ from protocol.actions.merge.training import finish_claim, read_origin
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
 from protocol.actions.runtime.party import Joined, Party
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.gate import Gate
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -69,6 +71,7 @@ class FakeChain:
     def __init__(self, address: str) -> None:
         self.address, self.signing = address, SIGNING
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
+        self.gate = Gate(cast(Connection, None))
 
     def __getattr__(self, contract: str) -> Any:
         return _FakeContract(self.sent, contract)

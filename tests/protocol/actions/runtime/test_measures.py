@@ -22,7 +22,8 @@ from protocol.actions.runtime.measures import (
     show_metrics,
 )
 from protocol.actions.runtime.watching import Watch
-from protocol.adapters.chain.connection import Head, RpcHealth
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.rpc import RpcHealth
 from protocol.adapters.reports import Trouble
 from protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
 from protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerAsk, InnerBook, InnerDispute
@@ -61,7 +62,9 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
         meter=Meter(),
         config=SimpleNamespace(home=home, metrics_port=0, metrics_host="127.0.0.1", use=None),
         client=SimpleNamespace(fetched_bytes=5),
-        chain=SimpleNamespace(connection=SimpleNamespace(health=RpcHealth())),
+        chain=SimpleNamespace(
+            connection=SimpleNamespace(health=RpcHealth()), gate=SimpleNamespace(reason="")
+        ),
         task=SimpleNamespace(
             task=TASK,
             audits=SimpleNamespace(room=SimpleNamespace(book=book)),

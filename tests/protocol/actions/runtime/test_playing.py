@@ -18,6 +18,7 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, m
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.actions.runtime.playing import RECORDS, Loop
+from protocol.adapters.chain.gate import GateShut
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
@@ -51,6 +52,7 @@ class Batch:
 
     change: Change
     forget_from: int | None = None
+    head: Any = field(default_factory=lambda: SimpleNamespace(number=0))
 
 
 @dataclass
@@ -88,7 +90,8 @@ async def run_loop(account: str = "") -> AsyncIterator[Chain]:
             yield await queue.get()
 
     nothing, config = cast(Any, None), cast(Any, SimpleNamespace(say=lambda line: None))
-    outside = (config, cast(Any, SimpleNamespace(mined_block=0, address=account)), nothing, nothing, nothing)
+    chain_of = SimpleNamespace(mined_block=0, address=account, gate=SimpleNamespace())
+    outside = (config, cast(Any, chain_of), nothing, nothing, nothing)
     party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
     party.joined = cast(Any, SimpleNamespace(task=TASK))
     listed: list[Duty | Wait] = []
@@ -490,3 +493,75 @@ async def test_a_node_that_gets_no_seat_lets_its_processes_go(monkeypatch: pytes
     with pytest.raises(EnvironmentFault, match="no seat"):
         await playing.play(cast(Any, party), TASK, (), SeatWish(SeatRole.SOLVER))
     assert sorted(closed) == sorted(names)
+
+
+# --- A fold that is wrong -----------------------------------------------------------------------------------
+async def break_rooms(chain: Chain, is_broken: Callable[[], bool]) -> list[int]:
+    """The room cannot list its duties while `is_broken`; a second one still does. Returns the blocks at which
+    all was folded anew."""
+    anew: list[int] = []
+
+    def list_nothing(party: Party, block: int) -> Iterator[Duty | Wait]:
+        if is_broken():
+            raise KeyError("a seat that is not there")
+        yield from ()
+
+    async def follow() -> AsyncIterator[Any]:
+        anew.append(chain.party.state.head_block)
+        yield Batch(lambda state: None)
+        while True:
+            yield await chain.queue.get()
+
+    chain.party.chain = cast(Any, SimpleNamespace(**vars(chain.party.chain), follow=lambda **_: follow()))
+    cast(Any, chain.party.state).forget_all = lambda: None
+    chain.loop.rooms = [list_nothing, *chain.loop.rooms]
+    return anew
+
+
+async def test_a_room_that_cannot_list_its_duties_twice_has_all_read_anew() -> None:
+    """A wrong fold lasts for ever, and the node would stay up and do nothing."""
+    async with run_loop() as chain:
+        work, broken = Work("vote"), [True]
+        chain.listed.append(work)
+        anew = await break_rooms(chain, lambda: broken[0] and not anew)
+        await chain.mine()
+        assert work.started, "the other rooms go on"
+        await chain.mine()
+        assert len(anew) == 1 and chain.party.meter.refolds == 1
+        for _ in range(5):
+            await chain.mine()
+        assert len(anew) == 1 and not chain.running.done()
+
+
+async def test_if_that_does_not_help_the_node_ends_so_that_its_service_starts_it_again() -> None:
+    async with run_loop() as chain:
+        anew = await break_rooms(chain, lambda: True)
+        for _ in range(5):
+            await chain.mine()
+        assert len(anew) == 1 and chain.running.done()
+        with pytest.raises(EnvironmentFault, match="cannot work with what it has read"):
+            await chain.running
+
+
+async def test_an_event_that_cannot_be_folded_has_all_read_anew() -> None:
+    async with run_loop() as chain:
+        anew = await break_rooms(chain, lambda: False)
+
+        def fail(state: FakeState) -> None:
+            raise KeyError(7)
+
+        await chain.mine(fail)
+        await chain.mine()
+        assert len(anew) == 1 and not chain.running.done()
+
+
+async def test_while_nothing_may_be_signed_a_duty_waits_and_its_pause_does_not_grow() -> None:
+    async with run_loop() as chain:
+        shut = GateShut(what="no", expected="", actual="", remedy="")
+        work = Work("vote", [shut] * 6)
+        work.gate.set()
+        chain.listed.append(work)
+        for _ in range(7):
+            await chain.mine()
+        assert work.started == list(range(START_BLOCK + 1, START_BLOCK + 8))
+        assert not chain.party.meter.failures["Work"]

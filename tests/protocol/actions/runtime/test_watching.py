@@ -17,7 +17,8 @@ from protocol.actions.runtime.watching import (
     Watch,
     take_over,
 )
-from protocol.adapters.chain.connection import Head, RpcHealth
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.rpc import RpcHealth
 from protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
 from protocol.spec.errors import EnvironmentFault
 

@@ -11,17 +11,14 @@ from typing import Any, cast
 import pytest
 from eth_account import Account
 
-from protocol.adapters.chain import chain_client
-from protocol.adapters.chain.chain_client import (
-    GameChain,
-    Randomness,
-    encode_header,
-    open_game_chain,
-    read_limits,
-)
+from protocol.adapters.chain import chain_client, randomness
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import Contract, EventReader
+from protocol.adapters.chain.contract import Contract
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.events import EventReader
+from protocol.adapters.chain.headers import encode_header
+from protocol.adapters.chain.randomness import Randomness
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
@@ -128,7 +125,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         sender = Sender(connection, key, devnet.CHAIN_ID, MiningPatience())
         receipt = await sender.send("", compute_creation_code(name, []), name)
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
-        deployment = make_deployment(devnet.CHAIN_ID, [str(receipt["contractAddress"]).lower()] * 13)
+        deployment = make_deployment(devnet.CHAIN_ID, [receipt.contract_address.lower()] * 13)
         reader = EventReader(connection, deployment)
         yield connection, Randomness("Randomness", deployment.randomness, connection, None, reader)
         await connection.close()
@@ -173,7 +170,7 @@ async def test_a_published_round_of_drand_is_mixed_in(
         asked.append(number)
         return ROUND_1000
 
-    monkeypatch.setattr(chain_client, "fetch_signature", fetch)
+    monkeypatch.setattr(randomness, "fetch_signature", fetch)
     monkeypatch.setattr(devnet, "HARDFORK", "prague")
     async with run_contract(tmp_path, "DrandRandomness") as (connection, contract):
         await connection.request("anvil_mine", hex(2), hex(12))

@@ -7,12 +7,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 from msgspec.structs import replace
-from web3.exceptions import Web3Exception
 
 from protocol.adapters.chain import connection as module
+from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.connection import Connection, RpcHealth
+from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import GameDeployment
+from protocol.adapters.chain.provider_errors import Kind, ProviderError
+from protocol.adapters.chain.rpc import NoAnswer, RpcHealth
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts.devnet import claim_port
 from tests.protocol.adapters.anvil import TestChain, run_test_chain
@@ -97,7 +99,7 @@ async def test_waiting_for_a_block_ends_at_it(net: TestChain) -> None:
 async def test_a_silent_chain_is_asked_again(net: TestChain, monkeypatch: pytest.MonkeyPatch) -> None:
     real, failures = Connection.head, [EnvironmentFault(what="x", expected="", actual="", remedy="")] * 3
 
-    async def fail_first(self: Connection) -> module.Head:
+    async def fail_first(self: Connection) -> Head:
         if failures:
             raise failures.pop()
         return await real(self)
@@ -119,7 +121,19 @@ async def test_a_request_that_the_chain_does_not_know_is_said(net: TestChain) ->
 def test_an_error_is_counted_by_its_kind_from_zero_on() -> None:
     """A counter that begins with its first error hides it."""
     health = RpcHealth()
-    assert health.errors == {"timeout": 0, "http": 0, "refused": 0, "connection": 0}
-    for error in (TimeoutError(), Web3Exception(), OSError(), aiohttp.ClientConnectionError()):
+    kinds = ("timeout", "http", "malformed", "refused", "connection", "busy", "behind")
+    assert health.errors == dict.fromkeys(kinds, 0)
+    refused, busy, behind = (ProviderError(kind, "no") for kind in (Kind.REFUSED, Kind.BUSY, Kind.BEHIND))
+    for error in (
+        TimeoutError(),
+        refused,
+        busy,
+        behind,
+        NoAnswer(),
+        OSError(),
+        aiohttp.ClientConnectionError(),
+    ):
         health.note_error(error)
-    assert health.errors == {"timeout": 1, "http": 0, "refused": 1, "connection": 2}
+    assert +health.errors == {
+        "timeout": 1, "refused": 1, "busy": 1, "behind": 1, "malformed": 1, "connection": 2,
+    }  # fmt: skip

@@ -1,5 +1,6 @@
 """Any event of any ABI is decoded without code of its own; a log that is none is left out or named."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,12 +16,13 @@ from protocol.adapters.chain.abi import (
     load_own_abi,
     parse_abi,
 )
-from protocol.adapters.chain.contract import AbiRegistry, decode_log, index_events, make_registry
+from protocol.adapters.chain.answers import Log
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.events import AbiRegistry, decode_log, index_events, make_registry
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.chain.entries import describe, make_sample
 
-ADDRESS = "0x" + "aB" * 20
+ADDRESS = "0x" + "ab" * 20
 EVENTS = [entry for name in list_package_abis() for entry in load_abi(name) if entry.kind == "event"]
 
 
@@ -28,18 +30,12 @@ def register(*entries: Entry) -> AbiRegistry:
     return AbiRegistry({ADDRESS.lower(): entries[0].contract}, {entries[0].contract: index_events(entries)})
 
 
-def make_log(entry: Entry, values: dict[str, Any]) -> dict[str, Any]:
+def make_log(entry: Entry, values: dict[str, Any]) -> Log:
     indexed = [p for p in entry.inputs if p.is_indexed and not p.is_hashed]
     plain = [p for p in entry.inputs if not p.is_indexed]
     topics = [encode_values([p], [values[p.name]]) for p in indexed]
     data = encode_values(plain, [values[p.name] for p in plain])
-    return {
-        "address": ADDRESS,
-        "topics": [entry.digest, *topics],
-        "data": data,
-        "blockNumber": 7,
-        "logIndex": 3,
-    }
+    return Log(ADDRESS, (entry.digest, *topics), data, 7, bytes(32), 3, bytes(32))
 
 
 def sample(entry: Entry) -> dict[str, Any]:
@@ -57,7 +53,8 @@ def test_every_event_of_the_package_is_read_back(entry: Entry) -> None:
 def test_a_registry_knows_the_contracts_of_the_package_by_name() -> None:
     registry = make_registry({f"0x{n:040X}": name for n, name in enumerate(GAME_CONTRACTS.values(), 1)})
     entry = next(one for one in load_own_abi("Purse") if one.name == "Deposited")
-    log = make_log(entry, sample(entry)) | {"address": f"0x{list(GAME_CONTRACTS).index('purse') + 1:040x}"}
+    address = f"0x{list(GAME_CONTRACTS).index('purse') + 1:040x}"
+    log = replace(make_log(entry, sample(entry)), address=address)
     found = decode_log(registry, log)
     assert found is not None and found.contract == "Purse"
     assert load_own_abi("DevToken") == load_abi("DevToken") and load_own_abi("Referee") == load_abi(
@@ -111,8 +108,8 @@ def test_an_event_of_any_types_is_decoded() -> None:
         ["(uint64,string[])[2][]", "(uint64,string[])", "uint8", "uint8", "bytes"],
         [spots, (5, ["e"]), 200, 250, b"raw"],
     )
-    topics = [SEEN.digest, bytes(12) + b"\5" * 20, keccak(b"said")]
-    log = {"address": ADDRESS, "topics": topics, "data": data, "blockNumber": 7, "logIndex": 3}
+    topics = (SEEN.digest, bytes(12) + b"\5" * 20, keccak(b"said"))
+    log = Log(ADDRESS, topics, data, 7, bytes(32), 3, bytes(32))
     found = decode_log(register(SEEN), log)
     assert found is not None
     where, terms = found.arguments["where"], found.arguments["leaf_proof"]
@@ -139,27 +136,27 @@ GOOD = make_log(ANNOUNCED, sample(ANNOUNCED))
 
 
 @pytest.mark.parametrize(
-    "change", [{"address": "0x" + "99" * 20}, {"topics": []}, {"topics": [b"u" * 32]}, {"topics": [b""]}]
+    "change", [{"address": "0x" + "99" * 20}, {"topics": ()}, {"topics": (b"u" * 32,)}, {"topics": (b"",)}]
 )
 def test_what_is_not_known_is_left_out(change: dict[str, Any]) -> None:
-    assert decode_log(register(ANNOUNCED), GOOD | change) is None
+    assert decode_log(register(ANNOUNCED), replace(GOOD, **change)) is None
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"topics": GOOD["topics"][:1]},
-        {"topics": [*GOOD["topics"], bytes(32)]},
-        {"topics": [GOOD["topics"][0], bytes(20)]},
-        {"topics": [GOOD["topics"][0], b"\xff" * 32]},
+        {"topics": GOOD.topics[:1]},
+        {"topics": (*GOOD.topics, bytes(32))},
+        {"topics": (GOOD.topics[0], bytes(20))},
+        {"topics": (GOOD.topics[0], b"\xff" * 32)},
         {"data": b""},
-        {"data": GOOD["data"][:-1]},
-        {"data": b"\xff" * len(GOOD["data"])},
+        {"data": GOOD.data[:-1]},
+        {"data": b"\xff" * len(GOOD.data)},
         {"data": b"\xff" * 31},
     ],
 )
 def test_a_malformed_log_is_named_with_its_place(change: dict[str, Any]) -> None:
     place = "ITasks.Announced, log 3 of block 7"
     with pytest.raises(EnvironmentFault, match=place) as caught:
-        decode_log(register(ANNOUNCED), GOOD | change)
+        decode_log(register(ANNOUNCED), replace(GOOD, **change))
     assert caught.value.where == place and not caught.value.retryable

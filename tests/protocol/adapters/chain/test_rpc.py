@@ -1,18 +1,19 @@
-"""The transport below web3: a cancelled request leaves nothing behind, a broken connection is tried again
-where that changes nothing."""
+"""Requests to an endpoint: a cancelled one leaves nothing behind, a broken one is tried again where that
+changes nothing, an answer of another form is none, and no error tells a key."""
 
 import asyncio
+import json
 import random
 import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import aiohttp
 import pytest
 from aiohttp import web
-from web3.types import RPCEndpoint
 
-from protocol.adapters.chain.connection import ATTEMPTS, Connection, HttpProvider, name_place
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.providers import ATTEMPTS
+from protocol.adapters.chain.rpc import name_place
 from protocol.spec.errors import EnvironmentFault
 
 TIMEOUT_S = 5.0
@@ -62,20 +63,16 @@ async def node() -> AsyncIterator[Node]:
 
 
 @pytest.fixture
-async def provider(node: Node) -> AsyncIterator[HttpProvider]:
-    provider = HttpProvider(node.url, TIMEOUT_S)
-    yield provider
-    await provider.disconnect()
+async def connection(node: Node) -> AsyncIterator[Connection]:
+    connection = Connection(node.url, timeout_s=TIMEOUT_S)
+    yield connection
+    await connection.close()
 
 
-async def ask(provider: HttpProvider, method: str = "eth_blockNumber") -> object:
-    return (await provider.make_request(RPCEndpoint(method), []))["result"]
-
-
-async def test_cancelled_requests_do_not_hold_up_later_ones(provider: HttpProvider) -> None:
+async def test_cancelled_requests_do_not_hold_up_later_ones(connection: Connection) -> None:
     chance = random.Random(1)
     for _ in range(50):
-        asked = [asyncio.create_task(ask(provider)) for _ in range(6)]
+        asked = [asyncio.create_task(connection.request("eth_blockNumber")) for _ in range(6)]
         await asyncio.sleep(chance.random() * 0.003)
         for task in asked[::2]:
             task.cancel()
@@ -85,31 +82,42 @@ async def test_cancelled_requests_do_not_hold_up_later_ones(provider: HttpProvid
 
 
 async def test_a_question_is_asked_again_after_a_broken_connection(
-    node: Node, provider: HttpProvider
+    node: Node, connection: Connection
 ) -> None:
     node.broken = ATTEMPTS - 1
-    assert await ask(provider) == "eth_blockNumber"
+    assert await connection.request("eth_blockNumber") == "eth_blockNumber"
     assert len(node.asked) == ATTEMPTS
 
 
-async def test_a_node_that_stays_broken_is_given_up(node: Node, provider: HttpProvider) -> None:
+async def test_a_node_that_stays_broken_is_given_up(node: Node, connection: Connection) -> None:
     node.broken = ATTEMPTS
-    with pytest.raises(aiohttp.ClientError):
-        await ask(provider)
+    with pytest.raises(EnvironmentFault, match="a chain that answers"):
+        await connection.request("eth_blockNumber")
     assert len(node.asked) == ATTEMPTS
 
 
-async def test_what_changes_the_chain_is_sent_once(node: Node, provider: HttpProvider) -> None:
+async def test_what_changes_the_chain_is_sent_once(node: Node, connection: Connection) -> None:
     node.broken = 1
-    with pytest.raises(aiohttp.ClientError):
-        await ask(provider, "anvil_mine")
+    with pytest.raises(EnvironmentFault):
+        await connection.request("anvil_mine")
     assert node.asked == ["anvil_mine"]
 
 
-async def test_a_disconnected_provider_connects_again(provider: HttpProvider) -> None:
-    assert await ask(provider) == await ask(provider)
-    await provider.disconnect()
-    assert await ask(provider) == "eth_blockNumber"
+async def test_a_closed_connection_opens_again(connection: Connection) -> None:
+    assert await connection.request("eth_a") == "eth_a"
+    await connection.close()
+    assert await connection.request("eth_a") == "eth_a"
+
+
+async def test_another_endpoint_answers_for_a_silent_one(node: Node) -> None:
+    connection = Connection(["http://127.0.0.1:1", node.url], timeout_s=TIMEOUT_S)
+    try:
+        assert await connection.request("eth_a") == "eth_a"
+        node.asked.clear()
+        # The one that answered is asked first from now on.
+        assert await connection.request("eth_b") == "eth_b" and connection.health.errors["connection"] == 1
+    finally:
+        await connection.close()
 
 
 async def test_a_chain_that_is_down_is_told_in_words_of_the_system() -> None:
@@ -123,13 +131,6 @@ async def test_a_chain_that_is_down_is_told_in_words_of_the_system() -> None:
 
 
 # --- How it answers -----------------------------------------------------------------------------------------
-@pytest.fixture
-async def connection(node: Node) -> AsyncIterator[Connection]:
-    connection = Connection(node.url, timeout_s=TIMEOUT_S)
-    yield connection
-    await connection.close()
-
-
 async def test_an_answer_ends_a_silence(connection: Connection) -> None:
     connection.health.answered_s = before = -5.0
     await connection.request("eth_blockNumber")
@@ -164,11 +165,23 @@ async def test_a_node_that_takes_too_long_is_counted(node: Node) -> None:
 
 
 NULL = '{"jsonrpc": "2.0", "id": 1, "result": null}'
+BLOCK = dict.fromkeys(("hash", "parentHash"), "0x" + 64 * "1") | {"number": "0x1", "timestamp": "0x1"}
+ODD = [
+    {"result": {**BLOCK, "hash": None}},
+    {"result": {**BLOCK, "baseFeePerGas": None}},
+    {"result": {**BLOCK, "number": "1"}},
+    {"result": {**BLOCK, "timestamp": 7}},
+    {"result": []},
+    {},
+]
 
 
 @pytest.mark.parametrize(
-    "said", ["<html>Please log in to this network</html>", "[]", '"no"', "\ufeff{}", "[" * 100_000, NULL]
-)
+    "said", [
+        "<html>Please log in to this network</html>", "[]", '"no"', "\ufeff{}", "[" * 100_000,
+        '{"result":' + '{"a":' * 100_000, NULL, *map(json.dumps, ODD),
+    ],
+)  # fmt: skip
 async def test_a_node_that_answers_something_else_is_silent(
     node: Node, connection: Connection, said: str
 ) -> None:
@@ -184,6 +197,16 @@ async def test_a_node_that_answers_something_else_is_silent(
     assert not waiting.done()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_null_error_beside_a_result_is_none(node: Node, connection: Connection) -> None:
+    node.said = json.dumps({"jsonrpc": "2.0", "id": 1, "error": None, "result": BLOCK})
+    assert (await connection.head()).number == 1
+
+
+async def test_a_chain_without_a_base_fee_has_none(node: Node, connection: Connection) -> None:
+    node.said = json.dumps({"result": BLOCK | {"extraData": "0x" + 97 * "ab"}})
+    assert (await connection.head()).base_fee_wei == 0
 
 
 # --- Where it is --------------------------------------------------------------------------------------------

@@ -9,10 +9,18 @@ import pytest
 from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain import transactions
+from protocol.adapters.chain.chain_client import Sending
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, MiningPatience
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from tests.protocol.adapters.anvil import POLL_S, STAKE_WEI, TestChain, open_purse_chain, run_test_chain
+from tests.protocol.adapters.anvil import (
+    POLL_S,
+    QUICK,
+    STAKE_WEI,
+    TestChain,
+    open_purse_chain,
+    run_test_chain,
+)
 from tests.protocol.adapters.lossy import run_lossy_node
 
 
@@ -42,10 +50,10 @@ async def find_pending(net: TestChain, nonce: int) -> dict[str, str]:
     return cast(dict[str, str], pool["pending"][net.chain.address][str(nonce)])
 
 
-def sign_transfer(net: TestChain, nonce: int, fee_wei: int) -> bytes:
+def sign_transfer(net: TestChain, nonce: int, fee_wei: int, gas: int = 21_000) -> bytes:
     """A transfer of nothing to oneself, as another process of our account might send it."""
     transaction = {
-        "type": 2, "chainId": net.chain.deployment.chain_id, "nonce": nonce, "gas": 21_000,
+        "type": 2, "chainId": net.chain.deployment.chain_id, "nonce": nonce, "gas": gas,
         "to": to_checksum_address(net.account.address), "data": b"", "value": 0,
         "maxFeePerGas": fee_wei, "maxPriorityFeePerGas": fee_wei,
     }  # fmt: skip
@@ -145,27 +153,80 @@ async def test_after_a_crash_what_was_sent_is_waited_for(net: TestChain) -> None
     crashing.cancel()
     await net.anvil("evm_setIntervalMining", 1)
     async with open_purse_chain(
-        net.rpc_url, net.chain.deployment, net.account, patience=MiningPatience(resend_after_s=20)
+        net.rpc_url, net.chain.deployment, net.account, sending=Sending(MiningPatience(resend_after_s=20))
     ) as again:
         # By now the deposit is mined, so whoever asks does not send it a second time.
         assert await again.purse.credit_of(again.address) == STAKE_WEI
         assert await again.recover() == 0
 
 
-async def test_after_a_crash_what_is_stuck_is_replaced(net: TestChain) -> None:
+async def crash_while_sending(net: TestChain) -> int:
+    """A deposit waits with this nonce, and the process that sent it is gone."""
     await net.anvil("evm_setAutomine", False)
     before = await count_mined(net)
     crashing = asyncio.create_task(net.chain.purse.deposit(STAKE_WEI))
     await wait_until_pending(net, before + 1)
     crashing.cancel()
+    await asyncio.gather(crashing, return_exceptions=True)
+    return before
+
+
+async def test_after_a_crash_what_is_stuck_goes_on_for_more(net: TestChain) -> None:
+    before = await crash_while_sending(net)
+    sent = await find_pending(net, before)
     recovering = asyncio.create_task(net.chain.recover())
     async with asyncio.timeout(10):
-        while (await find_pending(net, before))["to"] != net.chain.address:
+        while (now := await find_pending(net, before))["hash"] == sent["hash"]:
             await asyncio.sleep(POLL_S)
+    assert now["input"] == sent["input"] and int(now["maxFeePerGas"], 16) > int(sent["maxFeePerGas"], 16)
     await net.anvil("anvil_mine", 1)
     assert await recovering == 1
     assert await count_mined(net) == before + 1 == await count_pending(net)
-    assert await net.chain.purse.credit_of(net.chain.address) == 0
+    assert await net.chain.purse.credit_of(net.chain.address) == STAKE_WEI
+
+
+async def test_after_a_crash_the_same_call_is_waited_for_and_not_signed_anew(net: TestChain) -> None:
+    before = await crash_while_sending(net)
+    again = asyncio.create_task(net.chain.purse.deposit(STAKE_WEI))
+    await asyncio.sleep(2 * POLL_S)
+    await net.anvil("evm_setIntervalMining", 1)
+    await again
+    assert await count_mined(net) == before + 1 == await count_pending(net)
+    assert await net.chain.purse.credit_of(net.chain.address) == STAKE_WEI
+
+
+async def test_a_new_process_goes_on_with_the_queue_of_the_last_one(net: TestChain, tmp_path: Path) -> None:
+    where, sending = (net.rpc_url, net.chain.deployment, net.account), Sending(QUICK, tmp_path / "queue")
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    async with open_purse_chain(*where, sending=sending) as first:
+        crashing = asyncio.create_task(first.purse.deposit(STAKE_WEI))
+        await wait_until_pending(net, before + 1)
+        crashing.cancel()
+        await asyncio.gather(crashing, return_exceptions=True)
+    sent = await find_pending(net, before)
+    async with open_purse_chain(*where, sending=sending) as second:
+        # Nothing mines, so the start goes on without it; for more, and not replaced by another call.
+        now = await find_pending(net, before)
+        assert now["input"] == sent["input"] and now["hash"] != sent["hash"]
+        await net.anvil("evm_setIntervalMining", 1)
+        await asyncio.gather(second.purse.deposit(STAKE_WEI), second.purse.deposit(2 * STAKE_WEI))
+        assert second.sender is not None and second.sender.queue.list_all() == []
+    assert await count_mined(net) == before + 2
+    assert await net.chain.purse.credit_of(net.chain.address) == 3 * STAKE_WEI
+
+
+async def test_what_another_program_left_stuck_is_replaced(net: TestChain) -> None:
+    await net.anvil("evm_setAutomine", False)
+    before = await count_mined(net)
+    await net.chain.connection.broadcast(sign_transfer(net, before, fee_wei=2 * 10**9, gas=90_000))
+    await wait_until_pending(net, before + 1)
+    recovering = asyncio.create_task(net.chain.recover())
+    async with asyncio.timeout(10):
+        while int((await find_pending(net, before))["gas"], 16) == 90_000:
+            await asyncio.sleep(POLL_S)
+    await net.anvil("anvil_mine", 1)
+    assert await recovering == 1 and await count_mined(net) == before + 1
 
 
 async def test_beside_another_process_what_waits_is_left_to_it(net: TestChain) -> None:
@@ -177,7 +238,7 @@ async def test_beside_another_process_what_waits_is_left_to_it(net: TestChain) -
     sent = (await find_pending(net, before))["input"]
     impatient = MiningPatience(resend_after_s=POLL_S, attempts=3)
     async with open_purse_chain(
-        net.rpc_url, net.chain.deployment, net.account, patience=impatient, is_alone=False
+        net.rpc_url, net.chain.deployment, net.account, sending=Sending(impatient), is_alone=False
     ) as command:
         assert (await find_pending(net, before))["input"] == sent
         second = asyncio.create_task(command.purse.deposit(2 * STAKE_WEI))
@@ -228,7 +289,7 @@ async def test_a_lost_answer_sends_nothing_twice(net: TestChain, is_mined_at_onc
         if not is_mined_at_once:
             await wait_until_pending(net, before + 1)
             await net.anvil("evm_setIntervalMining", 1)
-        receipt = await asyncio.wait_for(sending, 20)
+        receipt = await asyncio.wait_for(sending, 600)
     assert receipt.find("Deposited").arguments["wei_"] == STAKE_WEI
     assert await count_mined(net) == before + 1
     assert await net.chain.purse.credit_of(net.chain.address) == STAKE_WEI

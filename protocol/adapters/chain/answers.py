@@ -1,0 +1,235 @@
+"""The forms in which the chain's answers are taken, and what is read out of them.
+
+An answer is believed as far as its form goes: each field has its type and its length, and nothing is
+converted by guess. An answer of another form counts as none, whoever sent it. Fields that nobody here reads
+may have any form.
+
+Source: Ethereum's execution API (`eth_getBlockByNumber`, `eth_getLogs`, `eth_getTransactionReceipt`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+Quantity = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{1,64}\Z")]
+Data = Annotated[str, Meta(pattern=r"\A0x([0-9a-fA-F]{2})*\Z")]
+Hash = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{64}\Z")]
+Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
+
+Form = TypeVar("Form")
+
+
+class MalformedAnswer(ValueError):
+    """What came is no answer to what was asked."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """One block as far as roles care. Hashes are 32 bytes; `timestamp_s` is Unix time."""
+
+    number: int
+    block_hash: bytes
+    parent_hash: bytes
+    timestamp_s: int
+    base_fee_wei: int
+
+
+@dataclass(frozen=True)
+class Log:
+    """One log. address: lower-case `0x`; topics: 32 bytes each."""
+
+    address: str
+    topics: tuple[bytes, ...]
+    data: bytes
+    block_number: int
+    block_hash: bytes
+    log_index: int
+    transaction_hash: bytes
+
+
+@dataclass(frozen=True)
+class MinedTransaction:
+    """The receipt of a transaction. contract_address: of what it created, lower-case `0x`, else empty."""
+
+    transaction_hash: bytes
+    block_number: int
+    block_hash: bytes
+    gas_used: int
+    gas_price_wei: int
+    is_success: bool
+    contract_address: str
+    logs: tuple[Log, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SentTransaction:
+    """A transaction that the chain's node knows. sender, to: lower-case `0x`, the latter empty where it
+    creates a contract; block_number: None while it waits."""
+
+    transaction_hash: bytes
+    nonce: int
+    sender: str
+    to: str
+    data: bytes
+    block_number: int | None
+
+
+class _Block(msgspec.Struct):
+    number: Quantity
+    hash: Hash
+    parentHash: Hash
+    timestamp: Quantity
+    baseFeePerGas: Quantity | UnsetType = UNSET
+
+
+class _Log(msgspec.Struct):
+    address: Address
+    topics: Annotated[list[Hash], Meta(max_length=4)]
+    data: Data
+    blockNumber: Quantity
+    blockHash: Hash
+    logIndex: Quantity
+    transactionHash: Hash
+    removed: bool = False
+
+
+class _Receipt(msgspec.Struct):
+    transactionHash: Hash
+    blockNumber: Quantity
+    blockHash: Hash
+    gasUsed: Quantity
+    status: Quantity
+    logs: list[_Log]
+    effectiveGasPrice: Quantity | UnsetType = UNSET
+    contractAddress: Address | None = None
+
+
+class _Transaction(msgspec.Struct):
+    hash: Hash
+    nonce: Quantity
+    input: Data
+    sender: Address = msgspec.field(name="from")
+    to: Address | None = None
+    blockNumber: Quantity | None = None
+
+
+class _Transactions(msgspec.Struct):
+    transactions: list[Any]
+
+
+def read_head(block: object) -> Head:
+    """Returns the head of a block as JSON-RPC has it. Raises MalformedAnswer."""
+    return _to_head(_convert(block, _Block))
+
+
+def find_sent(block: object, sender: str, nonce: int) -> SentTransaction | None:
+    """Returns the transaction of `sender` (lower-case `0x`) with this nonce out of a block that was asked for
+    with its transactions; None where there is none. Raises MalformedAnswer. Transactions of others may have
+    forms of their own."""
+    for one in _convert(block, _Transactions).transactions:
+        if isinstance(one, dict) and str(one.get("from", "")).lower() == sender:
+            found = read_transaction(one)
+            if found.nonce == nonce:
+                return found
+    return None
+
+
+def read_logs(logs: object) -> list[Log]:
+    """Returns logs in the chain's order, each once. Raises MalformedAnswer, also for one that a reorg has
+    removed."""
+    found = {(one.block_number, one.log_index): one for one in map(_to_log, _convert(logs, list[_Log]))}
+    return [found[place] for place in sorted(found)]
+
+
+def read_receipt(receipt: object) -> MinedTransaction:
+    """Returns a receipt. Raises MalformedAnswer."""
+    found = _convert(receipt, _Receipt)
+    price = found.effectiveGasPrice
+    return MinedTransaction(
+        to_bytes(found.transactionHash),
+        to_int(found.blockNumber),
+        to_bytes(found.blockHash),
+        to_int(found.gasUsed),
+        to_int(price) if isinstance(price, str) else 0,
+        to_int(found.status) == 1,
+        (found.contractAddress or "").lower(),
+        tuple(map(_to_log, found.logs)),
+    )
+
+
+def read_transaction(transaction: object) -> SentTransaction:
+    """Returns a transaction, mined or waiting. Raises MalformedAnswer."""
+    return _to_transaction(_convert(transaction, _Transaction))
+
+
+def read_quantity(value: object) -> int:
+    """Returns a number that came alone. Raises MalformedAnswer."""
+    return to_int(_convert(value, Quantity))
+
+
+def read_data(value: object) -> bytes:
+    """Returns bytes that came alone. Raises MalformedAnswer."""
+    return to_bytes(_convert(value, Data))
+
+
+def read_raw_block(block: object) -> Mapping[str, Any]:
+    """Returns a block as it came, its own fields checked. Raises MalformedAnswer."""
+    _convert(block, _Block)
+    assert isinstance(block, dict), "the form says so"
+    return block
+
+
+def to_int(quantity: str) -> int:
+    """Returns the number of a quantity."""
+    return int(quantity, 16)
+
+
+def to_bytes(data: str) -> bytes:
+    """Returns the bytes of `0x` and digits."""
+    return bytes.fromhex(data[2:])
+
+
+def _convert(value: object, form: Any) -> Any:
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError as error:
+        raise MalformedAnswer(str(error)) from None
+
+
+def _to_head(block: _Block) -> Head:
+    fee = block.baseFeePerGas
+    return Head(
+        to_int(block.number),
+        to_bytes(block.hash),
+        to_bytes(block.parentHash),
+        to_int(block.timestamp),
+        to_int(fee) if isinstance(fee, str) else 0,
+    )
+
+
+def _to_log(log: _Log) -> Log:
+    if log.removed:
+        raise MalformedAnswer("a log that a reorg has removed")
+    return Log(
+        log.address.lower(),
+        tuple(map(to_bytes, log.topics)),
+        to_bytes(log.data),
+        to_int(log.blockNumber),
+        to_bytes(log.blockHash),
+        to_int(log.logIndex),
+        to_bytes(log.transactionHash),
+    )
+
+
+def _to_transaction(found: _Transaction) -> SentTransaction:
+    return SentTransaction(
+        to_bytes(found.hash),
+        to_int(found.nonce),
+        found.sender.lower(),
+        (found.to or "").lower(),
+        to_bytes(found.input),
+        None if found.blockNumber is None else to_int(found.blockNumber),
+    )

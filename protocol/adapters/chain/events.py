@@ -1,0 +1,146 @@
+"""The events of the contracts: decoded by the ABI alone, read by block or by range.
+
+A new event, or a new contract, needs no code here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.adapters.chain.abi import Entry, decode_values, load_own_abi
+from protocol.adapters.chain.answers import Head, Log
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.deployment import Addresses
+from protocol.spec.errors import EnvironmentFault
+
+LOG_SPAN_BLOCKS = 2_000
+"""Blocks in one request, at most: public nodes refuse longer ranges."""
+
+
+class LogMalformed(EnvironmentFault):
+    """A log of a contract is not what the ABI says: the contract is of another version."""
+
+
+@dataclass(frozen=True)
+class DecodedEvent:
+    """What a log says: `contract` and `name` as in Solidity, `arguments` by snake-case name in the order of
+    the declaration."""
+
+    contract: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class AbiRegistry:
+    """Contracts by their address in lower case, and the events of each by their first topic."""
+
+    contracts: Mapping[str, str]
+    events: Mapping[str, Mapping[bytes, Entry]]
+
+    def find(self, log: Log) -> Entry | None:
+        """The event that a log is of; None for another contract or an unknown event."""
+        contract = self.contracts.get(log.address, "")
+        return self.events.get(contract, {}).get(log.topics[0]) if log.topics else None
+
+
+def make_registry(contracts: Mapping[str, str]) -> AbiRegistry:
+    """contracts: names by address. Their events are those of the ABI in the package."""
+    events = {name: index_events(load_own_abi(name)) for name in contracts.values()}
+    return AbiRegistry({address.lower(): name for address, name in contracts.items()}, events)
+
+
+def index_events(entries: Sequence[Entry]) -> dict[bytes, Entry]:
+    """Events by their first topic."""
+    return {entry.digest: entry for entry in entries if entry.kind == "event"}
+
+
+def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
+    """What a log says; None where it is of another contract or an event that the registry does not know.
+    Raises EnvironmentFault, with its place, for one that is not what the ABI says."""
+    entry = registry.find(log)
+    if entry is None:
+        return None
+    contract = registry.contracts[log.address]
+    try:
+        return DecodedEvent(contract, entry.name, decode_event(entry, log.topics, log.data))
+    except EnvironmentFault as fault:
+        where = f"{contract}.{entry.name}, log {log.log_index} of block {log.block_number}"
+        raise LogMalformed(**{**vars(fault), "where": where}) from fault
+
+
+def decode_event(entry: Entry, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
+    """The arguments of a log by name, in the order of the declaration; of an indexed text, list or struct the
+    hash that its topic is. Raises EnvironmentFault where the log is not of this event's form."""
+    indexed = [parameter for parameter in entry.inputs if parameter.is_indexed]
+    plain = [parameter for parameter in entry.inputs if not parameter.is_indexed]
+    if len(topics) != len(indexed) + 1 or any(len(topic) != 32 for topic in topics):
+        raise EnvironmentFault(
+            what="a log has other topics than its event",
+            expected=f"{len(indexed) + 1} topics of 32 bytes",
+            actual=f"topics of {[len(topic) for topic in topics]} bytes",
+            remedy="Check that the deployment file belongs to this chain and this version.",
+            retryable=False,
+        )
+    found = {
+        parameter.name: topic if parameter.is_hashed else decode_values([parameter], topic)[0]
+        for parameter, topic in zip(indexed, topics[1:], strict=True)
+    }
+    found.update(zip((p.name for p in plain), decode_values(plain, data), strict=True))
+    return {parameter.name: found[parameter.name] for parameter in entry.inputs}
+
+
+@dataclass(frozen=True)
+class Event(DecodedEvent):
+    """One log, decoded, and its place: `block_number` and `log_index` order all events of a chain."""
+
+    block_number: int
+    log_index: int
+    block_hash: bytes
+    transaction_hash: bytes
+
+
+class EventReader:
+    """Reads and decodes the logs of one deployment."""
+
+    def __init__(self, connection: Connection, deployment: Addresses) -> None:
+        self._connection = connection
+        self._registry = make_registry({address: name for name, address in deployment.contracts().items()})
+
+    async def read(self, from_block: int, to_block: int) -> list[Event]:
+        """Returns the events of the blocks [from_block, to_block] in the chain's order. The blocks must lie
+        so deep that every backend of a provider has them. Raises EnvironmentFault."""
+        found: list[Event] = []
+        start, span = from_block, LOG_SPAN_BLOCKS
+        while start <= to_block:
+            end = min(start + span - 1, to_block)
+            try:
+                logs = await self._connection.logs(list(self._registry.contracts), start, end)
+            except EnvironmentFault:
+                # Any account can log a lot: an answer that is too long, or too slow, comes in parts.
+                if end == start:
+                    raise
+                span = (end - start + 1) // 2
+                continue
+            found += self.decode(logs)
+            start = end + 1
+        return found
+
+    async def read_blocks(self, blocks: Sequence[Head]) -> list[list[Event]]:
+        """Returns the events of each of these blocks, by hash: a backend that lacks a block cannot answer for
+        it. Raises EnvironmentFault."""
+        addresses = list(self._registry.contracts)
+        return [self.decode(logs) for logs in await self._connection.logs_of_blocks(addresses, blocks)]
+
+    def decode(self, logs: Sequence[Log]) -> list[Event]:
+        """Returns what raw logs say, those of a receipt for example. Logs of other contracts (the token) are
+        left out."""
+        decoded = (self._decode_one(log) for log in logs)
+        return [event for event in decoded if event is not None]
+
+    def _decode_one(self, log: Log) -> Event | None:
+        found = decode_log(self._registry, log)
+        if found is None:
+            return None
+        place = (log.block_number, log.log_index, log.block_hash, log.transaction_hash)
+        return Event(found.contract, found.name, found.arguments, *place)

@@ -1,0 +1,207 @@
+"""The events of the contracts in order, each once; gaps filled, reorgs noticed, lagging backends outwaited.
+
+A hosted provider is many backends, and each answer may come from another one. So near the head nothing is
+asked by number:
+
+    head --parent--> block --parent--> block ... --parent--> a block that was processed
+      |                |                 |
+     logs             logs              logs          each asked for by the hash of the block
+
+A backend that lacks a block cannot answer for its hash; it can answer for a range with an empty list. Ranges
+are read only for blocks that lie `NEAR_BLOCKS` deep.
+
+A head that is not higher than the newest processed block is a backend that lags, or a reorg: it counts once
+it was seen twice. A chain that does not meet the processed one within `NEAR_BLOCKS` is another chain, and is
+not followed: that is as good as silence. The newest blocks are read again now and then, and compared.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.connection import PATIENCE_S, Connection
+from protocol.adapters.chain.events import Event, EventReader, LogMalformed
+from protocol.adapters.chain.providers import chain_fault
+from protocol.spec.errors import EnvironmentFault
+
+NEAR_BLOCKS = 64
+"""So many blocks behind the head are read by hash: two epochs, after which Ethereum takes no block back."""
+REMEMBERED_HEADS = 1_024
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LogBatch:
+    """What happened up to `head`. With `forget_from` set, all earlier events from that block on are void: a
+    reorg."""
+
+    head: Head
+    events: tuple[Event, ...]
+    forget_from: int | None = None
+
+
+class Follower:
+    """Hands out every event once, in order, from `from_block` on; tells when a reorg has voided some."""
+
+    def __init__(
+        self, connection: Connection, reader: EventReader, from_block: int, processed: Sequence[Head] = ()
+    ) -> None:
+        """processed: heads whose events were handed out before this process began, ascending."""
+        self._connection = connection
+        self._reader = reader
+        self._from_block = from_block
+        self._processed: deque[Head] = deque(processed, maxlen=REMEMBERED_HEADS)
+        self._places: dict[bytes, list[tuple[int, bytes]]] = {}
+        """Of near blocks by hash: the places of their events, and the transactions."""
+        self._doubted = b""
+        """The hash of a head that was not higher, when it was last seen."""
+        self._compared = -1
+        """The newest block when the near ones were last read again."""
+
+    async def batches(self, patience_s: float | None = None) -> AsyncIterator[LogBatch]:
+        """A batch for every new head, the first at once. Never ends; raises EnvironmentFault where no batch
+        can be read for `patience_s` (PATIENCE_S), and at once for logs that are not what the ABI says."""
+        patience_s = PATIENCE_S if patience_s is None else patience_s
+        silent_since: float | None = None
+        while True:
+            try:
+                batch = await self._read()
+            except EnvironmentFault as fault:
+                silent_since = silent_since or time.monotonic()
+                is_over = time.monotonic() - silent_since > patience_s
+                if is_over or isinstance(fault, LogMalformed):
+                    raise
+            else:
+                silent_since = None
+                if batch is not None:
+                    yield batch
+            await asyncio.sleep(self._connection.poll_s)
+
+    async def _read(self) -> LogBatch | None:
+        batch = await self.read_up_to(await self._connection.head())
+        if batch is None and self._processed and self._is_due_again():
+            return await self._compare()
+        return batch
+
+    async def read_up_to(self, head: Head) -> LogBatch | None:
+        """Returns the batch that ends at `head`, or None where that is no news, or not believed yet. Raises
+        EnvironmentFault where the endpoint does not have the blocks that it should, or is on another
+        chain."""
+        known = {block.block_hash: place for place, block in enumerate(self._processed)}
+        if head.block_hash in known:
+            return None
+        is_lower = bool(known) and head.number <= self._processed[-1].number
+        if is_lower and head.block_hash != self._doubted:
+            self._doubted = head.block_hash
+            return None
+        blocks, place = await self._walk_back(head, known)
+        standing = list(self._processed)[: place + 1]
+        start = standing[-1].number + 1 if standing else self._from_block
+        deep = [] if not blocks else await self._reader.read(start, blocks[0].number - 1)
+        near = await self._reader.read_blocks(blocks)
+        has_forked = len(standing) < len(self._processed)
+        self._note(standing, blocks, near)
+        events = [*deep, *(event for of_block in near for event in of_block)]
+        return LogBatch(head, tuple(events), start if has_forked else None)
+
+    async def _walk_back(self, head: Head, known: dict[bytes, int]) -> tuple[list[Head], int]:
+        """The blocks up to `head`, ascending, that are to be read by hash; and the place of the newest
+        processed block that stands (-1: none)."""
+        newest = self._processed[-1].number if known else self._from_block - 1
+        is_far = head.number - newest > NEAR_BLOCKS
+        floor = head.number - NEAR_BLOCKS + 1 if is_far else min(newest, head.number) - NEAR_BLOCKS
+        floor = max(self._from_block, floor)
+        blocks = [head]
+        while blocks[-1].parent_hash not in known and blocks[-1].number > floor:
+            blocks += await self._read_parents(blocks[-1], floor)
+            stop = next((n for n, one in enumerate(blocks) if one.parent_hash in known), len(blocks))
+            blocks = blocks[: stop + 1]
+        blocks.reverse()
+        if blocks[0].parent_hash in known:
+            return blocks, known[blocks[0].parent_hash]
+        if not known:
+            return blocks, -1
+        return blocks, await self._find_standing(blocks[0]) if is_far or not self._places else self._refuse()
+
+    async def _read_parents(self, block: Head, floor: int) -> list[Head]:
+        """Some ancestors of a block, descending, not below `floor`: those that a backend has by number, as
+        far as they are linked, else the parent alone."""
+        first = max(floor, block.number - NEAR_BLOCKS, 0)
+        found: list[Head] = []
+        child = block
+        if block.number - first > 1:
+            for one in reversed(await self._connection.blocks(first, block.number - 1)):
+                if one is None or not _is_parent(one, child):
+                    break
+                found.append(one)
+                child = one
+        if found:
+            return found
+        parent = await self._connection.block_by_hash(block.parent_hash)
+        if parent is None or not _is_parent(parent, block):
+            found_text = "none" if parent is None else f"block {parent.number}"
+            raise chain_fault(self._connection.place, f"the parent of block {block.number}", found_text)
+        return [parent]
+
+    async def _find_standing(self, oldest: Head) -> int:
+        """The place of the newest processed block below `oldest` that the chain still has. Raises
+        EnvironmentFault where it has none of the newest ones."""
+        places = [n for n, block in enumerate(self._processed) if block.number < oldest.number]
+        for place in reversed(places[-NEAR_BLOCKS:]):
+            block = self._processed[place]
+            found = await self._connection.block(block.number)
+            if found is not None and found.block_hash == block.block_hash:
+                return place
+        return self._refuse()
+
+    def _refuse(self) -> int:
+        newest = self._processed[-1]
+        was_read = f"the chain that was read, with block {newest.number} 0x{newest.block_hash.hex()}"
+        raise chain_fault(
+            self._connection.place, was_read, f"another one, {NEAR_BLOCKS} blocks back and more"
+        )
+
+    def _note(self, standing: list[Head], blocks: list[Head], near: list[list[Event]]) -> None:
+        self._processed = deque([*standing, *blocks], maxlen=REMEMBERED_HEADS)
+        self._doubted = b""
+        for block, events in zip(blocks, near, strict=True):
+            self._places[block.block_hash] = _list_places(events)
+        kept = {block.block_hash for block in list(self._processed)[-NEAR_BLOCKS:]}
+        self._places = {name: places for name, places in self._places.items() if name in kept}
+        if self._compared < 0:
+            self._compared = blocks[-1].number
+
+    def _is_due_again(self) -> bool:
+        return self._processed[-1].number >= self._compared + NEAR_BLOCKS // 2
+
+    async def _compare(self) -> LogBatch | None:
+        """Read the near blocks again. A batch that replaces all from the first that has other events now;
+        None where all are as they were."""
+        blocks = [block for block in self._processed if block.block_hash in self._places]
+        again = await self._reader.read_blocks(blocks)
+        self._compared = self._processed[-1].number
+        for number, (block, events) in enumerate(zip(blocks, again, strict=True)):
+            if _list_places(events) != self._places[block.block_hash]:
+                log.warning("block %d has other events than when it was read: reading again", block.number)
+                self._places |= {
+                    one.block_hash: _list_places(found)
+                    for one, found in zip(blocks[number:], again[number:], strict=True)
+                }
+                found = [event for of_block in again[number:] for event in of_block]
+                return LogBatch(self._processed[-1], tuple(found), block.number)
+        return None
+
+
+def _list_places(events: Sequence[Event]) -> list[tuple[int, bytes]]:
+    return [(event.log_index, event.transaction_hash) for event in events]
+
+
+def _is_parent(block: Head, child: Head) -> bool:
+    """Whether two blocks are linked, and their time does not go back."""
+    is_linked = block.block_hash == child.parent_hash and block.number == child.number - 1
+    return is_linked and block.timestamp_s <= child.timestamp_s

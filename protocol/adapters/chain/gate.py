@@ -1,0 +1,92 @@
+"""One gate before every signature and every transaction of a node.
+
+    newest folded block --> is it young, by this clock? --> do the endpoints have it? --> sign
+                             both ways                       all that answer, the same hash
+
+A node decides by the blocks that it has folded. What it signs counts on the chain that the endpoints show
+now. So it signs nothing while these may be two chains, or while it may have slept: an endpoint that shows
+another chain, one that is far behind, and a clock that is wrong are all waited out, as silence is.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.connection import Connection
+from protocol.spec.errors import EnvironmentFault
+
+BLOCK_S = {"12s": 12.0, "2s": 2.0}
+"""Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""
+LAG_BLOCKS, LAG_S = 5, 30.0
+"""So many blocks, or seconds where that is more, may be missing before the head is old."""
+EARLY_S = 15.0
+"""So far in the future a block's time may lie: Ethereum's clients refuse a block that lies further."""
+ATTEMPTS, PAUSE_S = 4, 0.25
+"""So often an endpoint is asked for the newest folded block: a backend may be behind for a moment."""
+
+
+class GateShut(EnvironmentFault):
+    """Nothing may be signed now. What is due waits, and is looked at anew."""
+
+
+class Gate:
+    """Whether a node may sign. folded: the newest block whose events the node has folded; None for who folds
+    nothing and asks the chain for each thing: then the gate is open. preset: of the deployment's limits."""
+
+    def __init__(self, connection: Connection, now: Callable[[], float] = time.time) -> None:
+        """now: seconds of Unix time."""
+        self.preset = "own"
+        self.folded: Head | None = None
+        self.reason = ""
+        """Why the gate was shut the last time that it was asked; empty where it was open."""
+        self._connection = connection
+        self._now = now
+
+    async def pass_through(self) -> None:
+        """Raises GateShut unless the newest folded block is young, and is the chain's as the endpoints have
+        it."""
+        folded = self.folded
+        if folded is None:
+            return
+        self.reason = find_age_fault(folded, self.preset, self._now()) or await self._find_chain_fault(folded)
+        if self.reason:
+            raise GateShut(
+                what="nothing is signed now",
+                expected=f"the chain that was read, with block {folded.number} 0x{folded.block_hash.hex()}",
+                actual=self.reason,
+                where=self._connection.place,
+                remedy="The node goes on by itself once both are right. Check `rpc_url`, and the "
+                "clock of this machine.",
+            )
+
+    async def _find_chain_fault(self, folded: Head) -> str:
+        """Why the endpoints' chain may be another than the folded one; empty where each that answers has the
+        folded block, and one does."""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(PAUSE_S)
+            try:
+                found = await self._connection.blocks_everywhere(folded.number)
+            except EnvironmentFault as fault:
+                return f"no endpoint that answers: {fault.actual}"
+            shown = [one for one in found if one is not None]
+            others = [one for one in shown if one.block_hash != folded.block_hash]
+            if others:
+                return f"block {folded.number} 0x{others[0].block_hash.hex()} at an endpoint"
+            if shown:
+                return ""
+        return f"no endpoint that has block {folded.number}"
+
+
+def find_age_fault(head: Head, preset: str, now_s: float) -> str:
+    """Returns why a newest block cannot be that of now; empty where it may be. preset: of the deployment."""
+    block_s = BLOCK_S.get(preset)
+    if block_s is None:
+        return ""
+    age_s = now_s - head.timestamp_s
+    if age_s > max(LAG_S, LAG_BLOCKS * block_s):
+        return f"block {head.number} is the newest and {age_s:.0f} s old by this machine's clock"
+    if age_s < -EARLY_S:
+        return f"block {head.number} lies {-age_s:.0f} s in the future of this machine's clock"
+    return ""

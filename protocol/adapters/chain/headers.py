@@ -1,0 +1,95 @@
+"""The header of a block as bytes, out of what JSON-RPC tells of it.
+
+A header's Keccak hash is the hash of its block: so bytes are right, or they are not, whoever they came from.
+Fields that later forks append are found by trying: those that this file does not know are appended in the
+order in which the answer has them, until the hash is right.
+
+Source: Ethereum Yellow Paper, section 4.4, then what forks appended: London, Shanghai, Cancun, Prague
+(EIP-7685), Amsterdam (EIP-7928, EIP-7843).
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+import rlp  # type: ignore[import-untyped]
+from eth_utils.crypto import keccak
+
+from protocol.spec.errors import EnvironmentFault
+
+FIELDS = (
+    "parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom",
+    "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "extraData", "mixHash", "nonce",
+    "baseFeePerGas", "withdrawalsRoot", "blobGasUsed", "excessBlobGas", "parentBeaconBlockRoot",
+    "requestsHash",
+)  # fmt: skip
+LATER = ("blockAccessListHash", "balHash", "slotNumber")
+"""Appended by forks to come, as far as their names are known; clients differ in the first."""
+NUMBERS = frozenset({
+    "difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed",
+    "excessBlobGas", "slotNumber",
+})  # fmt: skip
+NO_FIELDS = frozenset({
+    "hash", "size", "totalDifficulty", "transactions", "uncles", "withdrawals", "author", "sealFields",
+    "blockAccessList",
+})  # fmt: skip
+"""What an answer has beside the header."""
+MOST_UNKNOWN = 6
+"""Unknown fields that are tried."""
+HASH_DIGITS = 2 + 64
+
+
+def encode_header(block: Mapping[str, Any]) -> bytes:
+    """Returns the RLP of the header of a block, as `eth_getBlockByNumber` tells it (values are `0x` strings).
+
+    Raises EnvironmentFault where no header with the block's hash can be made of it: no proof of its
+    randomness can.
+    """
+    known = [name for name in FIELDS if block.get(name) is not None]
+    for more in _list_endings(block):
+        header = _encode(block, (*known, *more))
+        if is_header(header, block):
+            return header
+    others = ", ".join(_list_unknown(block)) or "no others"
+    raise EnvironmentFault(
+        what="this chain's block headers are not those of Ethereum",
+        expected=f"a header with hash {block['hash']}",
+        actual=f"another hash, from {len(known)} known fields and {others}",
+        where=f"block {block['number']}",
+        remedy="Use a chain whose block hash is Keccak over a header as Ethereum has it, or an endpoint that "
+        "answers debug_getRawHeader.",
+        retryable=False,
+    )
+
+
+def is_header(header: bytes, block: Mapping[str, Any]) -> bool:
+    """Returns whether bytes are the header of a block."""
+    return keccak(header) == bytes.fromhex(str(block["hash"])[2:])
+
+
+def _encode(block: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
+    """The RLP of these fields; empty where one is no number or no bytes."""
+    try:
+        header: bytes = rlp.encode([_encode_field(name, str(block[name])) for name in names])
+    except ValueError:
+        return b""
+    return header
+
+
+def _list_endings(block: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """What may follow the known fields: nothing, then the later ones, then any choice of the others."""
+    unknown = _list_unknown(block)[:MOST_UNKNOWN]
+    for count in range(len(unknown) + 1):
+        yield from combinations(unknown, count)
+
+
+def _list_unknown(block: Mapping[str, Any]) -> list[str]:
+    """Fields of an answer that may be the header's, those with known names first."""
+    names = [name for name in block if name not in NO_FIELDS and name not in FIELDS]
+    texts = [name for name in names if isinstance(block[name], str) and block[name].startswith("0x")]
+    return sorted(texts, key=lambda name: LATER.index(name) if name in LATER else len(LATER))
+
+
+def _encode_field(name: str, value: str) -> bytes | int:
+    is_unknown_number = name not in FIELDS and len(value) != HASH_DIGITS
+    return int(value, 16) if name in NUMBERS or is_unknown_number else bytes.fromhex(value[2:])

@@ -1,0 +1,99 @@
+"""Proofs of a block's random value, which the calls that record a draw take.
+
+The value lies in the block's header. Where the deployment mixes drand in, a signature of drand's quicknet
+comes with it, fetched over HTTPS. The contract checks what a drand server answers; nothing here believes it.
+`contracts/interfaces/IRandomness.sol` is the manual.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import aiohttp
+import msgspec
+
+from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.headers import encode_header, is_header
+from protocol.adapters.messages import Form
+from protocol.adapters.wire.session import read_at_most, tell_reason
+from protocol.spec.drawing import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s, expand_point
+from protocol.spec.errors import EnvironmentFault, ProtocolFault
+
+
+class Randomness(Contract):
+    """The value of a past block, out of its header and, where the deployment mixes one in, a drand round."""
+
+    async def prove(self, of_block: int) -> bytes:
+        """What `sealBeacon`, `sealDraw`, `sealLate` and `sealLeaves` take as proof for a past block.
+
+        Waits for the drand round of that block where one is mixed in, about a minute. Raises
+        EnvironmentFault where the block, its header or the round cannot be had.
+        """
+        block = await self._connection.raw_block(of_block)
+        header = await self.read_header(of_block, block)
+        drand_round = await self.drand_round(int(block["timestamp"], 16))
+        if drand_round == 0:
+            return header
+        return expand_point(await fetch_signature(drand_round)) + header
+
+    async def read_header(self, number: int, block: dict[str, Any]) -> bytes:
+        """Returns the header of a block that was read, by its hash. Raises EnvironmentFault where neither the
+        block's fields nor the endpoint give it."""
+        try:
+            return encode_header(block)
+        except EnvironmentFault:
+            raw = await self._connection.raw_header(number)
+            if raw is None or not is_header(raw, block):
+                raise
+            return raw
+
+
+SERVERS = (
+    "https://api.drand.sh",
+    "https://api2.drand.sh",
+    "https://api3.drand.sh",
+    "https://drand.cloudflare.com",
+)
+"""The public ones; each serves every round that ever was."""
+TIMEOUT_S = 5.0
+MAX_ANSWER_BYTES = 4_096
+GRACE_S = 1.0
+"""From a round's due time to its signature at the servers."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a server of drand says of a round, as far as it is of use; servers say more."""
+
+    signature: Annotated[str, msgspec.Meta(pattern=rf"\A[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]
+
+
+ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
+
+
+async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
+    """The signature (48 bytes) of a round, once it is due; the first server that has it.
+
+    Raises EnvironmentFault when none answers with one.
+    """
+    await asyncio.sleep(max(0.0, compute_due_s(round_number) + GRACE_S - time.time()))
+    failures = []
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
+        for server in servers:
+            try:
+                return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
+            except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
+                failures.append(f"{server}: {type(error).__name__} {tell_reason(error)}")
+    raise EnvironmentFault(
+        what="no server of drand gives the round's signature",
+        expected=f"round {round_number} of quicknet",
+        actual="; ".join(failures) or "no server named",
+        remedy="Let this machine reach one of them; the seal is tried again until its window closes.",
+    )
+
+
+async def _fetch(session: aiohttp.ClientSession, url: str) -> bytes:
+    async with session.get(url) as answer:
+        answer.raise_for_status()
+        body = await read_at_most(answer, MAX_ANSWER_BYTES)
+    return bytes.fromhex(ANSWER.decode(body).signature)

@@ -1,0 +1,229 @@
+"""JSON-RPC to one endpoint of a provider: one request out, its result or one of three failures back.
+
+The three failures are `ProviderError` (the provider answers with an error), `NoAnswer` (what came is no
+answer) and what aiohttp raises (nothing came). An endpoint that wants to be left alone is: requests wait
+until the time is over.
+
+aiohttp is used as it is. web3's own transport takes a thread lock in a helper thread for each request; a
+request that is cancelled at that moment leaves the lock taken (docs/decisions/0009-http-below-web3.md).
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.provider_errors import Kind, ProviderError, find_wait_s, read_error
+
+HEADERS = {"Content-Type": "application/json"}
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one answer. A longer one is read no further: the request has to ask for less."""
+MAX_DEPTH = 64
+"""Lists and objects inside of each other. Parsers recurse, and a library raises Python's limit so far that
+JSON that nests deeper would end the process."""
+REFUSE_BATCH = (400, 404, 405, 413, 415, 422)
+"""What a server says that takes one request at a time."""
+MAX_WAIT_S = 600.0
+"""No provider is left alone for longer, whatever it says."""
+FIRST_WAIT_S, LONGEST_GUESS_S = 1.0, 32.0
+"""Where a busy provider does not say how long it wants to be left alone: doubled each time."""
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class NoAnswer(aiohttp.ClientError):
+    """What came is no JSON-RPC: the page of a proxy, for example, or a result of another form."""
+
+
+ERROR_KINDS: dict[type[Exception], str] = {
+    TimeoutError: "timeout",
+    aiohttp.ClientResponseError: "http",
+    NoAnswer: "malformed",
+    ProviderError: "refused",
+    Exception: "connection",
+}
+"""What a request failed by, the first that fits."""
+_REASONS = {Kind.BUSY: "busy", Kind.BEHIND: "behind"}
+
+
+@dataclass
+class RpcHealth:
+    """How the chain's endpoints answer. answered_s: when one last did (monotonic seconds; at first, when it
+    was first to be asked); errors: how often one did not, by `timeout`, `connection`, `http` (a status that
+    is no success), `malformed` (no JSON-RPC, or of another form), `busy` (it wants to be left alone),
+    `behind` (it lacks the block) and `refused` (another error in its own words); head: the newest block that
+    one told of."""
+
+    answered_s: float = field(default_factory=time.monotonic)
+    errors: Counter[str] = field(
+        default_factory=lambda: Counter(dict.fromkeys([*ERROR_KINDS.values(), *_REASONS.values()], 0))
+    )
+    head: Head | None = None
+
+    def note_answer(self) -> None:
+        """An endpoint has answered."""
+        self.answered_s = time.monotonic()
+
+    def note_error(self, error: Exception) -> None:
+        """A request has failed."""
+        kind = next(kind for known, kind in ERROR_KINDS.items() if isinstance(error, known))
+        self.errors[_REASONS.get(error.kind, kind) if isinstance(error, ProviderError) else kind] += 1
+
+
+class Endpoint:
+    """One URL of a provider. Requests may be cancelled at any time."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        """timeout_s: of one request."""
+        self.url = url
+        self.place = name_place(url)
+        """Where it is, as errors and logs name it."""
+        self.lacks: set[str] = set()
+        """What this provider has refused as unsupported: methods, or the tag `pending`."""
+        self.free_s = 0.0
+        """Until then (monotonic seconds) the provider wants to be left alone."""
+        self._refusals = 0
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._session: aiohttp.ClientSession | None = None
+        self._count = 0
+
+    async def close(self) -> None:
+        """Close the session; a later request opens another."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def ask(self, method: str, parameters: Sequence[object]) -> Any:
+        """Returns the result of one request, any JSON. Raises ProviderError, NoAnswer (a ClientError), other
+        aiohttp.ClientError, TimeoutError and OSError."""
+        [found] = await self.ask_together([(method, parameters)])
+        return found
+
+    async def ask_together(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
+        """Returns the results of several requests that go out as one, so that one backend answers all. Raises
+        as `ask` does; a ProviderError is that of the first request that has one."""
+        numbers = range(self._count, self._count + len(calls))
+        self._count += len(calls)
+        sent = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": list(parameters)}
+            for number, (method, parameters) in zip(numbers, calls, strict=True)
+        ]
+        is_batch = len(sent) > 1
+        answer = await self._post(msgspec.json.encode(sent if is_batch else sent[0]), is_batch=is_batch)
+        found = [self._read(one) for one in self._match(answer, numbers)]
+        self._refusals = 0
+        return found
+
+    def _match(self, answer: object, numbers: range) -> list[object]:
+        """The answers in the order of the requests. Of a lone one the number is not looked at."""
+        if len(numbers) == 1:
+            return [answer]
+        if not isinstance(answer, list):
+            # Who takes no several requests at once says so in one answer, as an error or in words of its own.
+            is_error = isinstance(answer, dict) and answer.get("error") is not None
+            return [answer if is_error else {"error": {"message": "batches are not supported"}}]
+        by_number = {one.get("id"): one for one in answer if isinstance(one, dict)}
+        return [by_number.get(number) for number in numbers]
+
+    def _read(self, answer: object) -> Any:
+        if not isinstance(answer, dict):
+            raise NoAnswer("what came is no JSON-RPC")
+        if answer.get("error") is not None:
+            error = read_error(answer["error"])
+            if error.kind is Kind.BUSY:
+                self._leave_alone(error.wait_s)
+            raise error
+        if "result" not in answer:
+            raise NoAnswer("what came has neither a result nor an error")
+        return answer["result"]
+
+    async def _post(self, body: bytes, *, is_batch: bool) -> object:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=self._timeout, headers=HEADERS)
+        async with self._session.post(self.url, data=body) as response:
+            text = await self._read_body(response)
+            try:
+                answer = decode_json(text)
+            except ValueError:
+                answer = None
+            if not (response.ok or _is_error(answer)):
+                self._note_status(response, text)
+                if is_batch and response.status in REFUSE_BATCH:
+                    raise ProviderError(Kind.UNSUPPORTED, f"status {response.status}")
+                response.raise_for_status()
+            if response.status == 429 and not isinstance(answer, list):
+                self._note_status(response, text)
+        if not isinstance(answer, dict | list):
+            raise NoAnswer("what came is no JSON-RPC")
+        return answer
+
+    async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
+        parts, size_bytes = list[bytes](), 0
+        async for part in response.content.iter_any():
+            size_bytes += len(part)
+            if size_bytes > MOST_BYTES:
+                raise ProviderError(Kind.TOO_MUCH, f"an answer of more than {MOST_BYTES} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _note_status(self, response: aiohttp.ClientResponse, text: bytes) -> None:
+        """A status by which a provider asks to be left alone. Raises ProviderError for one."""
+        told_s = read_retry_after(response.headers.get("Retry-After", ""))
+        if response.status == 429 or (response.status == 503 and told_s is not None):
+            words = text[:300].decode(errors="replace")
+            self._leave_alone(told_s if told_s is not None else find_wait_s(words))
+            raise ProviderError(Kind.BUSY, f"status {response.status}", wait_s=told_s)
+
+    def _leave_alone(self, told_s: float | None) -> None:
+        guess_s = min(FIRST_WAIT_S * 2**self._refusals, LONGEST_GUESS_S)
+        wait_s = min(guess_s if told_s is None else told_s, MAX_WAIT_S)
+        self._refusals = min(self._refusals + 1, 10)
+        self.free_s = max(self.free_s, time.monotonic() + wait_s)
+
+
+def _is_error(answer: object) -> bool:
+    """Whether an answer tells of errors by itself, whatever the status beside it."""
+    one = answer[0] if isinstance(answer, list) and answer else answer
+    return isinstance(one, dict) and one.get("error") is not None
+
+
+def decode_json(text: bytes) -> object:
+    """Returns what JSON says. Raises ValueError for what is none, or nests deeper than `MAX_DEPTH`."""
+    brackets = _STRING.sub(b"", text).translate(None, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    if brackets:
+        raise ValueError("too deep, or no JSON")
+    return msgspec.json.decode(text)
+
+
+def read_retry_after(text: str) -> float | None:
+    """Returns the seconds that a `Retry-After` header names, as a number or as a date (RFC 9110, section
+    10.2.3); None where it is neither."""
+    if text.strip().isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def name_place(rpc_url: str) -> str:
+    """Returns a URL of a chain's node for people: scheme, host and port. A provider's key may stand in all
+    the rest, and what is told goes into logs and into questions to others."""
+    try:
+        url = URL(rpc_url)
+        origin = str(url.origin())
+    except ValueError:
+        return "an address that is none (not shown)"
+    is_bare = url.path in ("", "/") and not (url.query_string or url.fragment or url.user or url.password)
+    return origin if is_bare else f"{origin}/..."

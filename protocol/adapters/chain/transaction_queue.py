@@ -1,0 +1,123 @@
+"""The transactions of one account that wait to be mined, in the order of their nonces, in a file of its home.
+
+A transaction is written down before it is handed in. So after a crash it is known what may still be mined,
+and what stands at each nonce. All processes of a home share the file: a nonce is given out once.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from protocol.adapters.chain.fees import FeeOffer
+
+QUEUE_FILE = "transactions.sqlite"
+LOCK_TIMEOUT_S = 30.0
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS waiting (account TEXT, nonce INTEGER, target TEXT, data BLOB, gas INTEGER,"
+    " max_fee TEXT, tip TEXT, hashes TEXT, block INTEGER, PRIMARY KEY (account, nonce))"
+)
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A transaction that was signed. to: empty where it creates a contract; hashes: of all versions that were
+    signed, the newest last; from_block: the head when it was first signed."""
+
+    nonce: int
+    to: str
+    data: bytes
+    gas: int
+    fee: FeeOffer
+    hashes: tuple[bytes, ...]
+    from_block: int
+
+    def sign_again(self, fee: FeeOffer, transaction_hash: bytes) -> "Waiting":
+        """Returns the same with another offer."""
+        return replace(self, fee=fee, hashes=(*self.hashes, transaction_hash))
+
+
+class TransactionQueue:
+    """The waiting transactions of one account. Where the disk refuses the file, this process goes on in
+    memory: what it has to send matters more than what a restart would know."""
+
+    def __init__(self, account: str, path: Path | None = None) -> None:
+        """path: of the file; None: in memory, for this process alone."""
+        self._account = account
+        self._own: dict[int, Waiting] = {}
+        self._rows = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT_S, isolation_level=None)
+        with self._tolerant():
+            self._rows.execute("PRAGMA journal_mode=WAL")
+            self._rows.execute("PRAGMA synchronous=FULL")
+            self._rows.execute(_TABLE)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows.close()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from giving out nonces inside the block."""
+        with self._tolerant():
+            self._rows.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            if self._rows.in_transaction:
+                with self._tolerant():
+                    self._rows.execute("COMMIT")
+
+    def list_all(self) -> list[Waiting]:
+        """Returns all, the lowest nonce first."""
+        found = {one.nonce: one for one in self._read()}
+        for nonce, one in self._own.items():
+            if nonce not in found or len(found[nonce].hashes) < len(one.hashes):
+                found[nonce] = one
+        return [found[nonce] for nonce in sorted(found)]
+
+    def find(self, nonce: int) -> Waiting | None:
+        """Returns what waits with this nonce."""
+        return next((one for one in self.list_all() if one.nonce == nonce), None)
+
+    def put(self, one: Waiting) -> None:
+        """Write one down, in place of what its nonce had."""
+        self._own[one.nonce] = one
+        hashes = json.dumps([name.hex() for name in one.hashes])
+        fees = (str(one.fee.max_fee_wei), str(one.fee.tip_wei))
+        row = (self._account, one.nonce, one.to, one.data, one.gas, *fees, hashes, one.from_block)
+        with self._tolerant():
+            self._rows.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def drop(self, nonce: int) -> None:
+        """Strike one out: it is mined, or another one was in its place."""
+        self._own.pop(nonce, None)
+        with self._tolerant():
+            self._rows.execute("DELETE FROM waiting WHERE account = ? AND nonce = ?", (self._account, nonce))
+
+    def _read(self) -> list[Waiting]:
+        rows: list[tuple[int, str, bytes, int, str, str, str, int]] = []
+        with self._tolerant():
+            rows = self._rows.execute(
+                "SELECT nonce, target, data, gas, max_fee, tip, hashes, block FROM waiting WHERE account = ?",
+                (self._account,),
+            ).fetchall()
+        return [
+            Waiting(
+                nonce, to, data, gas, FeeOffer(int(fee), int(tip)),
+                tuple(map(bytes.fromhex, json.loads(hashes))), block,
+            )
+            for nonce, to, data, gas, fee, tip, hashes, block in rows
+        ]  # fmt: skip
+
+    @contextmanager
+    def _tolerant(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            log.warning("the file of waiting transactions cannot be used: %s", error)
