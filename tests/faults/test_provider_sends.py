@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from eth_account import Account
-from eth_account.typed_transactions import TypedTransaction
+from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from hexbytes import HexBytes
 
 from protocol.adapters.chain.chain_client import Sending

@@ -324,11 +324,14 @@ class MakeClaim:
     basis: bytes
 
     async def perform(self, party: Party) -> None:
-        """Train what is not trained yet, write the claim down, send it. Raises as `require_round` does."""
+        """Train what is not trained yet, write the claim down, send it. Raises as `require_round` and
+        `GameChain.require_provable` do."""
+        await party.chain.require_provable()
         async with party.task.locks[TRAINING]:
             origin = read_origin(party, party.game, self.require_round(party))
             finished = await finish_claim(party, origin, partial(self.require_round, party))
             game_round = self.require_round(party)
+        await party.chain.require_provable()
         words = (game_round.base_root, game_round.beacon, finished.claim_root, finished.segments)
         await party.chain.rounds.commit(party.task.task, self.round, *words)
         party.say(f"round {self.round}: the claim is on the chain")

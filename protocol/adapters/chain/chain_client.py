@@ -138,6 +138,12 @@ class GameChain(ChainClient):
         entries, address = load_abi("TaskShares"), await self.shares.shares_of(task)
         return Contract("TaskShares", address, *self._tools, entries=entries)
 
+    async def require_provable(self) -> None:
+        """Raises EnvironmentFault unless the header of the newest folded block can be proven to the
+        contracts. Where it cannot, no draw is recorded any more, and what is trained earns nothing."""
+        head = self.gate.folded or await self.head()
+        await self.randomness.read_header(head.number)
+
     async def prove_header(self, block: int) -> bytes:
         """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault
         where the block or its header cannot be had."""

@@ -30,23 +30,23 @@ class Randomness(Contract):
         Waits for the drand round of that block where one is mixed in, about a minute. Raises
         EnvironmentFault where the block, its header or the round cannot be had.
         """
-        block = await self._connection.raw_block(of_block)
-        header = await self.read_header(of_block, block)
+        block, header = await self.read_header(of_block)
         drand_round = await self.drand_round(int(block["timestamp"], 16))
         if drand_round == 0:
             return header
         return expand_point(await fetch_signature(drand_round)) + header
 
-    async def read_header(self, number: int, block: dict[str, Any]) -> bytes:
-        """Returns the header of a block that was read, by its hash. Raises EnvironmentFault where neither the
-        block's fields nor the endpoint give it."""
+    async def read_header(self, number: int) -> tuple[dict[str, Any], bytes]:
+        """Returns a block as the endpoint tells it, and its header. Raises EnvironmentFault where the block
+        cannot be had, or neither its fields nor the endpoint give a header with its hash."""
+        block = await self._connection.raw_block(number)
         try:
-            return encode_header(block)
+            return block, encode_header(block)
         except EnvironmentFault:
             raw = await self._connection.raw_header(number)
             if raw is None or not is_header(raw, block):
                 raise
-            return raw
+            return block, raw
 
 
 SERVERS = (

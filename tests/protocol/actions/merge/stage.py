@@ -73,6 +73,9 @@ class FakeChain:
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
         self.gate = Gate(cast(Connection, None))
 
+    async def require_provable(self) -> None:
+        """Its headers can be proven."""
+
     def __getattr__(self, contract: str) -> Any:
         return _FakeContract(self.sent, contract)
 

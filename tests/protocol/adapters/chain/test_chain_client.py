@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import rlp  # type: ignore[import-untyped]
 from eth_account import Account
+from eth_utils.crypto import keccak
 
 from protocol.adapters.chain import chain_client, randomness
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
@@ -28,6 +30,7 @@ from protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
 from protocol.spec.statements import SigningDomain
 from scripts import devnet
 from scripts.deploy import compute_creation_code
+from tests.faults.provider import PASS, Request, run_provider
 from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment, run_test_chain
 
@@ -190,7 +193,59 @@ async def test_a_header_of_another_shape_is_said(tmp_path: Path) -> None:
         connection = Connection(rpc_url)
         block = await connection.raw_block(0)
         assert len(encode_header(block)) > 500
-        with pytest.raises(EnvironmentFault, match="not those of Ethereum") as fault:
-            encode_header({**block, "requestsHash": "0x" + 64 * "1"})
-        assert not fault.value.retryable
+        for change in ({"stateRoot": "0x" + 64 * "1"}, {"gasUsed": "no number"}):
+            with pytest.raises(EnvironmentFault, match="not those of Ethereum") as fault:
+                encode_header({**block, **change})
+            assert not fault.value.retryable
         await connection.close()
+
+
+def append_fields(block: dict[str, Any], **more: str) -> dict[str, Any]:
+    """The block of a chain whose forks have appended these fields to the header, in this order."""
+    items = rlp.decode(encode_header(block))
+    values = [bytes.fromhex(value[2:].rjust(len(value[2:]) + len(value) % 2, "0")) for value in more.values()]
+    return {**block, **more, "hash": "0x" + keccak(rlp.encode([*items, *values])).hex()}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"requestsHash": "0x" + 64 * "2"},
+        {"requestsHash": "0x" + 64 * "2", "balHash": "0x" + 64 * "3"},
+        {"requestsHash": "0x" + 64 * "2", "blockAccessListHash": "0x" + 64 * "3", "slotNumber": "0xabcdef"},
+        {"requestsHash": "0x" + 64 * "2", "aFieldOfAForkToCome": "0x" + 64 * "4", "oneMore": "0x7f"},
+    ],
+)
+async def test_headers_with_fields_of_later_forks_are_proven(tmp_path: Path, fields: dict[str, str]) -> None:
+    """Else no draw would be recorded after a fork, on any task: all claims void, their pay gone."""
+    async with devnet.run_anvil(0, tmp_path / "anvil.log") as rpc_url:
+        connection = Connection(rpc_url)
+        later = append_fields(await connection.raw_block(0), **fields)
+        # What an answer has beside the header stands among the fields, whatever it is called.
+        answer = {"size": "0x5", "totalDifficulty": "0x0", "blobSchedule": "0x9", **later, "l1": None, "n": 7}
+        assert keccak(encode_header(answer)) == bytes.fromhex(later["hash"][2:])
+        await connection.close()
+
+
+async def test_a_header_that_the_fields_do_not_give_comes_as_bytes(tmp_path: Path) -> None:
+    async with run_test_chain(tmp_path) as net:
+        block = await net.chain.connection.raw_block(1)
+        header = encode_header(block)
+
+        async def hide_a_field(request: Request) -> Any:
+            if request.method == "debug_getRawHeader":
+                return "0x" + header.hex()
+            if request.method != "eth_getBlockByNumber":
+                return PASS
+            return {k: v for k, v in block.items() if k != "withdrawalsRoot"}
+
+        async with run_provider(net.rpc_url, hide_a_field) as provider:
+            connection = Connection(provider.url)
+            contract = Randomness(
+                "BlockRandomness", ADDRESSES[0], connection, None, EventReader(connection, DEPLOYMENT)
+            )
+            assert (await contract.read_header(1))[1] == header
+            header = header[:-1] + bytes([header[-1] ^ 1])
+            with pytest.raises(EnvironmentFault, match="not those of Ethereum"):
+                await contract.read_header(1)
+            await connection.close()
