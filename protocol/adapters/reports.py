@@ -171,6 +171,10 @@ class Trouble(StrEnum):
     RPC_SILENT = "rpc_silent"
     RPC_LAGGING = "rpc_lagging"
     CHAIN_CHANGED = "chain_changed"
+    CLOCK_WRONG = "clock_wrong"
+    NOTHING_SIGNED = "nothing_signed"
+    HEAD_UNPROVABLE = "head_unprovable"
+    FEE_CAPPED = "fee_capped"
     DISK_LOW = "disk_low"
     DISK_FULL = "disk_full"
 

@@ -44,7 +44,6 @@ METRICS = (
     Metric("touchstone_open_duties", "Duties that are due now, those under way included.", ("duty",)),
     Metric("touchstone_duty_failures_total", "Attempts at a duty that failed and are made again.", ("duty",)),
     Metric("touchstone_refolds_total", "How often this node has read the whole chain anew."),
-    Metric("touchstone_gate_shut", "1 while nothing is signed: endpoint, clock or chain is not right."),
     Metric("touchstone_seat_status", "1 for what this node's seat is now.", ("role", "status")),
     Metric("touchstone_seat_stake_tokens", "What the seat has at stake."),
     Metric("touchstone_seat_required_stake_tokens", "What a seat must have at stake to sit in a round."),
@@ -108,7 +107,6 @@ class Measures:
             "touchstone_rpc_silence_seconds": _one(time.monotonic() - health.answered_s),
             "touchstone_rpc_errors_total": _by_name(health.errors),
             "touchstone_refolds_total": _one(self.party.meter.refolds),
-            "touchstone_gate_shut": _one(float(bool(self.party.chain.gate.reason))),
             "touchstone_credit_tokens": _one(state.credits[self.party.account] / TOKEN_WEI),
         }
         if head is not None:

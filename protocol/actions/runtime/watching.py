@@ -28,7 +28,7 @@ from msgspec import structs
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.chain_client import is_old
-from protocol.adapters.chain.gate import BLOCK_S
+from protocol.adapters.chain.gate import BLOCK_S, find_age_fault
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.files import replace_private_file
 from protocol.adapters.machine import MachineInUse, MachineUse
@@ -72,6 +72,10 @@ ENDS = {
     Trouble.RPC_SILENT: "the chain's node answers again",
     Trouble.RPC_LAGGING: "the chain's node tells of new blocks again",
     Trouble.CHAIN_CHANGED: "the chain is the deployment's again",
+    Trouble.CLOCK_WRONG: "this machine's clock is not behind the chain any more",
+    Trouble.NOTHING_SIGNED: "the node signs again",
+    Trouble.HEAD_UNPROVABLE: "the headers of the chain can be proven again",
+    Trouble.FEE_CAPPED: "max_fee_gwei is enough again for what waits",
     Trouble.DISK_LOW: "the disk is not nearly full any more",
     Trouble.DISK_FULL: "the disk has room again",
 }
@@ -121,6 +125,7 @@ class Watch:
     _started_s: int = field(default_factory=lambda: int(time.time()))
     _written_s: float = 0.0
     _change: str = ""
+    _unproven: str = ""
     _origin: bytes | None = None
     _turn: int = 0
     _looks: int = 0
@@ -173,8 +178,10 @@ class Watch:
         """Ask the chain's node whether it is still that of the deployment, and now and then for the coin:
         each in a time of its own, or a slow node would never tell of the coin."""
         is_known = await self._ask(self._note_change())
+        await self._ask(self.party.chain.gate.pass_through())
         if is_known and self._looks % COIN_LOOKS == 0:
             await self._ask(self._note_gas_left())
+            await self._ask(self._note_header())
 
     async def _ask(self, question: Awaitable[object]) -> bool:
         """Whether an answer came. What does not answer is silent; an answer that is none must not hide what
@@ -191,6 +198,15 @@ class Watch:
 
     async def _note_change(self) -> None:
         self._change = await self._find_change()
+
+    async def _note_header(self) -> None:
+        """Whether the newest block could be proven to the contracts. No answer tells nothing."""
+        self._unproven = ""
+        try:
+            await self.party.chain.require_provable()
+        except EnvironmentFault as fault:
+            if not fault.retryable:
+                self._unproven = str(fault.actual)
 
     async def _note_gas_left(self) -> None:
         self.gas_left = await self._find_gas_left()
@@ -241,6 +257,20 @@ class Watch:
 
     # --- What may be wrong ----------------------------------------------------------------------------------
     def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:
+        of_chain = list(self._list_chain_troubles())
+        yield from of_chain
+        reason, sender = self.party.chain.gate.reason, self.party.chain.sender
+        if reason and not of_chain:
+            yield Trouble.NOTHING_SIGNED, f"nothing is signed or sent now: {reason}"
+        if self._unproven:
+            said = "no header of this chain can be proven, so no round is trained: look for an update"
+            yield Trouble.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
+        if sender is not None and sender.is_capped:
+            said = "a transaction waits, and the chain asks for more than max_fee_gwei"
+            yield Trouble.FEE_CAPPED, f"{said}: deadlines pass meanwhile"
+        yield from self._list_disk_troubles()
+
+    def _list_chain_troubles(self) -> Iterator[tuple[Trouble, str]]:
         health, name = self.party.chain.connection.health, self.party.chain.limits.name
         silence_s = time.monotonic() - health.answered_s
         if silence_s > SILENT_S:
@@ -252,9 +282,10 @@ class Watch:
             age_s = time.time() - health.head.timestamp_s
             said = f"block {health.head.number} is its newest and was {age_s:.0f} s old"
             yield Trouble.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
+        elif health.head is not None and (early := find_age_fault(health.head, name, time.time())):
+            yield Trouble.CLOCK_WRONG, f"this machine's clock is behind the chain: {early}"
         if self._change:
             yield Trouble.CHAIN_CHANGED, f"the chain's node shows another chain: {self._change}"
-        yield from self._list_disk_troubles()
 
     def _list_disk_troubles(self) -> Iterator[tuple[Trouble, str]]:
         try:

@@ -62,9 +62,7 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
         meter=Meter(),
         config=SimpleNamespace(home=home, metrics_port=0, metrics_host="127.0.0.1", use=None),
         client=SimpleNamespace(fetched_bytes=5),
-        chain=SimpleNamespace(
-            connection=SimpleNamespace(health=RpcHealth()), gate=SimpleNamespace(reason="")
-        ),
+        chain=SimpleNamespace(connection=SimpleNamespace(health=RpcHealth())),
         task=SimpleNamespace(
             task=TASK,
             audits=SimpleNamespace(room=SimpleNamespace(book=book)),

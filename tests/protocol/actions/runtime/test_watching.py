@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from protocol.actions.runtime.watching import (
     take_over,
 )
 from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.gate import Gate
 from protocol.adapters.chain.rpc import RpcHealth
 from protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
 from protocol.spec.errors import EnvironmentFault
@@ -29,10 +30,12 @@ CHAIN_ID, DEPLOY_BLOCK = 31337, 4
 class Connection:
     """A chain's node that a test spoils."""
 
+    place = "http://127.0.0.1:1"
+
     def __init__(self) -> None:
         self.health = RpcHealth()
         self.id, self.bare, self.hash = CHAIN_ID, set[str](), b"h" * 32
-        self.is_hanging = False
+        self.is_hanging = self.is_unprovable = False
         self.health.head = Head(9, b"", b"", int(time.time()), 0)
 
     async def chain_id(self) -> int:
@@ -52,6 +55,13 @@ class Connection:
         assert account == ACCOUNT
         return 100
 
+    async def blocks_everywhere(self, number: int) -> list[Head | None]:
+        return [await self.block(number)]
+
+    async def require_provable(self) -> None:
+        if self.is_unprovable:
+            raise EnvironmentFault(what="x", expected="", actual="another hash", remedy="", retryable=False)
+
     async def code_at(self, address: str) -> bytes:
         return b"" if address in self.bare else b"code"
 
@@ -66,8 +76,14 @@ def make_party(home: Path, preset: str = "local") -> Any:
         token="0xt",
         contracts=lambda: {"Purse": "0xp", "Tasks": "0xk"},
     )
+    connection = Connection()
     chain = SimpleNamespace(
-        connection=Connection(), deployment=deployment, limits=SimpleNamespace(name=preset)
+        connection=connection,
+        deployment=deployment,
+        limits=SimpleNamespace(name=preset),
+        gate=Gate(cast(Any, connection)),
+        sender=SimpleNamespace(is_capped=False),
+        require_provable=connection.require_provable,
     )
     state, config = SimpleNamespace(head_block=9), SimpleNamespace(home=home, use=None)
     return SimpleNamespace(
@@ -102,6 +118,62 @@ async def check_episode(
     said, over = list_lines(caplog)
     assert ", after " in over
     return said
+
+
+async def test_a_clock_that_is_behind_the_chain_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    party = make_party(tmp_path, "12s")
+    health, now_s = party.chain.connection.health, int(time.time())
+    said = await check_episode(
+        Watch(party), tmp_path, caplog, Trouble.CLOCK_WRONG,
+        lambda: setattr(health, "head", Head(9, b"", b"", now_s + 60, 0)),
+        lambda: setattr(health, "head", Head(10, b"", b"", now_s, 0)),
+    )  # fmt: skip
+    assert "in the future" in said
+
+
+async def test_that_nothing_is_signed_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An endpoint that shows another block than the folded one, whatever else is right about it."""
+    party = make_party(tmp_path)
+    connection, gate = party.chain.connection, party.chain.gate
+    gate.folded = Head(9, b"f" * 32, b"", 0, 0)
+    monkeypatch.setattr(watching, "PROBE_LOOKS", 1)
+    connection.hash = b"f" * 32
+    said = await check_episode(
+        Watch(party), tmp_path, caplog, Trouble.NOTHING_SIGNED,
+        lambda: setattr(gate, "folded", Head(9, b"e" * 32, b"", 0, 0)),
+        lambda: setattr(gate, "folded", Head(9, b"f" * 32, b"", 0, 0)),
+    )  # fmt: skip
+    assert "block 9" in said
+
+
+async def test_headers_that_cannot_be_proven_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "COIN_LOOKS", 1)
+    party = make_party(tmp_path)
+    connection = party.chain.connection
+    said = await check_episode(
+        Watch(party), tmp_path, caplog, Trouble.HEAD_UNPROVABLE,
+        lambda: setattr(connection, "is_unprovable", True),
+        lambda: setattr(connection, "is_unprovable", False),
+    )  # fmt: skip
+    assert "another hash" in said
+
+
+async def test_gas_that_is_dearer_than_the_operator_allows_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    party = make_party(tmp_path)
+    said = await check_episode(
+        Watch(party), tmp_path, caplog, Trouble.FEE_CAPPED,
+        lambda: setattr(party.chain.sender, "is_capped", True),
+        lambda: setattr(party.chain.sender, "is_capped", False),
+    )  # fmt: skip
+    assert "max_fee_gwei" in said
 
 
 async def test_an_rpc_that_never_answers_is_silent(
