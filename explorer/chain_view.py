@@ -29,7 +29,7 @@ from explorer.task_documents import (
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError

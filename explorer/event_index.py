@@ -19,8 +19,8 @@ from typing import Any
 
 from protocol.adapters.chain.abi import Entry, decode_values, encode_values, load_own_abi
 from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.deployment import GameDeployment
-from protocol.adapters.chain.events import Event
 from protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBatch
 from protocol.spec.containers import Comparison, DistanceReport, LossReport
 from protocol.spec.drawing import deal_shards

@@ -11,7 +11,7 @@ from typing import Any
 
 from protocol.adapters.chain.abi import decode_values, find_function, load_abi
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.float32 import bits_to_float, is_finite
 from protocol.spec.merkle import compute_depth

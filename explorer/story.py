@@ -10,7 +10,7 @@ from eth_utils.crypto import keccak
 
 from protocol.actions.merge.merge_records import find_holder
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.fates import list_draws

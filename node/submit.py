@@ -11,7 +11,7 @@ from torch import Tensor
 
 from protocol.actions.runtime.joining import refuse_harmful, require_format
 from protocol.actions.runtime.party import Party, deposit_missing
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.compute.digest import tensor_bytes, tensor_root, zero_root
 from protocol.compute.model.batches import dataset_root
 from protocol.compute.model.reference_model import init_parameters, parameter_count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from protocol.adapters.chain.abi import load_own_abi
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.spec.game.contests import InnerTurn
 from protocol.spec.game.fates import get_claim_fate
 from protocol.spec.game.inner_dispute import AskEnding, DisputeStage

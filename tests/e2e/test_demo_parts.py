@@ -16,7 +16,7 @@ from eth_account import Account
 from explorer.story import fold_books, name_pots
 from node.submit import build_task
 from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.model.batches import get_batch, open_corpus

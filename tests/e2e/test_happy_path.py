@@ -129,7 +129,7 @@ def _check_metrics(solver: Gauge, verifier: Gauge) -> None:
 async def _check_money(world: World) -> None:
     """Everybody withdraws: each solver the pay of its claims, auditors together that of every draw. Nothing
     is lost, nothing burned."""
-    gains = {name: await _withdraw(world, name) - GRANT_WEI for name in world.keys}
+    gains = {name: await withdraw(world, name) - GRANT_WEI for name in world.keys}
     by_role = {
         role: [wei for name, wei in gains.items() if name.startswith(role)]
         for role in ("solver", "verifier", "watcher")
@@ -141,7 +141,7 @@ async def _check_money(world: World) -> None:
     assert sum(gains.values()) == 0
 
 
-async def _withdraw(world: World, name: str) -> int:
+async def withdraw(world: World, name: str) -> int:
     """The tokens of a party after it has withdrawn its credit, in wei."""
     async with open_game_chain(world.rpc_url, world.deployment, world.keys[name]) as chain:
         await chain.connection.request("evm_setAutomine", True)

@@ -24,7 +24,7 @@ import rich.console
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.reports import read_node_state
 from protocol.spec.game.fates import find_seat, get_drawn_seat, is_draw_over, list_draws
 from protocol.spec.game.logs import LoggedGame

@@ -88,7 +88,8 @@ class Part:
 @dataclass
 class World:
     """A running test network. lines: what the parties said, with their names; parties: who is open now;
-    unseated: who has no seat yet. Nobody plays before all have one, so the first round has the whole cast."""
+    unseated: who has no seat yet. Nobody plays before all have one, so the first round has the whole cast;
+    endpoints: of the chain, for those who do not ask it directly."""
 
     rpc_url: str
     deployment: GameDeployment
@@ -100,6 +101,7 @@ class World:
     task: bytes = b""
     unseated: set[str] = field(default_factory=set)
     all_seated: asyncio.Event = field(default_factory=asyncio.Event)
+    endpoints: dict[str, str] = field(default_factory=dict)
 
     async def wait_for_seats(self, name: str) -> None:
         """`name` has its seat; returns when everybody has."""
@@ -113,7 +115,7 @@ class World:
         home = self.folder / name
         home.mkdir(mode=0o700, exist_ok=True)
         say: Callable[[str], None] = lambda line: self.lines.append(f"{name}: {line}")  # noqa: E731
-        return PartyConfig(home, self.path, self.rpc_url, self.keys[name], say=say)
+        return PartyConfig(home, self.path, self.endpoints.get(name, self.rpc_url), self.keys[name], say=say)
 
     @asynccontextmanager
     async def open(self, name: str) -> AsyncIterator[Party]:

@@ -22,8 +22,8 @@ from explorer.story import Names, name_pots
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.abi import load_own_abi
 from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.containers import StateHeader
 from protocol.spec.game.fates import get_late_draw

@@ -9,8 +9,8 @@ from explorer.event_index import EventIndex
 from explorer.story import Names
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.events import Event
 from protocol.adapters.chain.follower import LogBatch
 from scripts.devnet import CHAIN_ID
 from tests.rounds.campaign import make_player

@@ -22,7 +22,7 @@ from explorer.task_documents import (
     list_work,
     make_round,
 )
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.spec.game.fates import get_drawn_seat
 from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.state import SeatStatus

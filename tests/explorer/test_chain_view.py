@@ -15,7 +15,7 @@ from explorer.story import fold_books
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
@@ -32,7 +32,7 @@ async def follow_to(view: ChainView, block: int) -> None:
     """Until the view has folded this block."""
     following = asyncio.create_task(view.run())
     try:
-        while view.head is None or view.head.number < block:
+        while view.head is None or view.head.number != block:
             done, _ = await asyncio.wait(
                 {following, asyncio.create_task(view.wait_for_change(view.turn))},
                 return_when=asyncio.FIRST_COMPLETED,

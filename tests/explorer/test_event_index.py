@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from explorer.event_index import BLOCKS_AT_ONCE, LOSS, EventIndex, Reported
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import REMEMBERED_HEADS
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.explorer.plays import find_first, make_batch, make_deployment, open_reader, read_all

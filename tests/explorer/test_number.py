@@ -12,7 +12,7 @@ from explorer.number import ConvictedNumber, count_siblings, decode_node, find_n
 from node.submit import build_task
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.compute.bounds.fault import OperationFault, prove_operation
 from protocol.compute.bounds.trace import ignore
 from protocol.compute.model.reference_model import init_parameters

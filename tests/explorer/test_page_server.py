@@ -20,7 +20,7 @@ from explorer.event_index import LOSS, Reported
 from explorer.page_server import Explorer, open_explorer
 from explorer.story import Names
 from explorer.task_documents import WORK_COLUMNS, make_row
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
 from tests.explorer.plays import make_batch, open_reader, play_task

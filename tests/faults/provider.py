@@ -150,6 +150,8 @@ async def _answer_behind(request: Request, head: int, refuses_ranges: bool) -> A
         return found if is_known else None
     if method in ("eth_call", "eth_estimateGas", "eth_getCode", "eth_getBalance", "eth_getTransactionCount"):
         at = params[-1] if params[-1] not in ("latest", "pending") else hex(head)
+        if int(at, 16) > head:
+            raise Refusal("header not found")
         return await ask(method, [*params[:-1], at])
     return PASS
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.events import Event, EventReader
+from protocol.adapters.chain.contract_events import Event, EventReader
 from protocol.adapters.chain.follower import Follower
 from tests.faults.provider import Fault, HttpRefusal, Refusal, change, hide, lag, refuse, run_provider
 from tests.protocol.adapters.anvil import POLL_S, STAKE_WEI, TestChain, run_test_chain

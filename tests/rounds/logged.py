@@ -5,8 +5,8 @@ from dataclasses import fields
 from typing import Any
 
 from protocol.adapters.chain.answers import read_logs
+from protocol.adapters.chain.contract_events import DecodedEvent, decode_log, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.events import DecodedEvent, decode_log, make_registry
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame, start_game, take_log
 from protocol.spec.game.purse import PotKind, Purse

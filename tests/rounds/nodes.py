@@ -9,8 +9,8 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
 from protocol.adapters.chain.answers import Head, read_logs
+from protocol.adapters.chain.contract_events import AbiRegistry, Event, decode_log, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.events import AbiRegistry, Event, decode_log, make_registry
 from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.statements import SigningDomain
 from tests.rounds.chain import RoundChain, Sent

@@ -9,8 +9,8 @@ import pytest
 
 from protocol.actions.runtime.chain_state import FOLDS, KEPT_BLOCKS, ChainState
 from protocol.adapters.chain.answers import Head, read_logs
+from protocol.adapters.chain.contract_events import Event, decode_log, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.events import Event, decode_log, make_registry
 from protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.ledger import get_state_at

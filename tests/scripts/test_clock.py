@@ -16,8 +16,8 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.events import Event
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.conventions import NodeStatus

@@ -14,8 +14,9 @@ import pytest
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.playing import RECORDS
 from protocol.actions.runtime.watching import note_state
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.transactions import MiningPatience
 from protocol.adapters.journal import FILE_NAME, Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
@@ -26,7 +27,7 @@ from scripts.console import Console
 from scripts.home import list_left, unlock_key
 from scripts.money_commands import Pace, add_stake, withdraw
 from tests.e2e.world import AMOUNTS
-from tests.protocol.adapters.lossy import run_lossy_node
+from tests.faults.provider import PASS, HttpRefusal, Request, run_provider
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import post
 from tests.scripts.money import WEALTH_WEI, Operators
@@ -182,21 +183,43 @@ async def test_what_is_waited_for_is_said_once_and_again_when_it_changes(
 
 
 # --- Lost answers -------------------------------------------------------------------------------------------
-def test_a_lost_answer_is_told(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_lost_answer_sends_nothing_twice_and_is_told_where_the_endpoint_stays_silent(
+    operators: Operators, is_back: bool
+) -> None:
+    """The call is handed in, and from then on the endpoint is silent, for a while or for good."""
+    name = "alice" if is_back else "bob"
     task = operators.post_task("submitter")
-    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
-    monkeypatch.setattr("protocol.adapters.chain.connection.FIRST_PAUSE_S", 0.01)
+    operators.join(name, task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    impatient = Sending(MiningPatience(resend_after_s=0.2, attempts=30 if is_back else 1))
 
     async def add(chain: GameChain) -> None:
-        rpc_url, key = operators.network.rpc_url, unlock_key(operators.home_of("alice"))
-        async with (
-            run_lossy_node(rpc_url, "eth_sendRawTransaction", losses=3) as lossy,
-            open_game_chain(lossy, read_game_deployment(operators.network.deployment), key) as bad,
-        ):
-            await add_stake(bad, task, TOKEN_WEI, Console())
+        rpc_url, key = operators.network.rpc_url, unlock_key(operators.home_of(name))
+        left = 5 if is_back else 1 << 30
 
-    with pytest.raises(EnvironmentFault, match="look at `touchstone status` first"):
-        operators.act("alice", add)
+        async def lose(request: Request) -> Any:
+            nonlocal left
+            if request.method == "eth_sendRawTransaction":
+                await request.ask(request.method, request.params)
+            elif "eth_sendRawTransaction" not in provider.asked:
+                return PASS
+            left -= 1
+            if left < 0:
+                return PASS
+            raise HttpRefusal(500)
+
+        async with run_provider(rpc_url, lose) as provider:
+            opening = open_game_chain(
+                provider.url, read_game_deployment(operators.network.deployment), key, sending=impatient
+            )
+            async with opening as bad:
+                await add_stake(bad, task, TOKEN_WEI, Console())
+
+    if is_back:
+        operators.act(name, add)
+    else:
+        with pytest.raises(EnvironmentFault, match="look at `touchstone status` first"):
+            operators.act(name, add)
 
 
 # --- Beside a node ------------------------------------------------------------------------------------------

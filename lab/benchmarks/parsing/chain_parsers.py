@@ -12,8 +12,14 @@ from protocol.actions.dispute import judging_work
 from protocol.actions.runtime.chain_state import ChainState, Network
 from protocol.adapters.chain.abi import Entry, encode_call, encode_values, find_function, load_own_abi
 from protocol.adapters.chain.answers import Head, Log
+from protocol.adapters.chain.contract_events import (
+    AbiRegistry,
+    Event,
+    decode_event,
+    decode_log,
+    make_registry,
+)
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.events import AbiRegistry, Event, decode_event, decode_log, make_registry
 from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.refusal_words import explain_revert
 from protocol.adapters.keys import recover_signer, sign_statement

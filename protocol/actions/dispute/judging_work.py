@@ -34,7 +34,7 @@ from protocol.actions.merge.work import fetch_delta, find_work, list_own_boundar
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
 from protocol.adapters.chain.abi import find_function, load_own_abi
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.spec.codec import compute_boundary_leaf
 from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault, ProtocolFault

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError

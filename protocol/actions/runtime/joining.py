@@ -12,7 +12,8 @@ them only in a dispute, at the price of a stake.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,6 +28,7 @@ from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_
 from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
 from protocol.actions.worker_team import Team, open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from protocol.adapters.chain.gate import GateShut
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.part_store import LeafSource
 from protocol.adapters.store import BlobStore
@@ -53,6 +55,8 @@ from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 TAG_REHEARSAL = "touchstone.rehearsal"
+SHUT_PAUSE_S = 1.0
+"""Before it is asked again whether anything may be signed."""
 DISPUTE_MOVES = 8
 """Moves of a dispute that begins in the last block of its window, and two more."""
 VERDICTS = {True: "a fault", False: "no fault"}
@@ -216,17 +220,45 @@ async def take_seat(party: Party, wish: SeatWish) -> None:
     is_new, call = find_seat(party.game, party.account) is None, JoinSeat(wish.role, stake_wei)
     if is_new:
         require_joinable(party.game, call, party.account, party.state.head_block + 1)
-    await check_machine(party)
-    if not is_new:
-        return
-    require_joinable(party.game, call, party.account, party.state.head_block + 1)
-    if party.config.use is not None:
-        party.config.use.require_unused()
-    if wish.require_wanted is not None:
-        wish.require_wanted()
-    await deposit_missing(party, stake_wei)
-    await party.chain.tasks.join(party.task.task, wish.role, stake_wei)
+    async with _keeping_up(party):
+        await check_machine(party)
+        if not is_new:
+            return
+        if party.config.use is not None:
+            party.config.use.require_unused()
+        if wish.require_wanted is not None:
+            wish.require_wanted()
+        await _send_patiently(party, call)
     party.say(f"took a seat as {wish.role.name.lower()}; it works once enough others sit in the task")
+
+
+@asynccontextmanager
+async def _keeping_up(party: Party) -> AsyncIterator[None]:
+    """Fold what the chain does meanwhile: nothing is signed behind a block that is not of now."""
+    keeping = asyncio.create_task(party.keep_up())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        # What it failed with, whoever reads next is told.
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def _send_patiently(party: Party, call: JoinSeat) -> None:
+    """Deposit and join. While nothing may be signed, wait: an endpoint that is wrong now may be right soon.
+    Raises GameRefusal where the task does not take the seat any more."""
+    told = ""
+    while True:
+        try:
+            require_joinable(party.game, call, party.account, party.state.head_block + 1)
+            await deposit_missing(party, call.wei)
+            await party.chain.tasks.join(party.task.task, call.role, call.wei)
+            return
+        except GateShut as shut:
+            if str(shut.actual) != told:
+                told = str(shut.actual)
+                party.say(f"waiting to join: {told}")
+        await asyncio.sleep(SHUT_PAUSE_S)
 
 
 def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) -> None:

@@ -93,6 +93,7 @@ class Party:
     """Where losses are written for TensorBoard; None where the operator wants none."""
     joined: Joined | None = None
     meter: Meter = field(default_factory=Meter)
+    reading: "asyncio.Future[LogBatch] | None" = None
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     """Set where the loop has to look again before the next block."""
 
@@ -130,10 +131,29 @@ class Party:
         is_seated = self.state.is_member(account, self.joined.task)
         return is_seated or account == self.game.terms.submitter
 
+    def read(self) -> "asyncio.Future[LogBatch]":
+        """Returns what the chain does next, for whoever folds it; the same until `take`."""
+        if self.reading is None:
+            self.reading = asyncio.ensure_future(anext(self.batches))
+        return self.reading
+
+    def stop_reading(self) -> None:
+        """Read no more of `batches`."""
+        if self.reading is not None:
+            self.reading.cancel()
+            self.reading = None
+
+    async def keep_up(self) -> None:
+        """Fold what the chain does, for ever: while this node does something long before its loop begins."""
+        while True:
+            batch = await asyncio.shield(self.read())
+            self.reading = None
+            self.take(batch)
+
     def take(self, batch: LogBatch) -> None:
         """Fold what the chain tells. From now on the node signs for that chain."""
         self.state.take(batch)
-        self.chain.gate.folded = batch.head
+        self.chain.note(batch.head)
 
     async def sign(self, statement: Signed) -> bytes:
         """Returns this account's signature of a statement. Raises GateShut while nothing may be signed."""

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from protocol.actions.audit import audit_records as audit_records
 from protocol.actions.dispute import casebook as dispute_records
@@ -119,7 +120,6 @@ class Loop:
     async def run(self) -> bool:
         """Follow the chain until the task is closed (True), or until the party's seat has left and is paid
         out (False). Raises EnvironmentFault when the chain is silent for long."""
-        following = asyncio.ensure_future(self._read())
         try:
             self._look_at_seat()
             while not self._is_over():
@@ -127,18 +127,18 @@ class Loop:
                 self._schedule()
                 if max(self.unlisted.values(), default=0) >= 2:
                     await self._fold_anew(f"{self.unlisted.most_common(1)[0][0]} cannot list its duties")
-                    following.cancel()
-                    following = asyncio.ensure_future(self._read())
                     continue
+                following = self.party.read()
                 woken = asyncio.ensure_future(self.party.woken.wait())
-                await asyncio.wait({following, woken}, return_when=asyncio.FIRST_COMPLETED)
+                both: set[asyncio.Future[Any]] = {following, woken}
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
                 self.party.woken.clear()
                 if following.done():
+                    self.party.reading = None
                     await self._take(following.result())
-                    following = asyncio.ensure_future(self._read())
         finally:
-            following.cancel()
+            self.party.stop_reading()
             await self._stop()
         return self.party.game.is_closed
 
@@ -172,9 +172,6 @@ class Loop:
         is_closing = is_over(game, self.party.state.head_block + 1) and not is_gathering(game)
         return self.seat.status != SeatStatus.CLOSED and is_free and not is_closing
 
-    async def _read(self) -> LogBatch:
-        return await anext(self.party.batches)
-
     async def _fold_anew(self, why: str) -> None:
         """Read the whole chain again: what was folded may be wrong. Raises EnvironmentFault where that was
         done a short while ago: then the service starts the node again."""
@@ -191,6 +188,7 @@ class Loop:
         self.refolded_at = head
         self.unlisted.clear()
         party.state.forget_all()
+        party.stop_reading()
         party.batches = party.chain.follow(patience_s=math.inf)
         party.take(await anext(party.batches))
         self._look_at_seat()

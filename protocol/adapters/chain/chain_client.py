@@ -13,8 +13,8 @@ from protocol.adapters.chain.abi import load_abi
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.connection import POLL_S, Connection, check_deployment
 from protocol.adapters.chain.contract import ERC20_ABI, Contract
+from protocol.adapters.chain.contract_events import Event, EventReader
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
-from protocol.adapters.chain.events import Event, EventReader
 from protocol.adapters.chain.fees import NO_CAP_WEI
 from protocol.adapters.chain.follower import Follower, LogBatch
 from protocol.adapters.chain.gate import BLOCK_S, Gate, find_age_fault
@@ -137,6 +137,11 @@ class GameChain(ChainClient):
         """The ERC-20 token of a task's shares (`contracts/game/interfaces/IShares.sol`)."""
         entries, address = load_abi("TaskShares"), await self.shares.shares_of(task)
         return Contract("TaskShares", address, *self._tools, entries=entries)
+
+    def note(self, folded: Head) -> None:
+        """The newest block whose events are folded: from now on its chain counts, for signing and for
+        reading."""
+        self.gate.folded, self.connection.floor = folded, folded.number
 
     async def require_provable(self) -> None:
         """Raises EnvironmentFault unless the header of the newest folded block can be proven to the

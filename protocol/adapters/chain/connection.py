@@ -39,6 +39,8 @@ class Connection:
         self.poll_s = poll_s
         self.providers = Providers(self.rpc_urls, timeout_s)
         self.health = self.providers.health
+        self.floor = 0
+        """The newest block that is known to be there: calls and estimates are of no state before it."""
         self.place = self.providers.place
         """Where the endpoints are, as errors and logs name them."""
 
@@ -122,15 +124,16 @@ class Connection:
         self, to: str, data: bytes, where: str, *, sender: str = "", block: int | str = "latest"
     ) -> bytes:
         """Returns what a read-only call gives. Raises ContractRefused where the contract reverts."""
-        at = hex(block) if isinstance(block, int) else block
-        return await self.providers.ask(
-            "eth_call", (_to_call(to, data, sender), at), answers.read_data, where
-        )
+        at, floor = hex(block) if isinstance(block, int) else block, self.floor if block == "latest" else 0
+        asked = ("eth_call", (_to_call(to, data, sender), at), answers.read_data)
+        return await self.providers.ask(*asked, where, floor)
 
     async def estimate_gas(self, sender: str, to: str, data: bytes, where: str) -> int:
         """Returns the gas that the call (a creation where `to` is empty) would take in the next block. Raises
         ContractRefused where it would revert."""
-        return await self.providers.ask_pending("eth_estimateGas", _to_call(to, data, sender), where)
+        return await self.providers.ask_pending(
+            "eth_estimateGas", _to_call(to, data, sender), where, self.floor
+        )
 
     async def transaction_count(self, address: str, block: str) -> int:
         """Returns how many transactions `address` has sent: mined ones (`latest`, or a number as `0x`), or

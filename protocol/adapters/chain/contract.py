@@ -23,7 +23,7 @@ from protocol.adapters.chain.abi import (
     to_snake_case,
 )
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.events import Event, EventReader
+from protocol.adapters.chain.contract_events import Event, EventReader
 from protocol.adapters.chain.transactions import Sender
 from protocol.spec.errors import InvalidInput
 

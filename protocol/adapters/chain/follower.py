@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.connection import PATIENCE_S, Connection
-from protocol.adapters.chain.events import Event, EventReader, LogMalformed
+from protocol.adapters.chain.contract_events import Event, EventReader, LogMalformed
 from protocol.adapters.chain.providers import chain_fault
 from protocol.spec.errors import EnvironmentFault
 

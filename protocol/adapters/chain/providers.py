@@ -1,5 +1,4 @@
-"""The endpoints of one chain as one: who is asked, how often, and what stands in for an answer that does not
-come.
+"""The endpoints of one chain as one: who is asked, how often, and what stands in for no answer.
 
 One endpoint answers for another that is silent, busy, or behind. An answer of another form than its own
 counts as none, and is asked for again. A transaction goes to all endpoints.
@@ -24,7 +23,9 @@ Answer = TypeVar("Answer")
 
 ATTEMPTS = 3
 """Of a request that changes nothing when it is sent twice, at each endpoint."""
-FIRST_PAUSE_S = 0.125
+FRESH_ATTEMPTS = 8
+"""Of a request that only a backend may answer that has a certain block."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.125, 0.5
 REPEATABLE = ("eth_", "net_", "web3_", "debug_")
 """Requests that change nothing when they are sent twice. A signed transaction is one: its hash is its own."""
 
@@ -56,10 +57,11 @@ class Providers:
         parameters: Sequence[object],
         read: Callable[[Any], Answer],
         where: str = "",
+        floor: int = 0,
     ) -> Answer:
         """As `_try`. Raises EnvironmentFault, and ContractRefused where the contract reverts."""
         try:
-            return await self._try(method, parameters, read, self._order())
+            return await self._try(method, parameters, read, self._order(), floor=floor)
         except ProviderError as error:
             if error.kind is Kind.REVERTED:
                 raise explain_revert(error.data, where) from None
@@ -95,21 +97,26 @@ class Providers:
                 if error.kind in (Kind.BUSY, Kind.BEHIND, Kind.TOO_MUCH):
                     is_hopeful = error.kind is not Kind.TOO_MUCH
                     raise chain_fault(self.place, "a result", error.message, retryable=is_hopeful) from error
-            self.lacks.add("batches")
-        return read([await self.ask(method, asked, lambda found: found) for method, asked in calls])
+                if error.kind is Kind.UNSUPPORTED:
+                    self.lacks.add("batches")
+        found = [await self.ask(method, asked, lambda one: one) for method, asked in calls]
+        try:
+            return read(found)
+        except MalformedAnswer as error:
+            raise chain_fault(self.place, "a result", str(error)) from None
 
-    async def ask_pending(self, method: str, what: object, where: str = "") -> int:
+    async def ask_pending(self, method: str, what: object, where: str = "", floor: int = 0) -> int:
         """The answer as of the pending block; as of the latest where the provider has no pending one."""
         if "pending" not in self.lacks:
             try:
-                found = await self._try(method, (what, "pending"), answers.read_quantity, self._order())
-                return found
+                asked = (method, (what, "pending"), answers.read_quantity)
+                return await self._try(*asked, self._order(), floor=floor)
             except ProviderError as error:
                 if error.kind is Kind.REVERTED:
                     raise explain_revert(error.data, where) from None
                 if error.kind is Kind.UNSUPPORTED:
                     self.lacks.add("pending")
-        return await self.ask(method, (what, "latest"), answers.read_quantity, where)
+        return await self.ask(method, (what, "latest"), answers.read_quantity, where, floor)
 
     async def ask_if_known(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
@@ -149,21 +156,24 @@ class Providers:
         endpoints: Sequence[Endpoint],
         *,
         is_batch: bool = False,
+        floor: int = 0,
     ) -> Answer:
-        """The first answer of the form that `read` takes. Raises ProviderError for the words of a provider,
-        and EnvironmentFault where nothing came that is an answer."""
+        """The first answer of the form that `read` takes. floor: of a backend that has this block. Raises
+        ProviderError for the words of a provider, and EnvironmentFault where nothing came that is an
+        answer."""
         is_repeatable = method.startswith(REPEATABLE)
+        attempts = 1 if not is_repeatable else FRESH_ATTEMPTS if floor else ATTEMPTS
         last: Exception = NoAnswer("no endpoint is named")
-        for attempt in range(ATTEMPTS if is_repeatable else 1):
+        for attempt in range(attempts):
             if attempt:
-                await asyncio.sleep(FIRST_PAUSE_S * 2 ** (attempt - 1))
+                await asyncio.sleep(min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S))
             for endpoint in endpoints if is_repeatable else endpoints[:1]:
                 try:
                     await self._wait_until_free(endpoint)
-                    asking = (
-                        endpoint.ask_together(parameters) if is_batch else endpoint.ask(method, parameters)
-                    )
-                    found = read(await asking)
+                    if is_batch:
+                        found = read(await endpoint.ask_together(parameters))
+                    else:
+                        found = read(await self._ask_one(endpoint, method, parameters, floor))
                 except ProviderError as error:
                     if error.kind not in (Kind.BUSY, Kind.BEHIND):
                         self._note(error)
@@ -181,6 +191,26 @@ class Providers:
         if isinstance(last, ProviderError):
             raise last
         raise chain_fault(self.place, "a chain that answers", _tell_silence(last)) from None
+
+    async def _ask_one(self, endpoint: Endpoint, method: str, parameters: Sequence[Any], floor: int) -> Any:
+        """The result of a request. A backend that tells how far it is with it is asked again where it lacks
+        block `floor`: it would answer, or refuse, for a state before what this node has read or sent."""
+        if not floor or "batches" in self.lacks:
+            return await endpoint.ask(method, parameters)
+        try:
+            number, found = await endpoint.ask_each([("eth_blockNumber", ()), (method, parameters)])
+        except ProviderError as error:
+            if error.kind is not Kind.UNSUPPORTED:
+                raise
+            self.lacks.add("batches")
+            return await endpoint.ask(method, parameters)
+        if isinstance(number, ProviderError):
+            raise number
+        if answers.read_quantity(number) < floor:
+            raise ProviderError(Kind.BEHIND, f"the head is {int(number, 16)}, and block {floor} is known")
+        if isinstance(found, ProviderError):
+            raise found
+        return found
 
     def _note(self, error: ProviderError) -> None:
         """A revert is an answer of the chain; any other error is none."""

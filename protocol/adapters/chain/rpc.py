@@ -111,6 +111,15 @@ class Endpoint:
     async def ask_together(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
         """Returns the results of several requests that go out as one, so that one backend answers all. Raises
         as `ask` does; a ProviderError is that of the first request that has one."""
+        found = await self.ask_each(calls)
+        for one in found:
+            if isinstance(one, ProviderError):
+                raise one
+        return found
+
+    async def ask_each(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
+        """Returns the results of several requests as `ask_together` does, and in place of each that has none
+        its ProviderError. Raises as `ask` does."""
         numbers = range(self._count, self._count + len(calls))
         self._count += len(calls)
         sent = [
@@ -135,13 +144,14 @@ class Endpoint:
         return [by_number.get(number) for number in numbers]
 
     def _read(self, answer: object) -> Any:
+        """The result, or the ProviderError in its place."""
         if not isinstance(answer, dict):
             raise NoAnswer("what came is no JSON-RPC")
         if answer.get("error") is not None:
             error = read_error(answer["error"])
             if error.kind is Kind.BUSY:
                 self._leave_alone(error.wait_s)
-            raise error
+            return error
         if "result" not in answer:
             raise NoAnswer("what came has neither a result nor an error")
         return answer["result"]

@@ -1,4 +1,4 @@
-"""The transactions of one account that wait to be mined, in the order of their nonces, in a file of its home.
+"""The transactions of one account that wait to be mined, by nonce, in a file of its home.
 
 A transaction is written down before it is handed in. So after a crash it is known what may still be mined,
 and what stands at each nonce. All processes of a home share the file: a nonce is given out once.

@@ -129,6 +129,7 @@ class Sender:
             if receipt is None:
                 continue
             self.mined_block = max(self.mined_block, receipt.block_number)
+            self._connection.floor = max(self._connection.floor, receipt.block_number)
             if not receipt.is_success:
                 await self._explain(waiting, receipt, where)
             return receipt

@@ -185,7 +185,7 @@ async def _wait_for_task(party: Party, order: Order) -> None:
     """Until the task is posted, and until those sit who come first: the first round has all of them."""
     await catch_up(party)
     while not _is_my_turn(party, order):
-        party.state.take(await anext(party.batches))
+        party.take(await anext(party.batches))
 
 
 def _is_my_turn(party: Party, order: Order) -> bool:

@@ -7,7 +7,7 @@ from explorer.number import ConvictedNumber, find_number
 from explorer.story import Names, Teller
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.codec import decode_training
 from protocol.spec.game.logs import LoggedGame

@@ -6,7 +6,7 @@ import pytest
 
 from lab.benchmarks.utilisation_run.plan import Phase, list_phases
 from lab.benchmarks.utilisation_run.run_report import count_phase, cut_phase, fold_rounds, list_disputes
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.spec.game.inner_dispute import DisputeStage
 
 ANNA, BERT = "0xa", "0xb"

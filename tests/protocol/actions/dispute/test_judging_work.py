@@ -21,7 +21,7 @@ from protocol.actions.merge.merge_records import WorkProof
 from protocol.actions.merge.work import open_boundary, open_work
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
-from protocol.adapters.chain.events import decode_event
+from protocol.adapters.chain.contract_events import decode_event
 from protocol.compute.digest import build_delta_tree
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.spec.containers import OuterHeader

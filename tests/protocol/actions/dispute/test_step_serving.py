@@ -22,7 +22,7 @@ from protocol.actions.dispute.step_serving import (
 )
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.playing import Loop
-from protocol.adapters.chain.events import Event
+from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.messages import encode_message
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import get_drawn

@@ -90,7 +90,7 @@ async def run_loop(account: str = "") -> AsyncIterator[Chain]:
             yield await queue.get()
 
     nothing, config = cast(Any, None), cast(Any, SimpleNamespace(say=lambda line: None))
-    chain_of = SimpleNamespace(mined_block=0, address=account, gate=SimpleNamespace())
+    chain_of = SimpleNamespace(mined_block=0, address=account, note=lambda head: None)
     outside = (config, cast(Any, chain_of), nothing, nothing, nothing)
     party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
     party.joined = cast(Any, SimpleNamespace(task=TASK))

@@ -4,7 +4,7 @@ from typing import Any
 
 from protocol.actions.runtime.upkeep_duties import get_question
 from protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
-from protocol.adapters.chain.events import decode_event
+from protocol.adapters.chain.contract_events import decode_event
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, fold_inner
 from protocol.spec.statements import Vote
 

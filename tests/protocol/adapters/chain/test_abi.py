@@ -11,7 +11,7 @@ from protocol.adapters.chain.abi import (
     load_abi,
     to_snake_case,
 )
-from protocol.adapters.chain.events import decode_event
+from protocol.adapters.chain.contract_events import decode_event
 from protocol.spec.containers import LeafProof, StateLeaves
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 

@@ -17,8 +17,8 @@ from protocol.adapters.chain import chain_client, randomness
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.contract_events import EventReader
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.events import EventReader
 from protocol.adapters.chain.headers import encode_header
 from protocol.adapters.chain.randomness import Randomness
 from protocol.adapters.chain.refusal_words import ContractRefused

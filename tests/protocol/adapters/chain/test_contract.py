@@ -10,8 +10,8 @@ from protocol.adapters.chain import contract
 from protocol.adapters.chain.abi import load_own_abi, to_snake_case
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import ERC20_ABI, Contract
+from protocol.adapters.chain.contract_events import EventReader
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.events import EventReader
 from protocol.spec.errors import InvalidInput
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
 

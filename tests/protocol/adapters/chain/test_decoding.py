@@ -17,8 +17,8 @@ from protocol.adapters.chain.abi import (
     parse_abi,
 )
 from protocol.adapters.chain.answers import Log
+from protocol.adapters.chain.contract_events import AbiRegistry, decode_log, index_events, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.events import AbiRegistry, decode_log, index_events, make_registry
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.chain.entries import describe, make_sample
 

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from protocol.adapters.chain import events
+from protocol.adapters.chain import contract_events as events
 from protocol.adapters.chain.abi import encode_values, load_own_abi
 from protocol.adapters.chain.answers import Log
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.events import EventReader
+from protocol.adapters.chain.contract_events import EventReader
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain

@@ -10,7 +10,7 @@ import pytest
 
 from protocol.adapters.chain import follower as module
 from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.events import Event, EventReader
+from protocol.adapters.chain.contract_events import Event, EventReader
 from protocol.adapters.chain.follower import Follower, LogBatch
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, run_test_chain
