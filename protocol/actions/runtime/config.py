@@ -55,7 +55,7 @@ class PartyConfig:
     counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are
     written for TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as
     its blocks come). `use`: tells whether somebody else uses this machine; the node
-    gives up its seat then (None: it keeps it). `say` shows a line to the operator."""
+    pauses then (None: it works on). `say` shows a line to the operator."""
 
     home: Path
     deployment: Path
@@ -80,6 +80,10 @@ class PartyConfig:
     use: MachineUse | None = None
     tensorboard_dir: Path | None = None
     say: Callable[[str], None] = print
+
+
+FAR = 1 << 62
+"""A block that never comes."""
 
 
 @dataclass
