@@ -32,7 +32,7 @@ DEPLOYMENT = Option(
 NICE = Option("--nice", "nice level, 0 to 19; left out: as config.toml says", {"type": int})
 WHEN_IDLE = Option(
     "--when-idle",
-    "have a seat only while nobody else uses this machine: leave it then, and take it again afterwards",
+    "join once nobody else uses this machine, pause while somebody does, and leave where that lasts",
     {"action": "store_true"},
 )
 SEAT = (TASK, STAKE, WEIGHTS, WHEN_IDLE, NICE, YES, *LOGS, *PARTY)

@@ -148,11 +148,6 @@ class Console:
             return False
 
 
-def hush() -> Console:
-    """A console that shows nothing; its lines are logged."""
-    return Console(rich.console.Console(quiet=True))
-
-
 def parse_tokens(text: str) -> int:
     """`12.5` whole tokens in wei. Raises InvalidInput where it is not a positive decimal number of at most 18
     decimals, or longer than any amount."""

@@ -34,8 +34,8 @@ GWEI = 10**9
 CONFIG_FILE = "config.toml"
 KEYSTORE_FILE = "keystore.json"
 LEFT_FILE = "left-for-good"
-"""Ids of tasks, one a line, whose seat the operator has given up: a node whose machine is lent, or that asks
-nobody (`--yes`), takes none there again."""
+"""Ids of tasks, one a line, whose seat the operator has given up: a node that asks nobody (`--yes`) takes
+none there again."""
 PATHS = ("deployment", "password_file", "tensorboard_dir")
 TABLES = ("economics", "object_storage")
 """Written by the operator's hand."""
@@ -68,8 +68,9 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     are a reason to wait. max_fee_gwei: the most that one gas may cost (0: whatever the chain asks for).
 
     disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
-    its processes. when_idle: keep a seat only while nobody else uses the machine; idle_minutes: for so long
-    nobody must have used it; idle_cores: processors that other programs may take meanwhile."""
+    its processes. when_idle: pause while somebody else uses the machine, and leave where that lasts;
+    idle_minutes: for so long nobody must have used it; idle_cores: processors that other programs may take
+    meanwhile."""
 
     rpc_url: str
     deployment: str
@@ -222,7 +223,7 @@ def open_use(home: HomeConfig, executor: str) -> MachineUse:
     if executor == "ray":
         raise InvalidInput(
             what="what Ray replays looks like the work of somebody else",
-            expected='executor = "process" where the machine is lent (--when-idle)',
+            expected='executor = "process" with --when-idle',
             actual='executor = "ray"',
             remedy="Change executor in config.toml, or start the node without --when-idle.",
         )

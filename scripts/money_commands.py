@@ -207,39 +207,34 @@ async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Conso
 
 
 async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool) -> Document:
-    """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit. A
-    seat that leaves already because somebody uses the machine is not taken again. Raises InvalidInput where
-    there is no open seat, or where the operator does not agree."""
+    """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
+    Raises InvalidInput where there is no open seat, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
-    is_lent = (found := read_node_state(home)) is not None and found.is_leaving
     own = find_seat(game, chain.address)
-    # A node of a lent machine may wait for its next seat.
-    is_between = own is None and found is not None
-    if is_between or (own is not None and own.status == SeatStatus.LEAVING and not is_lent):
-        # The first time the disk may have been full, or it was typed with another home of the account.
+    is_left = read_node_state(home) is not None if own is None else own.status == SeatStatus.LEAVING
+    if is_left:
+        # The first time the disk may have been full, it was typed with another home of the account, or the
+        # node left by itself, since somebody uses the machine: it may wait for its next seat.
         note_left(home, task)
         console.say(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
-    seat = _require_seat(chain, task, game, is_lent=is_lent)
+    seat = _require_seat(chain, task, game)
     warning = (
         f"WARNING: {show_seat(seat)} of {show_task(task)} leaves for good. Keep its node running until the "
         "stake is out: it still has to do its work, and to answer for it."
     )
     require_agreement(console, [warning], "Leave?", is_agreed)
-    # Before it is sent: to type this is use of a lent machine, so its node may send the same by itself.
     try:
         note_left(home, task)
     except OSError as error:
-        if seat.status != SeatStatus.OPEN:
-            raise
         console.say(
             f"WARNING: the home takes no file ({error.strerror}). Mend that, then type this command again "
-            "while the seat leaves: else a node that asks nobody (--yes, --when-idle) takes a seat again"
+            "while the seat leaves: else a node that asks nobody (--yes) takes a seat again"
         )
     try:
-        if seat.status == SeatStatus.OPEN:
-            await send(chain.tasks.leave(task, seat.number))
+        await send(chain.tasks.leave(task, seat.number))
     except ContractRefused:
+        # A node of this account that leaves by itself may have been faster.
         now = find_seat((await read_state(chain, chain.address)).games[task], chain.address)
         if now is None or now.status != SeatStatus.LEAVING:
             raise
@@ -258,13 +253,10 @@ def describe_stake(task: bytes, seat: Seat, stake_wei: int) -> dict[str, Any]:
     return named | {"stake_wei": str(stake_wei)}
 
 
-def _require_seat(chain: GameChain, task: bytes, game: LoggedGame, *, is_lent: bool = False) -> Seat:
-    """The open seat of this account. Raises InvalidInput where it has none. is_lent: one that leaves will
-    do."""
+def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
+    """The open seat of this account. Raises InvalidInput where it has none."""
     seat = find_seat(game, chain.address)
     if seat is not None and seat.status == SeatStatus.LEAVING:
-        if is_lent:
-            return seat
         raise InvalidInput(
             what="this account's seat is leaving already",
             expected="an open seat",

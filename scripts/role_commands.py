@@ -7,7 +7,6 @@ machine has. The role itself then checks the rest.
 
 import argparse
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,28 +15,24 @@ from node.model_folder import import_start
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
-from protocol.actions.runtime.watching import RETRY_S, play_while_idle, wait_until_idle
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
-from protocol.adapters.machine import MachineUse, lower_priority
+from protocol.adapters.machine import lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
-from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from protocol.spec.errors import GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.disputes import has_duties
-from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
-from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import LIMITS
-from protocol.spec.game.timing import is_over
 from scripts.console import (
     Console,
     Document,
     NotNeeded,
-    hush,
     parse_tokens,
     show_progress,
     spell_id,
@@ -58,7 +53,6 @@ from scripts.wallet import (
     show_seat,
     show_task,
     tell_format,
-    tell_lending,
     tell_missing,
     tell_solver,
 )
@@ -75,10 +69,12 @@ SEAT_LEFT = (
     "touchstone withdraw"
 )
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."
-SEAT_S = 12.0
-"""Between two looks at whether the account has a seat all the same."""
+WHEN_USED = (
+    "while somebody uses the machine the node pauses: a claim that is too late costs a fee. The seat leaves "
+    "once that has lasted for half an hour"
+)
 LOWEST_NICE = 19
-"""Of a node whose machine is lent, unless `nice` says otherwise."""
+"""Of a node that pauses while somebody uses the machine, unless `nice` says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -125,28 +121,11 @@ async def play_role(
     config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console
 ) -> Document:
     """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
-    the seat has left; returns which. Where the machine is lent, the seat is taken again and again."""
+    the seat has left; returns which."""
     use, deployment = config.use, read_game_deployment(config.deployment)
     async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
         sitting = Sitting(chain, config, home, name, offer, console)
-        while True:
-            try:
-                await sitting.agree()
-            except EnvironmentFault as fault:
-                if use is None or not sitting.has_played or not fault.retryable:
-                    raise
-                # Nobody is there who would start a node of a lent machine.
-                console.say(str(fault))
-                await asyncio.sleep(RETRY_S)
-                continue
-            if use is None:
-                is_closed = await sitting.play()
-            else:
-                work = play_while_idle(use, sitting.is_seated, sitting.wait, sitting.play, console.say)
-                is_closed = await with_company(work, use.follow())
-            # Only a bond was played: the operator wanted a seat, which may be free by now.
-            if is_closed or sitting.has_sat or not sitting.has_played:
-                break
+        is_closed = await (sitting.run() if use is None else with_company(sitting.run(), use.follow()))
     console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
     return {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
 
@@ -154,9 +133,7 @@ async def play_role(
 @dataclass
 class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
-    before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone;
-    has_agreed: a seat was agreed on; has_sat: a seat was played, or begun; has_played: a seat was there and
-    is paid out, or a bond was; mined: transactions of the account before the last look."""
+    before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone."""
 
     chain: GameChain
     config: PartyConfig
@@ -168,10 +145,15 @@ class Sitting:
     wish: SeatWish | None = None
     is_seated: bool = False
     is_bound: bool = False
-    has_agreed: bool = False
-    has_sat: bool = False
-    has_played: bool = False
-    mined: int = 0
+
+    async def run(self) -> bool:
+        """Agree and play; again where only a bond was played, since the operator wanted a seat, which may be
+        free by now. Returns and raises as `agree` and the `run` of the role do."""
+        while True:
+            await self.agree()
+            is_closed = await self.play()
+            if is_closed or not self.is_bound:
+                return is_closed
 
     async def agree(self) -> None:
         """Agree with the operator on a seat. An account without one first plays for a bond that it has in an
@@ -192,37 +174,31 @@ class Sitting:
         except NotNeeded:
             await require_no_seat(self.chain, self.task, state)
             raise
-        self.has_agreed = True
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
-        """Agree with the operator, once: later the same is agreed on, without a word. Raises InvalidInput or
-        EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
-        or the machine has; where the money is not there; or where the operator does not agree."""
+        """Agree with the operator. Raises InvalidInput or EnvironmentFault where the task does not take the
+        seat, could hurt, or takes more than the home allows or the machine has; where the money is not there;
+        or where the operator does not agree."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
-        console = hush() if self.has_agreed and offer.is_agreed else self.console
         refuse_seat(self.task, game, account, offer, state.head_block + 1)
         if not self.is_seated and offer.is_agreed:
             is_convicted = state.is_convicted(account, self.task)
             refuse_unasked(self.task, has_left=self._has_left(), is_convicted=is_convicted)
         if not self.is_seated:
             need = await find_room(self.config, self.home, offer.role, state, self.task)
-            console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
+            self.console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
             for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
-                console.say(line)
+                self.console.say(line)
         if offer.weights is not None:
             limit_memory(self.config)
             store = BlobStore(self.config.home / STORE_FOLDER, is_durable=False)
             spec = read_checked_spec(state, self.task)
             await asyncio.to_thread(import_start, store, offer.weights, spec)
-        words = (self.chain, game, self.home, path, account, offer, console)
-        wish = await agree_on_seat(*words, self.config.use)
+        wish = await agree_on_seat(self.chain, game, self.home, path, account, offer, self.console)
         # Without being asked nobody takes back what was typed, also while this looked at the machine.
         if not self.is_seated and not offer.is_agreed:
             note_left(self.config.home, self.task, is_left=False)
         self.wish = replace(wish, require_wanted=self._require_wanted)
-        # As much as the seat has or gets, each time.
-        has_wei = self.wish.stake_wei if seat is None else get_stake(game, seat.number)
-        self.offer = Offer(offer.role, max(has_wei, get_required_stake(game, offer.role)), is_agreed=True)
 
     def _require_wanted(self) -> None:
         """Raises NotNeeded where the operator has typed `touchstone leave` since the seat was agreed on: the
@@ -231,7 +207,6 @@ class Sitting:
 
     async def play(self) -> bool:
         """As the `run` of the role."""
-        self.has_sat = self.has_sat or not self.is_bound
         run = resolve_name(ROLES[self.offer.role])
         progress = show_progress(self.chain, self.task, self.console)
         try:
@@ -240,74 +215,10 @@ class Sitting:
             state = await read_state(self.chain, self.config.key.address.lower())
             await require_no_seat(self.chain, self.task, state)
             raise
-        self.has_played = True
         return is_closed
 
-    async def wait(self) -> bool:
-        """Wait until nobody uses the machine, then agree again: much may have changed. With a seat nothing is
-        waited for. Whether the task still takes seats: where the account had none so far, an error says why
-        not."""
-        use = self.config.use
-        assert use is not None, "only where the machine is lent"
-        has_seat, is_done = await self._look()
-        if not has_seat and not is_done:
-            self.console.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
-        is_waiting = True
-        while not has_seat and not is_done and is_waiting:
-            await self._wait_without_seat(use)
-            # Events may come later than the seat is told of: without them it would be asked for once more.
-            is_waiting = not use.is_idle
-            has_seat, is_done = await self._look()
-        if is_done:
-            return False
-        await self.agree()
-        if not self.is_seated:
-            stake = format_tokens(self.offer.stake_wei)
-            self.console.say(f"nobody uses the machine: the node takes its seat and locks {stake}")
-        return True
-
-    async def _wait_without_seat(self, use: MachineUse) -> None:
-        """Until the machine is idle, the account has a seat all the same, or a transaction of it was mined. A
-        run that was killed may have sent its `join`, or opened a dispute, and the chain takes that later:
-        seat and bond have work to do, whoever uses the machine."""
-        waiting = asyncio.ensure_future(wait_until_idle(self.config, use))
-        try:
-            while not waiting.done() and not await self._has_news():
-                await asyncio.wait({waiting}, timeout=SEAT_S)
-            if waiting.done():
-                waiting.result()
-        finally:
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-
-    async def _has_news(self) -> bool:
-        """Whether there is a seat, or a transaction since the last look, as far as the chain answers."""
-        with suppress(EnvironmentFault):
-            has_seat = bool(await self.chain.tasks.seat_of(self.task, self.config.key.address))
-            return has_seat or await self._count_mined() > self.mined
-        return False
-
-    async def _count_mined(self) -> int:
-        return await self.chain.connection.transaction_count(self.config.key.address, "latest")
-
-    async def _look(self) -> tuple[bool, bool]:
-        """Whether the account has a seat, or a bond in an open game; whether it had a seat, and none is to be
-        had any more."""
-        account = self.config.key.address.lower()
-        # Of several machines of a provider one may lag behind.
-        self.mined = max(self.mined, await self._count_mined())
-        state = await read_state(self.chain, account)
-        _, game = find_own_game(state, self.name)
-        block = state.head_block + 1
-        has_seat = has_duties(game, account)
-        is_ended = game.is_halted or is_over(get_state_at(game, block), block)
-        is_done = not has_seat and (self._has_left() or (self.has_played and is_ended))
-        if is_done:
-            await require_no_seat(self.chain, self.task, state)
-        return has_seat, is_done
-
     def _has_left(self) -> bool:
-        """Whether the operator has typed `touchstone leave`, also where the node left by itself before."""
+        """Whether the operator has typed `touchstone leave`."""
         return self.task.hex() in list_left(self.config.home)
 
 
@@ -344,11 +255,10 @@ async def agree_on_seat(
     account: str,
     offer: Offer,
     console: Console,
-    use: MachineUse | None = None,
 ) -> SeatWish:
     """The seat that the operator agrees to take, and the figures by which the node judges the task again.
-    path: of the configuration; use: where the seat is kept while nobody uses the machine. Raises InvalidInput
-    where the task could hurt, where the money is not there, or where the operator does not agree."""
+    path: of the configuration. Raises InvalidInput where the task could hurt, where the money is not there,
+    or where the operator does not agree."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)
     if seat is not None:
@@ -366,7 +276,7 @@ async def agree_on_seat(
         f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
         "leave`) or the task is over, and for some time after; a fault that is proven costs all of it"
     )
-    lines = [line, *tell_format(game.terms), *tell_lending(game.terms, use)]
+    lines = [line, *tell_format(game.terms), *([WHEN_USED] if home.when_idle else [])]
     if missing := tell_missing(game):
         lines.append(f"before you join, the task lacks {missing}: its rounds wait for them")
     require_agreement(console, lines, "Lock it?", offer.is_agreed)

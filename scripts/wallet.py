@@ -23,7 +23,6 @@ from protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from protocol.adapters.journal import FILE_NAME, require_free
 from protocol.adapters.keys import AccountKey
-from protocol.adapters.machine import MachineUse
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import REORG_BLOCKS
@@ -171,20 +170,6 @@ def tell_format(terms: GameTerms) -> Iterator[str]:
             "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
             "new: lock only what you can lose"
         )
-
-
-def tell_lending(terms: GameTerms, use: MachineUse | None) -> Iterator[str]:
-    """What it means for a stake that the node leaves while somebody uses the machine."""
-    if use is None:
-        return
-    windows = terms.windows
-    held_blocks = max(windows.dispute, 2 * windows.audit_max + windows.ask)
-    yield (
-        "as soon as somebody uses the machine the seat leaves. The node goes on for the rounds whose pools "
-        "hold it, up to three, and answers for them: the stake is out some "
-        f"{held_blocks:,} blocks after the last of them. Once nobody has used the machine for "
-        f"{use.idle_s / 60:g} minutes it locks the same stake again, without asking, until the task is over"
-    )
 
 
 Due = calls.SettleSeat | calls.PayOut | calls.FreeEpoch

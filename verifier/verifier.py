@@ -33,7 +33,7 @@ from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import contesting, posting
 from protocol.actions.merge.global_model import WORK, AskWork, ask_outer
 from protocol.actions.pruning import pruning_duties as pruning
-from protocol.actions.runtime import offers, upkeep_duties, watching
+from protocol.actions.runtime import idle_mode, offers, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig, hold_folder
 from protocol.actions.runtime.joining import SeatWish, open_data
 from protocol.actions.runtime.party import ListDuties
@@ -61,7 +61,7 @@ from protocol.spec.task_rules import find_training_malformations, refuse_broken
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,
     upkeep_duties.list_duties,
-    watching.list_duties,
+    idle_mode.list_duties,
     audits.list_duties,
     posting.list_duties,
     contesting.list_own_moves,

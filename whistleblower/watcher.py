@@ -4,7 +4,7 @@ from protocol.actions.audit import audit_duties as audits
 from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import contesting, posting
 from protocol.actions.pruning import pruning_duties as pruning
-from protocol.actions.runtime import offers, upkeep_duties, watching
+from protocol.actions.runtime import idle_mode, offers, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import ListDuties
@@ -14,7 +14,7 @@ from protocol.spec.game.state import SeatRole
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,
     upkeep_duties.list_duties,
-    watching.list_duties,
+    idle_mode.list_duties,
     audits.list_duties,
     posting.list_duties,
     contesting.list_duties,

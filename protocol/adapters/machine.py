@@ -76,6 +76,8 @@ FAILED_LOOKS = 3
 """In a row: then the system does not tell any more. One alone may have found no free file."""
 LOAD_S = 60.0
 """Load is an average over so long, or over the idle time that the operator asks for, if that is less."""
+LASTING_S = 1_800.0
+"""Use lasts where it is seen so long after the first one, and the machine was never idle between."""
 FIRST_PIDS = "pid:[4026531836]"
 """What Linux calls the processes of the machine itself; each container has others."""
 HID, KEYBOARD, MOUSE = "03", "01", "02"
@@ -197,27 +199,23 @@ def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
     return ""
 
 
-class MachineInUse(EnvironmentFault):
-    """Somebody uses the machine just when the node would lock a stake."""
-
-
 @dataclass
 class MachineUse:
     """Whether somebody else uses this machine. idle_s: for so long nobody may have used it before it counts
     as idle; cores: processors that other programs may take meanwhile.
 
     is_used: from the first use that was seen until the machine is idle; is_idle: the other way round. Before
-    enough is known neither holds. reason: the last use; is_leaving: the node gives up its seat for it;
-    is_sent: this process has sent that, and the chain has not refused it."""
+    enough is known neither holds. is_lasting: it is used, and still was `LASTING_S` after the first use;
+    reason: the last use."""
 
     idle_s: float
     cores: float
     places: Places = field(default_factory=lambda: PLACES)
     is_used: bool = False
     is_idle: bool = False
+    is_lasting: bool = False
     reason: str = ""
-    is_leaving: bool = False
-    is_sent: bool = False
+    _first_s: float = 0.0
     _since_s: float = 0.0
     _seen: list[UseSeen] = field(default_factory=list)
 
@@ -239,16 +237,6 @@ class MachineUse:
                 retryable=False,
             ) from error
 
-    def require_unused(self) -> None:
-        """Raises MachineInUse where somebody has used the machine since it was idle."""
-        if self.is_used:
-            raise MachineInUse(
-                what="somebody uses the machine",
-                expected=f"nobody for {self.idle_s / 60:g} minutes",
-                actual=self.reason,
-                remedy="Nothing is to be done: the node takes its seat once the machine is idle.",
-            )
-
     def take(self, seen: UseSeen) -> None:
         """Add what one more look has found."""
         load_s = min(LOAD_S, self.idle_s)
@@ -262,15 +250,17 @@ class MachineUse:
         if reason:
             self.note(reason, seen.at_s)
         elif seen.at_s - self._since_s >= self.idle_s:
-            self.is_used, self.is_idle = False, True
+            self.is_used, self.is_lasting, self.is_idle = False, False, True
 
     def note(self, reason: str, at_s: float) -> None:
-        """Somebody uses the machine."""
+        """Somebody uses the machine. at_s: as of `UseSeen`."""
+        self._first_s = self._first_s if self.is_used else at_s
         self.is_used, self.is_idle, self.reason, self._since_s = True, False, reason, at_s
+        self.is_lasting = at_s - self._first_s >= LASTING_S
 
     async def follow(self) -> None:
-        """Look every few seconds, for ever. What cannot be told any more counts as use: the machine is lent,
-        and its owner comes first."""
+        """Look every few seconds, for ever. What cannot be told any more counts as use: who sits at the
+        machine comes first."""
         failed = 0
         while True:
             try:

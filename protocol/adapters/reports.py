@@ -180,20 +180,17 @@ class Trouble(StrEnum):
 
 
 class End(StrEnum):
-    """How a run of a node ended; KILLED: without a word, or it still runs. WAITING: its seat is paid out, or
-    not taken yet, and its process waits until nobody uses the machine."""
+    """How a run of a node ended; KILLED: without a word, or it still runs."""
 
     KILLED = ""
     STOPPED = "stopped"
     FAILED = "failed"
-    WAITING = "waiting"
 
 
 END_WORDS = {
     End.KILLED: "was killed",
     End.STOPPED: "was stopped",
     End.FAILED: "ended with an error",
-    End.WAITING: "was killed while it waited for an idle machine",
 }
 
 
@@ -208,8 +205,7 @@ class SeenTrouble(Message, frozen=True):
 class NodeState(Message, frozen=True):
     """What a node writes of itself into its home. Times are Unix time in seconds. seen_s: when it wrote this;
     end: how this run ended; earlier_end: the run before it, None where this is the first; kills: runs before
-    this one that ended without a word; is_leaving: whether it gives up its seat because somebody uses the
-    machine."""
+    this one that ended without a word."""
 
     account: str
     started_s: Count
@@ -220,15 +216,10 @@ class NodeState(Message, frozen=True):
     earlier_end: End | None
     head_block: Count
     troubles: tuple[SeenTrouble, ...]
-    is_leaving: bool = False
 
     def is_running(self, now_s: float) -> bool:
         """Whether the node that wrote it runs, as far as the file tells."""
         return self.end is End.KILLED and now_s - self.seen_s < STALE_S
-
-    def is_waiting(self, now_s: float) -> bool:
-        """Whether its process waits for an idle machine, as far as the file tells."""
-        return self.end is End.WAITING and now_s - self.seen_s < STALE_S
 
 
 FORM = Form(NodeState, 64 * 1024, "not the state of a node")
@@ -245,9 +236,6 @@ def read_node_state(home: Path) -> NodeState | None:
 def tell_node_state(state: NodeState, now_s: float) -> Iterator[str]:
     """The same in lines for an operator."""
     age_s = max(0, int(now_s) - state.seen_s)
-    if state.is_waiting(now_s):
-        yield "the node of this home has no seat: it waits until nobody uses the machine"
-        return
     if state.end is not End.KILLED:
         yield f"the node of this home does not run: it {END_WORDS[state.end]} {age_s} s ago"
         return
@@ -259,8 +247,6 @@ def tell_node_state(state: NodeState, now_s: float) -> Iterator[str]:
     else:
         lasts_s = max(0, int(now_s) - state.started_s)
         yield f"the node of this home has run for {lasts_s} s, at block {state.head_block}"
-        if state.is_leaving:
-            yield "somebody uses the machine: its seat leaves, and it works for the rounds that still hold it"
     if state.earlier_end is not None:
         kills = f", {state.kills} of them after it was killed" if state.kills and state.restarts > 1 else ""
         before = f"the run before {END_WORDS[state.earlier_end]}"

@@ -70,4 +70,5 @@ def test_a_service_that_was_stopped_has_not_failed() -> None:
     """What fails starts again; what is paid out, or not needed any more, stays down."""
     unit = SERVICE.read_text()
     assert "\nRestart=on-failure\n" in unit and "restart: on-failure" in COMPOSE.read_text()
+    assert f"\nRestartPreventExitStatus={ExitCode.NOT_NEEDED:d}\n" in unit, "also with Restart=always"
     assert f"\nSuccessExitStatus={ExitCode.NOT_NEEDED:d} {ExitCode.INTERRUPTED:d}\n" in unit

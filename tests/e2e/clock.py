@@ -9,8 +9,8 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+from protocol.actions.runtime.config import FAR
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import FAR
 from protocol.adapters.chain.connection import Connection
 
 POLL_S = 0.05

@@ -3,7 +3,6 @@ refuses it a seat, and until the bond is out."""
 
 import asyncio
 from collections.abc import Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import Any, cast
 import pytest
 
 from protocol.actions.audit import audit_duties
-from protocol.actions.runtime import joining, playing, watching
+from protocol.actions.runtime import joining, playing
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.watching import play_while_idle
-from protocol.adapters.machine import MachineUse
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.disputes import has_bond
@@ -33,10 +30,9 @@ from protocol.spec.statements import VoteWord
 from scripts import role_commands, wallet
 from scripts.console import NotNeeded
 from scripts.home import list_left, note_left
-from tests.faults.test_lending_plays import Between, endless, run_nothing, silence
-from tests.protocol.actions.runtime.test_lending import SEAT
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.scripts.sitting import SEAT, MadeSitting, endless, run_nothing, silence
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -56,31 +52,31 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
 ) -> None:
     """It was killed in a dispute that it opened in the last blocks of its window. Without it the bond is
     lost, and the cheat keeps its stake."""
-    between, played = Between(tmp_path), list[SeatWish]()
-    game = replace(between.get_game(), **OPEN[kind](between.get_account()))
+    made_up, played = MadeSitting(tmp_path), list[SeatWish]()
+    game = replace(made_up.get_game(), **OPEN[kind](made_up.get_account()))
     note_left(tmp_path, TASK)
 
     async def run(config: object, task: bytes, wish: SeatWish) -> bool:
         played.append(wish)
         return False
 
-    sitting = between.sit(monkeypatch, run)
+    sitting = made_up.sit(monkeypatch, run)
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     await sitting.play()
     assert [wish.is_held for wish in played] == [True] and list_left(tmp_path) == {TASK.hex()}
-    assert not between.agreed, "no seat was agreed on"
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    assert not made_up.agreed, "no seat was agreed on"
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(NotNeeded):
-        await between.sit(monkeypatch, run).agree()
+        await made_up.sit(monkeypatch, run).agree()
 
 
 async def test_a_bond_is_played_also_where_all_seats_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service would be started again and again meanwhile, and its bond's clock run out."""
-    between, played = Between(tmp_path), list[SeatWish]()
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    made_up, played = MadeSitting(tmp_path), list[SeatWish]()
+    game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
     def refuse(*_: object) -> None:
         raise GameRefusal(name="SeatsTaken")
@@ -89,68 +85,15 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
         played.append(wish)
         return False
 
-    sitting = between.sit(monkeypatch, run)
-    sitting.config = replace(sitting.config, use=None)
+    sitting = made_up.sit(monkeypatch, run)
     monkeypatch.setattr(role_commands, "refuse_seat", refuse)
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     await sitting.play()
-    assert [wish.is_held for wish in played] == [True] and not between.agreed
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    assert [wish.is_held for wish in played] == [True] and not made_up.agreed
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(GameRefusal):
         await sitting.agree()
-
-
-@pytest.mark.parametrize("is_left", [True, False])
-async def test_a_bond_is_played_at_once_though_somebody_uses_the_lent_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_left: bool
-) -> None:
-    """The chain was silent for minutes, which ended the play. Then the node waited for an idle machine, or
-    ended where its seat was left for good."""
-    monkeypatch.setattr(watching, "RETRY_S", 0.01)
-    between, played = Between(tmp_path, seat=SEAT), list[bool]()
-    bound = replace(between.get_game(), seats={}, **OPEN["dispute"](between.get_account()))
-    over = replace(bound, disputes={})
-
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
-        played.append(wish.is_held)
-        if len(played) == 1:
-            between.seat = None
-            monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, bound))
-            raise silence()
-        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, over))
-        between.use.is_leaving = False
-        return False
-
-    sitting = between.sit(monkeypatch, run)
-    await sitting.agree()
-    if is_left:
-        note_left(tmp_path, TASK)
-    between.use.note("somebody types in a terminal", 0.0)
-    work = play_while_idle(between.use, sitting.is_seated, sitting.wait, sitting.play, print)
-    assert await asyncio.wait_for(work, 30) is False
-    assert played == [True, True] and len(between.agreed) == 1, "no new seat was agreed on"
-
-
-async def test_a_lent_node_does_not_end_while_a_seat_may_be_hidden_from_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its play was cut off, and the chain's node that answers now lags behind."""
-    monkeypatch.setattr(watching, "RETRY_S", 0.01)
-    between, looks = Between(tmp_path), list[bool]()
-    sitting = between.sit(monkeypatch, run_nothing)
-    await sitting.agree()
-    note_left(tmp_path, TASK)
-
-    async def lag(*_: object) -> None:
-        looks.append(True)
-        if len(looks) < 3:
-            raise silence()
-
-    monkeypatch.setattr(role_commands, "require_no_seat", lag)
-    work = play_while_idle(between.use, sitting.is_seated, sitting.wait, sitting.play, print)
-    assert await asyncio.wait_for(work, 30) is False
-    assert len(looks) == 3
 
 
 @pytest.mark.parametrize("has_dispute", [True, False])
@@ -181,6 +124,38 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
     await asyncio.gather(playing_on, return_exceptions=True)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_again(
+    monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """`touchstone solve` said: going on as solver 0. It asked nothing, since the seat was leaving."""
+    taken = list[SeatWish]()
+
+    async def do_nothing(*_: object) -> None:
+        pass
+
+    async def take(party: object, wish: SeatWish) -> None:
+        taken.append(wish)
+        raise silence()
+
+    for name in ("catch_up", "open_task", "check_bits"):
+        monkeypatch.setattr(playing, name, do_nothing)
+    monkeypatch.setattr(playing, "take_seat", take)
+    game = replace(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), former={7: SEAT} if is_known else {})
+    joined = SimpleNamespace(
+        **{name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
+    )
+    party: Any = SimpleNamespace(
+        task=joined, game=game, account=ACCOUNT, say=print, batches=endless(), woken=asyncio.Event(),
+        state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True, config=SimpleNamespace(use=None),
+    )  # fmt: skip
+    play = partial(playing.play, party, TASK, ())
+    assert await play(SeatWish(SeatRole.SOLVER, is_held=True)) is False and not taken
+    with pytest.raises(EnvironmentFault):
+        await play(SeatWish(SeatRole.SOLVER))
+    assert len(taken) == 1, "who asks for a new one gets it"
+
+
 def test_a_bond_is_its_own_accounts() -> None:
     game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
     assert not has_bond(game, "alice")
@@ -193,10 +168,9 @@ async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its stake was lost, and another account took the number of its seat: the conviction is forgotten."""
-    between = Between(tmp_path)
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-    sitting = between.sit(monkeypatch, run_nothing)
-    sitting.config = replace(sitting.config, use=None)
+    made_up = MadeSitting(tmp_path)
+    game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
+    sitting = made_up.sit(monkeypatch, run_nothing)
 
     async def lack(*_: object) -> None:
         raise InvalidInput(what="too few tokens", expected="", actual="", remedy="")
@@ -205,7 +179,7 @@ async def test_a_bond_is_played_where_the_money_for_a_seat_is_missing(
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.is_held and sitting.is_seated
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(InvalidInput):
         await sitting.agree()
 
@@ -215,8 +189,8 @@ async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
 ) -> None:
     """The machine had too little memory for a new seat, or the operator did not answer for hours, or the
     check before the stake failed: each time the bond's clock ran out."""
-    between, played = Between(tmp_path), list[SeatWish]()
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    made_up, played = MadeSitting(tmp_path), list[SeatWish]()
+    game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
     async def refuse(*_: object) -> None:
         raise EnvironmentFault(what="no memory", expected="", actual="", remedy="", retryable=False)
@@ -225,14 +199,13 @@ async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
         played.append(wish)
         return False
 
-    sitting = between.sit(monkeypatch, run, is_agreed=False)
-    sitting.config = replace(sitting.config, use=None)
+    sitting = made_up.sit(monkeypatch, run, is_agreed=False)
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
     monkeypatch.setattr(role_commands, "find_room", refuse)
     await sitting.agree()
     await sitting.play()
-    assert [wish.is_held for wish in played] == [True] and not between.agreed and not sitting.has_agreed
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    assert [wish.is_held for wish in played] == [True] and not made_up.agreed
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     with pytest.raises(EnvironmentFault):
         await sitting.agree()
 
@@ -242,24 +215,23 @@ async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
 ) -> None:
     """It had left the task, and asked for a seat again, while a dispute ran. What it had left stayed written
     down, and its next service took the seat for one that nobody wants."""
-    between = Between(tmp_path)
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    made_up = MadeSitting(tmp_path)
+    game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
     note_left(tmp_path, TASK)
-    sitting = between.sit(monkeypatch, run_nothing, is_agreed=False)
-    sitting.config = replace(sitting.config, use=None)
+    sitting = made_up.sit(monkeypatch, run_nothing, is_agreed=False)
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, game))
     await sitting.agree()
     assert list_left(tmp_path) == {TASK.hex()}, "nobody was asked yet"
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     await sitting.agree()
-    assert sitting.has_agreed and len(between.agreed) == 1 and list_left(tmp_path) == set()
+    assert len(made_up.agreed) == 1 and list_left(tmp_path) == set()
 
 
 async def test_a_leave_is_heard_until_the_stake_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    between = Between(tmp_path)
-    sitting = between.sit(monkeypatch, run_nothing)
+    made_up = MadeSitting(tmp_path)
+    sitting = made_up.sit(monkeypatch, run_nothing)
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.require_wanted is not None
     sitting.wish.require_wanted()
@@ -272,10 +244,10 @@ async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own move, sent with too little gas price before it was killed: only a running node replaces it."""
-    between = Between(tmp_path)
-    game = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
+    made_up = MadeSitting(tmp_path)
+    game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
     note_left(tmp_path, TASK)
-    sitting = between.sit(monkeypatch, run_nothing)
+    sitting = made_up.sit(monkeypatch, run_nothing)
 
     async def wait(*_: object) -> None:
         raise silence()
@@ -354,8 +326,7 @@ def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatc
 async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It went on until the task was closed, and no lent machine took a seat again: a stranger who joins
-    takes the number of the former seat."""
+    """It went on until the task was closed: a stranger who joins takes the number of the former seat."""
 
     async def do_nothing(*_: object) -> None:
         pass
@@ -386,89 +357,26 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
     assert done
 
 
-@pytest.mark.parametrize("is_lent", [False, True])
 async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lent: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again. Where
-    the machine is lent it did so also where a seat was free, and where the chain was silent just then."""
-    between, played = Between(tmp_path), list[bool]()
-    bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-    monkeypatch.setattr(role_commands, "RETRY_S", 0.01)
+    """All seats were taken. It ended with status 0, and systemd (on-failure) did not start it again."""
+    made_up, played = MadeSitting(tmp_path), list[bool]()
+    bound = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
     async def run(config: object, task: bytes, wish: SeatWish) -> bool:
         played.append(wish.is_held)
-        if is_lent and len(played) == 1:
-            between.is_silent = True
-            asyncio.get_running_loop().call_later(0.1, setattr, between, "is_silent", False)
-        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, between.get_game()))
+        monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
         return len(played) == 2
 
     def refuse(task: bytes, game: Any, *_: object) -> None:
         if game.disputes:
             raise InvalidInput(what="SeatsTaken", expected="", actual="", remedy="")
 
-    @asynccontextmanager
-    async def open_chain(*_: object, **__: object) -> Any:
-        yield sitting.chain
-
-    sitting = between.sit(monkeypatch, run)
+    sitting = made_up.sit(monkeypatch, run)
     for name, made in (
         ("refuse_seat", refuse), ("find_own_game", lambda *_: (TASK, bound)),
-        ("open_game_chain", open_chain), ("read_game_deployment", lambda _: None),
     ):  # fmt: skip
         monkeypatch.setattr(role_commands, name, made)
-    monkeypatch.setattr(MachineUse, "follow", run_nothing)
-    between.use.is_idle = True
-    config = sitting.config if is_lent else replace(sitting.config, use=None)
-    await role_commands.play_role(config, sitting.home, sitting.name, sitting.offer, sitting.console)
+    await sitting.run()
     assert played == [True, False]
-
-
-async def test_a_bond_that_comes_late_does_not_end_a_lent_node_that_waits_for_its_first_seat(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its killed run had sent the opening of a dispute, and the chain took that hours later."""
-    between, played = Between(tmp_path), list[bool]()
-    bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-    games = iter([between.get_game(), bound, bound])
-
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
-        played.append(wish.is_held)
-        return len(played) == 2
-
-    @asynccontextmanager
-    async def open_chain(*_: object, **__: object) -> Any:
-        yield sitting.chain
-
-    sitting = between.sit(monkeypatch, run)
-    for name, made in (
-        ("find_own_game", lambda *_: (TASK, next(games, between.get_game()))),
-        ("open_game_chain", open_chain), ("read_game_deployment", lambda _: None),
-    ):  # fmt: skip
-        monkeypatch.setattr(role_commands, name, made)
-    monkeypatch.setattr(MachineUse, "follow", run_nothing)
-    between.use.is_idle = True
-    work = role_commands.play_role(sitting.config, sitting.home, sitting.name, sitting.offer, sitting.console)
-    assert (await asyncio.wait_for(work, 30))["is_task_closed"] and played == [True, False]
-
-
-async def test_a_bond_that_comes_late_is_played_though_somebody_uses_the_lent_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same while the node waits: it looked again only once the machine was idle, in the evening."""
-    between = Between(tmp_path)
-    bound = replace(between.get_game(), **OPEN["dispute"](between.get_account()))
-    sitting = between.sit(monkeypatch, run_nothing)
-    await sitting.agree()
-    between.use.note("somebody types in a terminal", 0.0)
-    waiting = asyncio.create_task(sitting.wait())
-    await asyncio.sleep(0.1)
-    between.mined += 1
-    await asyncio.sleep(0.1)
-    assert not waiting.done(), "it was something else"
-    monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, bound))
-    await asyncio.sleep(0.1)
-    assert not waiting.done(), "all events are read again for a transaction alone"
-    between.mined += 1
-    assert await asyncio.wait_for(waiting, 30) and sitting.is_bound and not between.use.is_idle

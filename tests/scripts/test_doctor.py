@@ -74,8 +74,8 @@ def test_a_sound_home_has_no_fault(operators: Operators) -> None:
     assert found["faults"] == 0
     results = {one["check"]: one["result"] for one in found["checks"]}
     skipped = {name for name, result in results.items() if result == "not tested"}
-    # A port of its choice, the skipping clock of a test network, no endpoint announced, no lent machine, and
-    # no node that has run.
+    # A port of its choice, the skipping clock of a test network, no endpoint announced, no look at who uses
+    # the machine, and no node that has run.
     assert skipped == {"port", "head", "peers", "use", "versions"} and len(results) == 17
 
 

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.playing import RECORDS
-from protocol.actions.runtime.watching import note_state
 from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.transactions import MiningPatience
@@ -31,7 +29,6 @@ from tests.faults.provider import PASS, HttpRefusal, Request, run_provider
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import post
 from tests.scripts.money import WEALTH_WEI, Operators
-from tests.scripts.schemas import read_one
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import WorldChain, use
 
@@ -63,26 +60,6 @@ def test_a_stake_goes_in_and_comes_out(operators: Operators, monkeypatch: pytest
     assert operators.fail("alice", "stake", task[:8], "1")[2].endswith("none")
 
 
-def test_a_seat_that_leaves_because_of_use_can_still_be_left_for_good(operators: Operators) -> None:
-    """Who types `touchstone leave` uses the machine: its node was faster, and would take the seat again."""
-    task = operators.post_task("submitter")
-    operators.join("alice", task, SeatRole.SOLVER, AMOUNTS.solver_stake)
-    home = operators.home_of("alice")
-
-    async def leave(chain: GameChain) -> None:
-        seat = await chain.tasks.seat_of(bytes.fromhex(task), chain.address)
-        await chain.tasks.leave(bytes.fromhex(task), seat)
-
-    operators.act("alice", leave)
-    assert "is leaving already" in operators.fail("alice", "leave", task[:8], "--yes")[0]
-    config = PartyConfig(home, home, "", unlock_key(home))
-    note_state(config, is_leaving=True)
-    sent = operators.count_sent("alice")
-    found = read_one("leave", operators.run("alice", "leave", task[:8], "--yes", "--json"))
-    assert found["task"] == f"0x{task}" and operators.count_sent("alice") == sent
-    assert list_left(home) == {task}
-
-
 def test_a_full_disk_keeps_nobody_in_a_seat(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be written down is said. Where it is all that there is to do, it is an error."""
 
@@ -94,8 +71,6 @@ def test_a_full_disk_keeps_nobody_in_a_seat(operators: Operators, monkeypatch: p
     monkeypatch.setattr(money_commands, "note_left", refuse)
     said = operators.run("alice", "leave", task[:8], "--yes")
     assert "the home takes no file (No space left on device)" in said and "can be taken out now" in said
-    home = operators.home_of("alice")
-    note_state(PartyConfig(home, home, "", unlock_key(home)), is_leaving=True)
     assert "the disk refuses" in operators.fail("alice", "leave", task[:8], "--yes")[0]
 
 

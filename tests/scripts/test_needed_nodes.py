@@ -13,15 +13,14 @@ from typing import Any
 import pytest
 
 from protocol.actions.runtime.chain_state import Seated
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.watching import note_state
 from protocol.adapters.chain import chain_client
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain, is_old
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.reports import End
+from protocol.adapters.messages import encode_message
+from protocol.adapters.reports import STATE_FILE, End, NodeState
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.state import (
@@ -30,11 +29,11 @@ from protocol.spec.game.state import (
 )
 from scripts import money_commands, role_commands, wallet
 from scripts.console import ExitCode, NotNeeded
-from scripts.home import LEFT_FILE, list_left, note_left, unlock_key
+from scripts.home import LEFT_FILE, list_left, note_left
 from tests.e2e.world import AMOUNTS
-from tests.faults.test_lending_plays import Between, run_nothing
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.scripts.money import Operators
+from tests.scripts.sitting import SEAT, MadeSitting, run_nothing
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -80,8 +79,8 @@ def test_a_conviction_counts_though_another_account_has_the_number_of_the_seat()
 
 
 def test_an_old_conviction_does_not_count_after_a_seat_that_was_agreed_on_since() -> None:
-    """The operator typed the command without --yes; its lent node, asked nothing between two seats, ended
-    for good as soon as somebody used the machine."""
+    """The operator typed the command without --yes, and its service, which asks nothing, was started again
+    later."""
     seats = (ACCOUNT, "SeatConvicted", "SeatFreed", ACCOUNT)
     assert not fold_seats(*seats, "SeatFreed").is_convicted(ACCOUNT, TASK)
     assert fold_seats(*seats, "SeatConvicted", "SeatFreed").is_convicted(ACCOUNT, TASK)
@@ -209,6 +208,13 @@ def test_a_note_that_cannot_be_read_locks_no_stake(operators: Operators) -> None
     assert "the disk refuses a file or folder" in lines[0] and LEFT_FILE in lines[0]
 
 
+def test_a_damaged_note_of_what_was_left_is_none(tmp_path: Path) -> None:
+    (tmp_path / "left-for-good").write_bytes(b"\xff\xfe\x00")
+    assert list_left(tmp_path) == set()
+    note_left(tmp_path, TASK)
+    assert list_left(tmp_path) == {TASK.hex()}
+
+
 def test_one_damaged_line_takes_no_other_task_back(tmp_path: Path) -> None:
     note_left(tmp_path, TASK)
     path = tmp_path / LEFT_FILE
@@ -247,14 +253,30 @@ def test_what_the_disk_did_not_take_is_written_down_when_it_is_typed_again(
     operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
 
 
-def test_a_lent_node_that_waits_for_its_next_seat_can_be_left_for_good(operators: Operators) -> None:
+def test_a_node_that_waits_for_its_seat_can_be_left_for_good(operators: Operators) -> None:
     """`leave` said that there is no open seat, and the stake was locked again in the evening."""
     task, home = operators.post_task("submitter"), operators.home_of("alice")
     assert "no open seat" in operators.fail("alice", "leave", task[:8], "--yes")[0]
     assert list_left(home) == set(), "no node of this home has ever run"
-    note_state(PartyConfig(home, home, "", unlock_key(home)), end=End.WAITING)
+    (home / STATE_FILE).write_bytes(encode_message(NodeState(ACCOUNT, 1, 1, End.STOPPED, 0, 0, None, 1, ())))
     assert "no open seat" in operators.fail("alice", "leave", task[:8], "--yes")[0]
     assert list_left(home) == {task}
+
+
+async def test_who_asks_for_a_seat_anew_has_not_left_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart of the node alone asks for none: what was typed before counts."""
+    made_up = MadeSitting(tmp_path, seat=SEAT)
+    note_left(tmp_path, TASK)
+    note_left(tmp_path, b"o" * 32)
+    await made_up.sit(monkeypatch, run_nothing).agree()
+    assert list_left(tmp_path) == {TASK.hex(), (b"o" * 32).hex()}
+    made_up.seat = None
+    with pytest.raises(NotNeeded, match="left the task for good"):
+        await made_up.sit(monkeypatch, run_nothing).agree()
+    await made_up.sit(monkeypatch, run_nothing, is_agreed=False).agree()
+    assert list_left(tmp_path) == {(b"o" * 32).hex()}
 
 
 async def test_a_service_that_looks_at_the_machine_takes_no_leave_back(
@@ -262,8 +284,8 @@ async def test_a_service_that_looks_at_the_machine_takes_no_leave_back(
 ) -> None:
     """Its killed run had sent a `join`. That was mined while this one looked, and its operator typed `leave`
     at once."""
-    between = Between(tmp_path)
-    sitting = between.sit(monkeypatch, run_nothing)
+    made_up = MadeSitting(tmp_path)
+    sitting = made_up.sit(monkeypatch, run_nothing)
 
     async def find_room(*_: object) -> Any:
         note_left(tmp_path, TASK)

@@ -23,6 +23,7 @@ from protocol.actions.runtime.config import (
     make_scratch,
     share_memory_mb,
 )
+from protocol.actions.runtime.idle_mode import pause
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.keys import recover_signer
@@ -108,6 +109,7 @@ def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Au
             recover=partial(_recover, party),
             say=party.say,
             train=pool.train if pool else replay_segment,
+            pause=partial(pause, party),
             run_apart=pool.run_apart if pool else asyncio.to_thread,
             close=pool.close if pool else lambda: None,
         )

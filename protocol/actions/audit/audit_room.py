@@ -186,6 +186,8 @@ class AuditRoom:
     """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
     say: Callable[[str], None] = print
     train: Train = replay_segment
+    pause: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
+    """Waits before a replay, as long as the machine is not to compute one."""
     run_apart: Callable[..., Awaitable[Any]] = asyncio.to_thread
     """run_apart(work, *arguments): what `work`, which trains, comes to, in a thread that may wait for it"""
     close: Callable[[], None] = lambda: None

@@ -116,6 +116,8 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     if not _are_numbers_right(room, drawn, first.header, start.header):
         _keep_wrong_start(room, drawn, first)
         raise make_unserved("a start state with the step numbers of its place", until)
+    # The solver has served: a pause is no reason for a word against it.
+    await room.pause()
     if not _is_wanted(room, drawn):
         await _pass(room, drawn, start.header)
         return None

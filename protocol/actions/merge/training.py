@@ -31,6 +31,7 @@ from protocol.actions.merge.merge_records import (
 )
 from protocol.actions.merge.outer_step import check_base, load_base
 from protocol.actions.merge.work import compute_leaves
+from protocol.actions.runtime.idle_mode import pause
 from protocol.actions.runtime.party import Duty, Party, has_state, keep_state, load_state
 from protocol.actions.stored_tensors import keep_tree
 from protocol.adapters.blobs import BlobKind, refer_delta
@@ -200,8 +201,8 @@ def _is_begun_right(party: Party, origin: Origin, work: ClaimWork) -> bool:
 async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require) -> bytes:
     """Train the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
     boundary is copied from there, hashed and kept while the next segment is trained, the last one while the
-    pseudo-gradient is encoded. A segment waits while an answer on chain is computed that has no time to wait
-    (`Retraining`)."""
+    pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while an answer
+    on chain is computed that has no time to wait (`Retraining`)."""
     state, first = await _resume(party, origin, work)
     round_blocks = party.game.terms.windows.train_min
     segment_blocks = -(-round_blocks // party.task.spec.terms.segment_count)
@@ -213,6 +214,7 @@ async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require
             # Its data before the next one's: what was fetched ahead is here already.
             await _prepare(party, origin, segment)
             preparing = asyncio.ensure_future(_prepare_ahead(party, origin, segment + 1))
+            await pause(party)
             await party.task.retraining.let_own_go(
                 lambda: party.state.head_block, round_blocks, segment_blocks
             )

@@ -56,7 +56,7 @@ class PartyConfig:
     counts (0: nowhere), at `metrics_host`. `tensorboard_dir`: where losses are
     written for TensorBoard (None: nowhere). `poll_s`: pause between two looks at the chain's head (None: as
     its blocks come). `use`: tells whether somebody else uses this machine; the node
-    gives up its seat then (None: it keeps it). `rpc_urls`: more endpoints of
+    pauses then (None: it works on). `rpc_urls`: more endpoints of
     the same chain; `max_fee_wei`: the most that one gas may cost. `say` shows a line to the operator."""
 
     home: Path
@@ -89,6 +89,10 @@ class PartyConfig:
     def endpoints(self) -> list[str]:
         """All endpoints of the chain, the first one first."""
         return [self.rpc_url, *self.rpc_urls]
+
+
+FAR = 1 << 62
+"""A block that never comes."""
 
 
 @dataclass

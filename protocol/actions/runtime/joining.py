@@ -213,8 +213,7 @@ async def _have_start(party: Party) -> None:
 
 async def take_seat(party: Party, wish: SeatWish) -> None:
     """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
-    where the task takes no such seat, MachineInUse where the machine is lent and somebody uses it; no token
-    is moved then."""
+    where the task takes no such seat; no token is moved then."""
     require_records(party)
     stake_wei = wish.stake_wei or get_required_stake(party.game, wish.role)
     is_new, call = find_seat(party.game, party.account) is None, JoinSeat(wish.role, stake_wei)
@@ -224,8 +223,7 @@ async def take_seat(party: Party, wish: SeatWish) -> None:
         await check_machine(party)
         if not is_new:
             return
-        if party.config.use is not None:
-            party.config.use.require_unused()
+        require_joinable(party.game, call, party.account, party.state.head_block + 1)
         if wish.require_wanted is not None:
             wish.require_wanted()
         await _send_patiently(party, call)

@@ -19,7 +19,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from protocol.actions.audit import audit_records as audit_records
@@ -28,6 +28,7 @@ from protocol.actions.merge import merge_records as merge_records
 from protocol.actions.pruning.self_test import check_bits
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import (
+    FAR,
     JOURNAL_FILE,
     MEGABYTE,
     PARTS_FILE,
@@ -39,6 +40,7 @@ from protocol.actions.runtime.config import (
     limit_memory,
     share_interpreter,
 )
+from protocol.actions.runtime.idle_mode import wait_until_idle
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.lookout import Lookout, be_reached
 from protocol.actions.runtime.measures import Measures, show_metrics
@@ -73,8 +75,6 @@ MAX_PAUSE_BLOCKS = 16
 """A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""
 REFOLD_PAUSE_BLOCKS = 64
 """If a fold is wrong again so soon after all was folded anew, the node ends."""
-FAR = 1 << 62
-"""A block that never comes."""
 
 log = logging.getLogger(__name__)
 
@@ -306,6 +306,8 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
     who works without a seat. Raises InvalidInput (unknown or malformed task) and EnvironmentFault (no chain,
     no peer)."""
     await catch_up(party)
+    if wish is not None and not wish.is_held and await wait_until_idle(party, task):
+        wish = replace(wish, is_held=True)
     await open_task(party, task, wish.figures if wish else None)
     try:
         seat: Seat | None = None
@@ -359,7 +361,7 @@ async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIter
             stack.callback(bucket.close)
         # Before the chain, where what waits is replaced: another process of this home may have sent it.
         journal = stack.enter_context(Journal(config.home / JOURNAL_FILE, RECORDS))
-        past = take_over(config.home, config.use)
+        past = take_over(config.home)
         clear_scratch(config)
         _require_owner(journal, config.key.address.lower())
         sending = Sending(MiningPatience(attempts=None), config.home / QUEUE_FILE, config.max_fee_wei)

@@ -1,15 +1,10 @@
-"""A node's watch over its own troubles, and over whether somebody else uses its machine.
+"""A node's watch over its own troubles.
 
 Every second it looks whether the chain's node answers, whether its newest block is old, and how much room the
 disk has; every few seconds it asks whether it is still the chain of the deployment. What comes and what goes
 is one line of the log each. The home's file `node-state.json` has the same, for `touchstone status`: a file
 can be read where the node hangs or has ended, and it needs no port. It is no journal: without it nothing is
 lost but the count of restarts.
-
-A node whose machine is lent leaves its task as soon as somebody uses the machine, and waits between two
-seats. What it owes meanwhile is nobody's choice: rounds whose pools were frozen before hold the seat.
-
-    idle --> takes a seat --> used --> leaves --> serves rounds that hold it --> paid out --> waits for idle
 """
 
 import asyncio
@@ -18,20 +13,15 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec import structs
-
-from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.chain_client import is_old
 from protocol.adapters.chain.gate import BLOCK_S, find_age_fault
-from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.files import replace_private_file
-from protocol.adapters.machine import MachineInUse, MachineUse
 from protocol.adapters.messages import encode_message
 from protocol.adapters.reports import (
     END_WORDS,
@@ -44,10 +34,9 @@ from protocol.adapters.reports import (
     Trouble,
     read_node_state,
 )
-from protocol.compute.program.step import forget_steps
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import SeatRole, SeatStatus
+from protocol.spec.game.state import SeatRole
 
 LOOK_S = 1.0
 WRITE_S = 2.0
@@ -62,8 +51,6 @@ QUIET_S = 2.5
 and trains a step before it takes its seat), the watch asks in its place."""
 SILENT_S = 4.0
 """So a silence is seen within 7 s, a probe included."""
-RETRY_S = 60.0
-"""Before a node of a lent machine tries again what failed: to take its seat, or to go on with it."""
 
 log = logging.getLogger(__name__)
 
@@ -91,17 +78,12 @@ class Past:
     end: End | None = None
 
 
-def take_over(home: Path, use: MachineUse | None = None) -> Past:
+def take_over(home: Path) -> Past:
     """What the home's file tells of the runs before, said in the log. To be asked before the chain, which may
-    keep a node waiting. use: learns whether the seat that the file tells of leaves because of it."""
+    keep a node waiting."""
     earlier = read_node_state(home)
     if earlier is None:
         return Past()
-    if use is not None:
-        use.is_leaving = earlier.is_leaving
-    if earlier.end is End.WAITING:
-        # Between two seats: the same process, as a rule.
-        return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
     log.warning(
         "the node was started again (restarts so far: %d): the run before %s, it was seen last %d s ago",
@@ -130,7 +112,6 @@ class Watch:
     _turn: int = 0
     _looks: int = 0
     _refused: str = ""
-    _was_used: bool = False
     _end: End = End.KILLED
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -167,7 +148,6 @@ class Watch:
         elif time.monotonic() - connection.health.answered_s > QUIET_S:
             await self._ask(connection.head())
         self._looks += 1
-        self._look_at_use()
         found = dict(self._list_troubles())
         is_news = found.keys() != self.troubles.keys()
         self._tell(found)
@@ -216,13 +196,6 @@ class Watch:
         price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
         return await connection.balance_of(self.party.account) // max(1, price_wei)
 
-    def _look_at_use(self) -> None:
-        """A node that has to leave does not wait for the next block."""
-        is_used = self.party.config.use is not None and self.party.config.use.is_used
-        if is_used != self._was_used:
-            self._was_used = is_used
-            self.party.wake()
-
     def _tell(self, found: dict[Trouble, str]) -> None:
         now_s = int(time.time())
         for kind in [kind for kind in self.troubles if kind not in found]:
@@ -246,8 +219,7 @@ class Watch:
         """What the system says where it refuses; else empty."""
         party, past, now_s = self.party, self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
-        is_leaving = party.config.use is not None and party.config.use.is_leaving
-        now = (party.state.head_block, tuple(self.troubles.values()), is_leaving)
+        now = (party.state.head_block, tuple(self.troubles.values()))
         state = NodeState(party.account, self._started_s, now_s, self._end, *counts, *now)
         try:
             replace_private_file(party.config.home / STATE_FILE, encode_message(state))
@@ -328,95 +300,3 @@ class Watch:
             return f"block {deployment.deploy_block}, where the deployment begins, is another or gone"
         self._origin, self._turn = first.block_hash, self._turn + 1
         return ""
-
-
-# --- While somebody uses the machine ------------------------------------------------------------------------
-@dataclass(frozen=True)
-class GiveUpSeat:
-    """Leave, because somebody uses the machine. seat: the own one."""
-
-    seat: int
-
-    async def perform(self, party: Party) -> None:
-        """Write down why, then send it. Raises ContractRefused where the seat does not leave by this."""
-        use = party.config.use
-        assert use is not None, "only where the machine is lent"
-        use.is_leaving = use.is_sent = True
-        await asyncio.to_thread(note_state, party.config, is_leaving=True)
-        try:
-            await party.chain.tasks.leave(party.task.task, self.seat)
-        except ContractRefused:
-            use.is_sent = False
-            raise
-        party.say(
-            f"{use.reason}: the seat leaves. The node still works for the rounds whose pools hold it, and "
-            "answers for them until its stake is out (`touchstone status`)"
-        )
-
-
-def list_duties(party: Party, block: int) -> Iterator[GiveUpSeat]:
-    """To leave, while somebody uses a machine that is lent, and the seat is open."""
-    use, seat = party.config.use, find_seat(party.game, party.account)
-    if use is None or seat is None or seat.status != SeatStatus.OPEN:
-        return
-    # Of an open seat: what was written down before it was sent, and never sent, is over. What was sent may
-    # wait for its block longer than somebody uses the machine.
-    use.is_leaving = use.is_used or use.is_sent
-    if use.is_used:
-        yield GiveUpSeat(seat.number)
-
-
-async def play_while_idle(
-    use: MachineUse,
-    is_seated: bool,
-    wait: Callable[[], Awaitable[bool]],
-    play: Callable[[], Awaitable[bool]],
-    say: Callable[[str], None],
-) -> bool:
-    """Play a task while nobody uses the machine, and wait for that without a seat. wait: until the machine is
-    idle, or there is a seat all the same; whether the task takes one. play: as the `run` of a role. Returns
-    whether it ended because the task is closed. What may be right later is tried again: nobody is there who
-    would start the node."""
-    while True:
-        try:
-            if not is_seated and not await wait():
-                return False
-            is_seated = False
-            is_closed = await play()
-        except MachineInUse as fault:
-            say(str(fault))
-            continue
-        except EnvironmentFault as fault:
-            if not fault.retryable:
-                raise
-            say(str(fault))
-            await asyncio.sleep(RETRY_S)
-            continue
-        if is_closed or not use.is_leaving:
-            return is_closed
-
-
-async def wait_until_idle(config: PartyConfig, use: MachineUse) -> None:
-    """Wait, without a seat, until nobody has used the machine for long enough. The home's file says so
-    meanwhile. The memory of steps is given back again and again, because a thread may still end one after the
-    wait has begun."""
-    use.is_leaving = use.is_sent = False
-    end = End.STOPPED
-    try:
-        while not use.is_idle:
-            forget_steps()
-            await asyncio.to_thread(note_state, config, end=End.WAITING)
-            await asyncio.sleep(WRITE_S)
-        end = End.WAITING
-    finally:
-        note_state(config, end=end)
-
-
-def note_state(config: PartyConfig, *, end: End = End.KILLED, is_leaving: bool = False) -> None:
-    """Write into the home's file what is known while no watch does. Where the disk refuses it, nothing is
-    lost but a word of `touchstone status`."""
-    now_s, account = int(time.time()), config.key.address.lower()
-    known = read_node_state(config.home) or NodeState(account, now_s, now_s, end, 0, 0, None, 0, ())
-    state = structs.replace(known, seen_s=now_s, end=end, troubles=(), is_leaving=is_leaving)
-    with suppress(OSError):
-        replace_private_file(config.home / STATE_FILE, encode_message(state))

@@ -16,7 +16,6 @@ import pytest
 from protocol.adapters import machine
 from protocol.adapters.machine import (
     FIRST_PIDS,
-    MachineInUse,
     MachineUse,
     Places,
     UseSeen,
@@ -25,7 +24,7 @@ from protocol.adapters.machine import (
     see_use,
 )
 from protocol.spec.errors import EnvironmentFault
-from tests.protocol.adapters.lent_machine import Machine
+from tests.protocol.adapters.made_machine import Machine
 from tests.scripts.network import ROOT
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -161,7 +160,6 @@ def follow(use: MachineUse, *looks: UseSeen) -> list[tuple[bool, bool]]:
 def test_nothing_is_known_before_it_was_idle_for_long_enough() -> None:
     use = MachineUse(idle_s=120, cores=0.5)
     assert follow(use, look(0), look(60), look(119), look(120)) == [(False, False)] * 3 + [(False, True)]
-    use.require_unused()
 
 
 def test_the_first_use_ends_it_and_the_idle_time_counts_from_the_last_one() -> None:
@@ -169,9 +167,21 @@ def test_the_first_use_ends_it_and_the_idle_time_counts_from_the_last_one() -> N
     follow(use, look(0), look(120))
     typed = [look(130, typed_s=1_001), look(140, typed_s=1_001), look(150, typed_s=1_009)]
     assert follow(use, *typed, look(269, typed_s=1_009)) == [(True, False)] * 4
-    with pytest.raises(MachineInUse, match="nobody for 2 minutes.*somebody types"):
-        use.require_unused()
+    assert use.reason == "somebody types in a terminal"
     assert follow(use, look(270, typed_s=1_009)) == [(False, True)]
+
+
+def test_use_lasts_where_it_goes_on_for_long_and_the_machine_was_never_idle_between() -> None:
+    """One key press is used for as long as it takes to count as idle again, and lasts for no moment."""
+    use, typed_s, lasting = MachineUse(idle_s=900, cores=0.5), 1_000, list[int]()
+    for at_s in range(0, 6_001, 300):
+        # Now and then until 1,200; again from 3,000 on.
+        typed_s += at_s in (300, 900, 1_200) or at_s >= 3_000
+        follow(use, look(at_s, typed_s=typed_s))
+        lasting += [at_s] if use.is_lasting else []
+    assert lasting[0] == 3_000 + machine.LASTING_S and use.is_used
+    follow(use, look(6_900, typed_s=typed_s))
+    assert not use.is_lasting and use.is_idle
 
 
 def test_a_terminal_whose_time_lies_in_a_later_year_hides_no_other() -> None:

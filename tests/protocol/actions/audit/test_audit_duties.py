@@ -215,3 +215,18 @@ async def test_without_its_ray_a_node_that_has_a_seat_starts_all_the_same(
         party.state.games[TASK] = replace(party.state.games[TASK], seats={})
         with pytest.raises(EnvironmentFault, match="Ray does not answer"):
             audit_duties.open_seated_pool(party, TASK)
+
+
+async def test_replays_pause_where_their_party_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paused = list[object]()
+
+    async def pause(party: object) -> None:
+        paused.append(party)
+
+    monkeypatch.setattr(audit_duties, "pause", pause)
+    async with open_stage(tmp_path, 1) as one:
+        party = one.parties[1]
+        audits = audit_duties.open_audits(party, TASK, party.task.spec, party.task.corpus)
+        await audits.room.pause()
+        audits.close()
+        assert paused == [party]

@@ -191,6 +191,29 @@ async def test_a_node_that_has_not_read_the_whole_chain_asks_before_it_judges(tm
     assert vote is not None and vote.word == VoteWord.ACCEPT
 
 
+async def test_a_pause_before_the_replay_is_no_reason_for_a_word_against_the_solver(tmp_path: Path) -> None:
+    """It has served the start; that the auditor's machine is used for longer than it was to be waited for is
+    not its fault. Until the pause is over nothing is computed or sealed."""
+    stage = make_stage()
+    drawn, paused, is_over = stage.get_drawn(), asyncio.Event(), asyncio.Event()
+    until = compute_serving_until(stage.game, drawn.place, stage.head)
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
+
+    async def pause() -> None:
+        paused.set()
+        await is_over.wait()
+
+    auditor.room.pause = pause
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        auditing = asyncio.create_task(audit(auditor.room, drawn))
+        await paused.wait()
+        await stage.pass_blocks(until + 1)
+        assert not auditing.done() and not auditor.room.book.seals
+        is_over.set()
+        vote = await auditing
+    assert vote is not None and vote.word == VoteWord.ACCEPT, auditor.lines
+
+
 async def test_an_end_that_is_not_served_after_the_seal_keeps_the_seal(tmp_path: Path) -> None:
     stage = make_stage()
     end = stage.claim.headers[-1].weights_root

@@ -21,7 +21,6 @@ from protocol.actions.runtime.joining import (
     take_seat,
 )
 from protocol.actions.runtime.party import Party
-from protocol.adapters.machine import MachineInUse, MachineUse
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal
 from protocol.compute.model.batches import prepare_steps
 from protocol.compute.program.task_program import require_step_root
@@ -123,26 +122,6 @@ async def test_a_task_that_takes_no_seat_costs_nothing(
         with pytest.raises(GameRefusal, match="TaskHalted"):
             await take_seat(party, SeatWish(SeatRole.VERIFIER))
         chain: Any = party.chain
-        assert not chain.sent
-
-
-async def test_nothing_is_locked_on_a_machine_that_somebody_uses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The check before it takes minutes on a slow machine: somebody may have come meanwhile."""
-    async with open_stage(tmp_path, 4) as stage:
-        party, use = stage.parties[4], MachineUse(idle_s=60, cores=0.5)
-        chain: Any = party.chain
-        party.config = replace(party.config, use=use)
-
-        async def come(party: Party) -> None:
-            use.note("somebody types in a terminal", 0.0)
-
-        monkeypatch.setattr(joining, "check_machine", come)
-        monkeypatch.setattr(joining, "find_seat", lambda game, account: None)
-        monkeypatch.setattr(joining, "require_joinable", lambda *_: None)
-        with pytest.raises(MachineInUse, match="somebody types"):
-            await take_seat(party, SeatWish(SeatRole.VERIFIER))
         assert not chain.sent
 
 

@@ -486,7 +486,8 @@ async def test_a_node_that_gets_no_seat_lets_its_processes_go(monkeypatch: pytes
         pass
 
     names = ("audits", "cases", "retraining", "team")
-    party = SimpleNamespace(task=SimpleNamespace(**{name: make(name) for name in names}), say=lines.append)
+    task, config = SimpleNamespace(**{name: make(name) for name in names}), SimpleNamespace(use=None)
+    party = SimpleNamespace(task=task, say=lines.append, config=config)
     for name, made in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", do_nothing)):
         monkeypatch.setattr(playing, name, made)
     monkeypatch.setattr(playing, "take_seat", refuse)

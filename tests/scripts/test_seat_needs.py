@@ -1,7 +1,8 @@
-"""What a seat takes of its machine, at which priority, and how the seat of a lent machine comes and goes."""
+"""What a seat takes of its machine, at which priority, and what its node is told of who else uses it."""
 
+import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dataclasses import replace as replace_terms
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,25 +16,22 @@ from protocol.actions.merge.merge_records import OuterShown
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.playing import RECORDS
-from protocol.actions.runtime.watching import play_while_idle
 from protocol.adapters import machine
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.journal import Journal
-from protocol.adapters.machine import MachineInUse, MachineUse, measure_memory_bytes
+from protocol.adapters.machine import MachineUse, measure_memory_bytes
 from protocol.adapters.store import BlobStore
 from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import WINDOWS_12S, make_spec
+from protocol.spec.game.terms import make_spec
 from scripts import home_checks, role_commands
 from scripts.home import HomeConfig
 from scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need, find_room
 from scripts.role_commands import ROLES
 from scripts.task_file import compute_disk_bytes, sketch_terms
-from scripts.wallet import tell_lending
 from tests.e2e.world import AMOUNTS, TINY_PLAN, make_dataset
-from tests.protocol.adapters.lent_machine import Machine
-from tests.protocol.spec.game.world import make_terms
+from tests.protocol.adapters.made_machine import Machine
 from tests.scripts.money import Operators
 from tests.scripts.network import edit_config, fail
 
@@ -241,14 +239,40 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
 
     monkeypatch.setattr(role_commands, "resolve_name", lambda name: note)
     operators.run("alice", "verify", task[:8], *words)
-    is_lent = nice == 19 or "--when-idle" in words
-    assert levels == [nice] and [one is not None for one in uses] == [is_lent]
+    is_pausing = nice == 19 or "--when-idle" in words
+    assert levels == [nice] and [one is not None for one in uses] == [is_pausing]
     if uses[0] is not None:
         assert (uses[0].idle_s, uses[0].cores) == (900, 0.5)
 
 
-# --- While nobody uses the machine --------------------------------------------------------------------------
-def test_a_machine_that_does_not_tell_how_it_is_used_is_not_lent(
+# --- While somebody uses the machine ------------------------------------------------------------------------
+def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_costs(
+    operators: Operators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, reasons = Machine(tmp_path / "machine"), list[str]()
+    made.add_process(os.getpid())
+    monkeypatch.setattr(machine, "PLACES", made.places)
+    monkeypatch.setattr(machine, "LOOK_S", 0.0)
+    monkeypatch.setattr(role_commands, "lower_priority", lambda nice: None)
+
+    async def type_until_it_is_seen(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+        assert config.use is not None and not wish.is_held
+        at_s = 1_000.0
+        while not config.use.is_used:
+            made.type_in("pts/1", at_s := at_s + 1)
+            await asyncio.sleep(0.01)
+        reasons.append(config.use.reason)
+        return False
+
+    monkeypatch.setattr(role_commands, "resolve_name", lambda name: type_until_it_is_seen)
+    monkeypatch.setattr(role_commands, "refuse_bad_money", lambda *_: None)
+    task = operators.post_task("submitter")
+    said = operators.run("alice", "verify", task[:8], "--yes", "--when-idle")
+    assert reasons == ["somebody types in a terminal"]
+    assert "while somebody uses the machine the node pauses: a claim that is too late costs a fee" in said
+
+
+def test_a_machine_that_does_not_tell_how_it_is_used_is_refused(
     operators: Operators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before a password is asked for. The work of a Ray looks like that of somebody else."""
@@ -261,59 +285,3 @@ def test_a_machine_that_does_not_tell_how_it_is_used_is_not_lent(
     monkeypatch.setattr(home_checks, "load_ray", lambda address: None)
     lines = operators.fail("alice", "verify", "0x00", "--when-idle", "--executor", "ray")
     assert "looks like the work of somebody else" in lines[0]
-
-
-def test_who_lends_its_machine_is_told_what_that_means_for_its_stake() -> None:
-    terms = make_terms(windows=WINDOWS_12S)
-    assert not list(tell_lending(terms, None))
-    (said,) = tell_lending(terms, MachineUse(idle_s=900, cores=0.5))
-    assert "up to three" in said and "7,200 blocks" in said and "15 minutes" in said
-
-
-@dataclass
-class Life:
-    """A node on a lent machine, as the state machine sees it. turns: what each of its seats comes to: the
-    task is closed (True), or the seat left because the machine was used (False), or by its operator's hand
-    (None); MachineInUse: it was not taken. waits: whether the task took seats after each wait."""
-
-    turns: list[bool | None | type[MachineInUse]]
-    waits: list[bool] = field(default_factory=list)
-    done: list[str] = field(default_factory=list)
-    use: MachineUse = field(default_factory=lambda: MachineUse(idle_s=600, cores=0.5))
-
-    async def wait(self) -> bool:
-        self.use.is_leaving = False
-        self.done.append("wait")
-        return self.waits.pop(0) if self.waits else True
-
-    async def play(self) -> bool:
-        turn = self.turns.pop(0)
-        if turn is MachineInUse:
-            self.done.append("refused")
-            self.use.note("somebody types", 0.0)
-            self.use.require_unused()
-        self.done.append("play")
-        self.use.is_leaving = turn is False
-        return turn is True
-
-
-@pytest.mark.parametrize(
-    ("turns", "waits", "is_seated", "done", "is_closed"),
-    [
-        ([True], [], False, "wait play", True),
-        ([True], [], True, "play", True),
-        ([False, False, True], [], False, "wait play wait play wait play", True),
-        ([False, True], [], True, "play wait play", True),
-        ([MachineInUse, MachineInUse, True], [], False, "wait refused wait refused wait play", True),
-        ([None], [], False, "wait play", False),  # `touchstone leave`: as without --when-idle.
-        ([False, None], [], True, "play wait play", False),
-        ([False], [True, False], False, "wait play wait", False),  # The task is over.
-    ],
-)
-async def test_a_seat_is_taken_again_once_nobody_uses_the_machine(
-    turns: list[Any], waits: list[bool], is_seated: bool, done: str, is_closed: bool
-) -> None:
-    life, said = Life(turns, waits), list[str]()
-    assert await play_while_idle(life.use, is_seated, life.wait, life.play, said.append) == is_closed
-    assert " ".join(life.done) == done and not life.turns
-    assert len(said) == life.done.count("refused") and all("somebody types" in line for line in said)

@@ -1,0 +1,88 @@
+"""A command that takes a seat, without its chain: what it reads, finds and agrees on is made up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import rich.console
+
+from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.joining import SeatWish
+from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.state import Seat, SeatRole, create_game
+from protocol.spec.game.terms import LIMITS_LOCAL
+from scripts import role_commands
+from scripts.console import Console
+from scripts.role_commands import Offer, Sitting
+from tests.protocol.actions.runtime.test_watching import ACCOUNT
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import START_BLOCK, make_terms
+
+TASK = b"t" * 32
+SEAT = Seat(7, SeatRole.SOLVER, ACCOUNT, 0, 0, -1, -1)
+
+
+def silence() -> EnvironmentFault:
+    return EnvironmentFault(what="the chain is silent", expected="an answer", actual="none", remedy="Wait.")
+
+
+async def endless() -> Any:
+    await asyncio.Event().wait()
+    yield
+
+
+async def run_nothing(*_: object) -> bool:
+    return False
+
+
+@dataclass
+class MadeSitting:
+    """seat: the account's; agreed: what was agreed on."""
+
+    home: Path
+    seat: Seat | None = None
+    agreed: list[SeatWish] = field(default_factory=list)
+
+    def sit(
+        self, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Awaitable[bool]], *, is_agreed: bool = True
+    ) -> Sitting:
+        """The command's work. run: the role."""
+
+        async def read(chain: object, account: str) -> Any:
+            return SimpleNamespace(head_block=START_BLOCK, is_convicted=lambda *_: False)
+
+        async def find_room(*_: object) -> Any:
+            return SimpleNamespace(who="a solver", memory_bytes=1, disk_bytes=1)
+
+        async def agree(*_: object) -> SeatWish:
+            self.agreed.append(SeatWish(SeatRole.SOLVER, 5, is_held=self.seat is not None))
+            return self.agreed[-1]
+
+        async def show_nothing(*_: object) -> None:
+            pass
+
+        for name, made in (
+            ("read_state", read), ("find_room", find_room), ("agree_on_seat", agree),
+            ("find_own_game", lambda *_: (TASK, self.get_game())), ("refuse_seat", lambda *_: None),
+            ("resolve_name", lambda _: run), ("show_progress", show_nothing),
+            ("require_no_seat", show_nothing),
+        ):  # fmt: skip
+            monkeypatch.setattr(role_commands, name, made)
+        config = PartyConfig(self.home, self.home, "", make_key(1))
+        console = Console(rich.console.Console(file=StringIO(), width=400))
+        nothing: Any = SimpleNamespace()
+        offer = Offer(SeatRole.SOLVER, 0, is_agreed)
+        return Sitting(nothing, config, nothing, TASK.hex(), offer, console)
+
+    def get_game(self) -> Any:
+        known = [] if self.seat is None else [replace(self.seat, account=self.get_account())]
+        game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+        return replace(game, seats={seat.number: seat for seat in known})
+
+    def get_account(self) -> str:
+        return make_key(1).address.lower()
