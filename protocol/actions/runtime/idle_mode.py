@@ -82,6 +82,6 @@ async def wait_until_idle(party: Party, task: bytes) -> bool:
         party.say(f"waiting until nobody has used the machine for {use.idle_s / 60:g} minutes")
     while use is not None and not use.is_idle and not is_held:
         party.status.processed_block, party.status.waiting_for_block = party.state.head_block, FAR
-        party.state.take(await anext(party.batches))
+        party.take(await anext(party.batches))
         is_held = task in party.state.games and has_duties(party.state.games[task], party.account)
     return is_held

@@ -197,10 +197,13 @@ class Connection:
         """Returns the blocks [first, last] by number, None where the backend that answers has none."""
         found: list[Head | None] = []
         for start in range(first, last + 1, BATCH):
-            numbers = range(start, min(start + BATCH, last + 1))
-            calls = [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
-            found += await self.providers.ask_together(calls, _read_heads)
+            found += await self.blocks_of_one(range(start, min(start + BATCH, last + 1)))
         return found
+
+    async def blocks_of_one(self, numbers: Sequence[int]) -> list[Head | None]:
+        """Returns blocks by number as one backend has them, None where it has none."""
+        calls = [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
+        return await self.providers.ask_together(calls, _read_heads)
 
     async def logs_of_blocks(self, addresses: list[str], blocks: Sequence[Head]) -> list[list[Log]]:
         """Returns the logs of the contracts in each of these blocks, by hash, in the chain's order. Raises

@@ -149,13 +149,14 @@ class Follower:
         return [parent]
 
     async def _find_standing(self, oldest: Head) -> int:
-        """The place of the newest processed block below `oldest` that the chain still has. Raises
-        EnvironmentFault where it has none of the newest ones."""
+        """The place of the newest processed block below `oldest` that the chain still has. No header links
+        the two: so one backend shows both, in one answer. Raises EnvironmentFault where it has none of the
+        newest ones."""
         places = [n for n, block in enumerate(self._processed) if block.number < oldest.number]
         for place in reversed(places[-NEAR_BLOCKS:]):
-            block = self._processed[place]
-            found = await self._connection.block(block.number)
-            if found is not None and found.block_hash == block.block_hash:
+            both = (self._processed[place], oldest)
+            found = await self._connection.blocks_of_one([block.number for block in both])
+            if [one and one.block_hash for one in found] == [block.block_hash for block in both]:
                 return place
         return self._refuse()
 

@@ -10,6 +10,7 @@ import pytest
 
 from protocol.adapters.chain import follower as module
 from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract_events import Event, EventReader
 from protocol.adapters.chain.follower import Follower, LogBatch
 from protocol.spec.errors import EnvironmentFault
@@ -126,6 +127,29 @@ async def test_another_chain_is_not_followed(net: TestChain, tmp_path: Path, gap
     await deposit(net, 2)
     batch = await read_next(follower, net)
     assert read_deposits(batch) == [2] and batch.forget_from is None
+
+
+async def test_another_chain_that_is_shown_in_between_two_questions_is_not_taken(
+    net: TestChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its head and its logs come from the wrong endpoint, and what links them to the right chain from the
+    right one: far from the newest block that was read no header links the two."""
+    follower = make_follower(net)
+    await deposit(net, 1)
+    await read_next(follower, net)
+    (tmp_path / "other").mkdir()
+    async with run_test_chain(tmp_path / "other") as other:
+        await other.anvil("anvil_mine", 200)
+        head, right, usual = await other.chain.head(), net.chain.connection, Connection.block
+
+        async def ask_the_right_one(self: Connection, number: int) -> Head | None:
+            return await usual(right, number)
+
+        monkeypatch.setattr(Connection, "block", ask_the_right_one)
+        follower._connection = other.chain.connection
+        follower._reader = EventReader(other.chain.connection, net.chain.deployment)
+        with pytest.raises(EnvironmentFault, match="got another one"):
+            await follower.read_up_to(head)
 
 
 async def test_what_was_handed_out_before_this_process_is_not_read_again(net: TestChain) -> None:
