@@ -21,6 +21,7 @@ from protocol.adapters.chain.chain_client import (
 )
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import Contract, EventReader
+from protocol.adapters.chain.creation import compute_creation_code
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.chain.transactions import MiningPatience, Sender
@@ -30,7 +31,6 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
 from protocol.spec.statements import SigningDomain
 from scripts import devnet
-from scripts.deploy import compute_creation_code
 from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment, run_test_chain
 
