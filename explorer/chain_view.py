@@ -30,6 +30,7 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.adapters.chain.own_contracts import find_other_contracts
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import get_epoch
@@ -53,7 +54,8 @@ class ChainView:
 
     By task: books, convictions, posted (block), totals (of votes, fees, and rounds that were freed), and
     touched: in which turn it last changed. turn: how often anything has changed; head: up to which all is
-    folded; trouble: why the chain is not read, else empty."""
+    folded; trouble: why the chain is not read, else empty; others: contracts that are not those of this
+    version, with what differs, None before they were looked at."""
 
     chain: GameChain
     index: EventIndex
@@ -67,6 +69,7 @@ class ChainView:
     turn: int = 0
     head: Head | None = None
     trouble: str = ""
+    others: dict[str, str] | None = None
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _pots: dict[bytes, tuple[bytes, str]] = field(default_factory=dict)
     _tellers: dict[bytes, Teller] = field(default_factory=dict)
@@ -90,6 +93,8 @@ class ChainView:
         await self.refold()
         while True:
             try:
+                if self.others is None:
+                    self.others = await self._find_others()
                 async for batch in self.chain.follow(self.index.list_heads()):
                     await self.take(batch)
             except EnvironmentFault as fault:
@@ -99,6 +104,19 @@ class ChainView:
                 # Not all that the fault says: the address of the chain's node may hold a key.
                 await self._announce(trouble=fault.what)
                 await asyncio.sleep(RETRY_S)
+
+    async def _find_others(self) -> dict[str, str] | None:
+        chain = self.chain
+        try:
+            found = await find_other_contracts(chain.connection, chain.deployment, chain.limits)
+        except EnvironmentFault as fault:
+            if fault.retryable:
+                raise
+            log.warning("The contracts cannot be compared with those of this version: %s", fault)
+            return None
+        for name, words in found.items():
+            log.warning("%s of this deployment is not the contract of this version: it %s", name, words)
+        return found
 
     async def refold(self) -> None:
         """Fold all stored events anew: at the start, and after a reorg."""

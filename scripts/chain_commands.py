@@ -37,7 +37,8 @@ from scripts.home import (
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
-NO_ACCOUNT = "0x" + 40 * "0"
+TOLD_CONTRACTS = "all contracts of the deployment are those of this version"
+TOLD_TOKEN = "Its token is {}, a contract of others that was not checked"
 
 
 def run_devnet(options: argparse.Namespace) -> None:
@@ -81,10 +82,8 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
         return {"account": account, "home": str(options.home)}
     refuse_whole(options.home)
     config = _make_config(options)
-    read_game_deployment(options.deployment)
-    if options.devnet:
-        # First of all: a wrong --rpc-url must not get into the configuration.
-        await _read_balances(config, NO_ACCOUNT)
+    # First of all: neither a wrong --rpc-url nor contracts of others must get into the configuration.
+    await _require_contracts(config, console)
     password = _ask_password(options)
     key = create_home(options.home, config, password, is_devnet=options.devnet, key_file=options.import_key)
     console.say(f"account {key.address} in {options.home}")
@@ -100,6 +99,14 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
         + ("" if options.devnet else " (after sending it coin and tokens)")
     )
     return {"account": key.address, "home": str(options.home)}
+
+
+async def _require_contracts(config: HomeConfig, console: Console) -> None:
+    """Raises EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
+    deployment are not there, or not those of this version."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+        await chain.require_own_contracts()
+        console.say(f"{TOLD_CONTRACTS}. {TOLD_TOKEN.format(chain.deployment.token)}")
 
 
 def _refuse_second_key(home: Path) -> None:

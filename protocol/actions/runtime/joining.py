@@ -23,7 +23,7 @@ from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
+from protocol.actions.runtime.party import Joined, Party, list_peers
 from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
 from protocol.actions.worker_team import Team, open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
@@ -223,7 +223,7 @@ async def take_seat(party: Party, wish: SeatWish) -> None:
         party.config.use.require_unused()
     if wish.require_wanted is not None:
         wish.require_wanted()
-    await deposit_missing(party, stake_wei)
+    await party.chain.deposit_missing(stake_wei)
     await party.chain.tasks.join(party.task.task, wish.role, stake_wei)
     party.say(f"took a seat as {wish.role.name.lower()}; it works once enough others sit in the task")
 

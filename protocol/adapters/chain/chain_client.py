@@ -24,6 +24,7 @@ from protocol.adapters.chain.abi import load_abi
 from protocol.adapters.chain.connection import POLL_S, Connection, Head, check_deployment
 from protocol.adapters.chain.contract import ERC20_ABI, Contract, Event, EventReader, Follower, LogBatch
 from protocol.adapters.chain.deployment import Addresses, GameDeployment
+from protocol.adapters.chain.own_contracts import require_own_contracts
 from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.messages import Form
 from protocol.adapters.wire.session import read_at_most, tell_reason
@@ -209,6 +210,7 @@ class GameChain(ChainClient):
     ) -> None:
         super().__init__(connection, deployment, sender)
         self.deployment = deployment
+        self._are_own = False
         self.signing = SigningDomain(deployment.chain_id, deployment.tasks)
         self._tools = tools = (connection, sender, self._reader)
         self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
@@ -229,6 +231,23 @@ class GameChain(ChainClient):
         """The ERC-20 token of a task's shares (`contracts/game/interfaces/IShares.sol`)."""
         entries, address = load_abi("TaskShares"), await self.shares.shares_of(task)
         return Contract("TaskShares", address, *self._tools, entries=entries)
+
+    async def require_own_contracts(self) -> None:
+        """Raises InvalidInput unless all contracts are those of this version (`own_contracts`). Once they
+        are, it is not asked again: no contract changes."""
+        if not self._are_own:
+            await require_own_contracts(self.connection, self.deployment, self.limits)
+            self._are_own = True
+
+    async def deposit_missing(self, wei: int) -> None:
+        """Has so much credit: what is missing comes out of the account's tokens. It is the one way by which a
+        node or a command moves tokens into the contracts. Raises as `require_own_contracts` does before a
+        token moves, and ContractRefused where the account has too few."""
+        missing_wei = wei - await self.purse.credit_of(self.address)
+        if missing_wei > 0:
+            await self.require_own_contracts()
+            await self.token.approve(self.purse.address, missing_wei)
+            await self.purse.deposit(missing_wei)
 
     async def prove_header(self, block: int) -> bytes:
         """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault
