@@ -30,7 +30,7 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Head
 from protocol.adapters.chain.contract import Event, LogBatch
-from protocol.adapters.chain.own_contracts import find_other_contracts
+from protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import get_epoch
@@ -108,14 +108,15 @@ class ChainView:
     async def _find_others(self) -> dict[str, str] | None:
         chain = self.chain
         try:
-            found = await find_other_contracts(chain.connection, chain.deployment, chain.limits)
+            told = chain.connection, chain.deployment, chain.limits
+            found = await find_other_creations(*told) | await find_other_contracts(*told)
         except EnvironmentFault as fault:
             if fault.retryable:
                 raise
             log.warning("The contracts cannot be compared with those of this version: %s", fault)
             return None
         for name, words in found.items():
-            log.warning("%s of this deployment is not the contract of this version: it %s", name, words)
+            log.warning("%s of this deployment is not the contract of this version: %s %s", name, name, words)
         return found
 
     async def refold(self) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from explorer.node_reports import Asked
 from explorer.page_server import open_explorer
 from explorer.story import Names
-from protocol.adapters.chain.chain_client import open_game_chain
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from protocol.adapters.chain.own_contracts import require_own_creations
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.files import replace_file
 from protocol.adapters.keys import is_keystore, read_new_password, read_password
@@ -37,8 +38,6 @@ from scripts.home import (
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
-TOLD_CONTRACTS = "all contracts of the deployment are those of this version"
-TOLD_TOKEN = "Its token is {}, a contract of others that was not checked"
 
 
 def run_devnet(options: argparse.Namespace) -> None:
@@ -103,10 +102,20 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
 
 async def _require_contracts(config: HomeConfig, console: Console) -> None:
     """Raises EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
-    deployment are not there, or not those of this version."""
+    deployment are not there or not those of this version."""
     async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
-        await chain.require_own_contracts()
-        console.say(f"{TOLD_CONTRACTS}. {TOLD_TOKEN.format(chain.deployment.token)}")
+        console.say(await judge_contracts(chain))
+
+
+async def judge_contracts(chain: GameChain) -> str:
+    """Returns in words that the contracts are those of this version, and which their token is. Raises as
+    `own_contracts` does where they are not, or were created otherwise."""
+    await chain.require_own_contracts()
+    await require_own_creations(chain.connection, chain.deployment, chain.limits)
+    return (
+        "all contracts of the deployment are those of this version. Its token, "
+        f"{chain.deployment.token}, is a contract of others: it was not checked"
+    )
 
 
 def _refuse_second_key(home: Path) -> None:

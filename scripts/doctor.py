@@ -40,7 +40,7 @@ from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts import endpoint_checks, home_checks
-from scripts.chain_commands import CORPUS_BYTES, TASK_FILE, TOLD_CONTRACTS, TOLD_TOKEN
+from scripts.chain_commands import CORPUS_BYTES, TASK_FILE, judge_contracts
 from scripts.console import (
     Console,
     Document,
@@ -74,10 +74,8 @@ async def check_chain(patient: Patient) -> str:
 
 
 async def check_contracts(patient: Patient) -> str:
-    """All contracts of the deployment are those of this version."""
-    chain = patient.get_chain()
-    await chain.require_own_contracts()
-    return f"{TOLD_CONTRACTS}. {TOLD_TOKEN.format(chain.deployment.token)}"
+    """All contracts of the deployment are those of this version, and were created by its code."""
+    return await judge_contracts(patient.get_chain())
 
 
 async def check_task(patient: Patient) -> str:

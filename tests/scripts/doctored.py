@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from eth_utils.crypto import keccak
+
 from protocol.adapters.chain.abi import load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.creation import MOVERS, compute_creation_code, compute_game_code
@@ -61,13 +63,30 @@ def change_shares(contract: str, where: Mapping[str, str]) -> bytes:
     return make_honest(contract, where).replace(template, bytes(other))
 
 
+def give_credit(contract: str, where: Mapping[str, str]) -> bytes:
+    """All code is as it should be; `deploy_doctored` lets `Purse` begin with a credit of `STRANGER`."""
+    return make_honest(contract, where)
+
+
 CHANGES: dict[str, Change] = {
     "mover": add_mover,
     "randomness": change_randomness,
     "evidence": change_evidence,
     "seal": shorten_seal,
     "shares": change_shares,
+    "credit": give_credit,
 }
+
+
+def store_credit(runtime: bytes) -> bytes:
+    """Creation code that writes a credit into the storage, and returns `runtime`."""
+    push1, push2, push32, sstore, codecopy, return_ = b"\x60", b"\x61", b"\x7f", b"\x55", b"\x39", b"\xf3"
+    slot = keccak(bytes(12) + bytes.fromhex(STRANGER[2:]) + CREDIT_SLOT.to_bytes(32))
+    size = len(runtime).to_bytes(2)
+    store = push32 + CREDIT_WEI.to_bytes(32) + push32 + slot + sstore
+    rest = push1 + b"\0" + codecopy + push2 + size + push1 + b"\0" + return_
+    start = len(store) + 6 + len(rest)
+    return store + push2 + size + push2 + start.to_bytes(2) + rest + runtime
 
 
 async def deploy_doctored(
@@ -80,5 +99,8 @@ async def deploy_doctored(
     deployment = predict_game(sender.address, nonce, token, CHAIN_ID, start)
     where = {**deployment.contracts(), "token": token}
     for name, address in deployment.contracts().items():
-        assert await create(sender, name, change(name, where), lambda _: None) == address
+        code = change(name, where)
+        if change is give_credit and name == "Purse":
+            code = store_credit(await connection.call("", code, f"new {name}"))
+        assert await create(sender, name, code, lambda _: None) == address
     return deployment

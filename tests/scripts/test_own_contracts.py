@@ -30,7 +30,8 @@ NAMED = {
     "randomness": ("Rounds", STRANGER),
     "evidence": ("Settlement", STRANGER),
     "seal": ("Rounds", "3"),
-    "shares": ("Shares", ""),
+    "shares": ("TaskShares", "other code"),
+    "credit": ("Purse", "other code"),
 }
 """What was doctored: a contract that is named for it, and what stands in its code."""
 

@@ -3,6 +3,10 @@
 Expected is the code that a creation gives: `eth_call` without a receiver runs a contract's creation code with
 the addresses and the limits of the deployment, and returns the runtime code with the constructor's values in
 it. `eth_getCode` has to return the same bytes. The token is not compared: it is a contract of others.
+
+The same code may stand on other storage: a creation code of somebody's own can write a credit of anybody into
+`Purse` and return the right code. So the transactions that created the contracts are compared too, where a
+home is made and where it is examined. They take some thirty whole blocks to find.
 """
 
 import asyncio
@@ -13,7 +17,7 @@ from protocol.adapters.chain.abi import load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.creation import PLAIN, WITH_DRAND, compute_creation_address, compute_game_code
 from protocol.adapters.chain.deployment import GameDeployment
-from protocol.spec.errors import InvalidInput
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import DeploymentLimits
 
 SHARES, TEMPLATE = "Shares", "TaskShares"
@@ -21,7 +25,10 @@ SHARES, TEMPLATE = "Shares", "TaskShares"
 CREATOR = "0x" + 20 * "c0"
 """Creates in an `eth_call`; nobody has its key, so it has sent nothing and its next nonce is 0."""
 AT_ONCE = 4
-"""Contracts compared at the same time: providers count requests."""
+"""Contracts compared, or blocks read, at the same time: providers count requests."""
+SEARCHED_BLOCKS = 256
+"""From the deployment's block on: its contracts are created one after the other, each when the last is
+mined."""
 PUSH0, PUSH32 = 0x5F, 0x7F
 
 
@@ -40,14 +47,34 @@ async def require_own_contracts(
 ) -> None:
     """Raises InvalidInput, naming each contract, unless all contracts of a deployment are those of this
     version with the deployment's own addresses and `limits`, those that its Tasks tells."""
-    found = await find_other_contracts(connection, deployment, limits)
+    _refuse(
+        "contracts of this deployment are not those of this version of Touchstone",
+        "the code that this version creates with the deployment's addresses and limits",
+        await find_other_contracts(connection, deployment, limits),
+        connection.place,
+    )
+
+
+async def require_own_creations(
+    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+) -> None:
+    """Raises InvalidInput, naming each contract, unless a transaction with the code of this version created
+    each contract; EnvironmentFault where the chain's node lacks a block since the deployment."""
+    _refuse(
+        "contracts of this deployment were not created by the code of this version of Touchstone",
+        f"their creations in the {SEARCHED_BLOCKS} blocks from {deployment.deploy_block} on",
+        await find_other_creations(connection, deployment, limits),
+        connection.place,
+    )
+
+
+def _refuse(what: str, expected: str, found: Mapping[str, str], place: str) -> None:
     if found:
-        names = ", ".join(found)
         raise InvalidInput(
-            what=f"contracts of this deployment are not those of this version of Touchstone: {names}",
-            expected="the code that this version creates with the deployment's addresses and limits",
+            what=f"{what}: {', '.join(found)}",
+            expected=expected,
             actual="; ".join(f"{name} {words}" for name, words in found.items()),
-            where=connection.place,
+            where=place,
             remedy="No token was moved. Who made such contracts may take all tokens that they hold. Get the "
             "deployment file of contracts that you trust, or run the version that these were created with.",
         )
@@ -66,6 +93,46 @@ async def find_other_contracts(
     subjects = _list_subjects(deployment, where, limits)
     words = await asyncio.gather(*map(compare, subjects))
     return {one.name: found for one, found in zip(subjects, words, strict=True) if found}
+
+
+async def find_other_creations(
+    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+) -> dict[str, str]:
+    """Returns by name the contracts that no transaction with the code of this version created, with what was
+    found in words. Raises EnvironmentFault where the chain's node lacks a block since the deployment."""
+    where = {**deployment.contracts(), "token": deployment.token}
+    # What a contract creates has no transaction of its own.
+    wanted = {one.address: one for one in _list_subjects(deployment, where, limits) if one.name != TEMPLATE}
+    found, first = dict[str, str](), deployment.deploy_block
+    end = min(first + SEARCHED_BLOCKS, (await connection.head()).number + 1)
+    while wanted and first < end:
+        numbers = range(first, min(first + AT_ONCE, end))
+        for created in await asyncio.gather(*(_list_creations(connection, number) for number in numbers)):
+            for address, code in created.items():
+                subject = wanted.pop(address, None)
+                if subject is not None and code not in subject.codes:
+                    found[subject.name] = "was created by other code, which may have given anybody a credit"
+        first = numbers.stop
+    return found | {one.name: "was created by no transaction of its own there" for one in wanted.values()}
+
+
+async def _list_creations(connection: Connection, number: int) -> dict[str, bytes]:
+    """The code of each creation in a block, by where its contract stands."""
+    block = await connection.request("eth_getBlockByNumber", hex(number), True)
+    if block is None:
+        raise EnvironmentFault(
+            what="the chain's node lacks a block since the deployment",
+            expected=f"block {number}, with its transactions",
+            actual="none",
+            where=connection.place,
+            remedy="Use an endpoint that keeps all blocks since the deployment: its events are read as well.",
+            retryable=False,
+        )
+    return {
+        compute_creation_address(one["from"], int(one["nonce"], 16)): bytes.fromhex(one["input"][2:])
+        for one in block["transactions"]
+        if one.get("to") is None
+    }
 
 
 def _list_subjects(
