@@ -24,6 +24,8 @@ GAS_MARGIN_PERCENT = 150
 GAS_MARGIN = 100_000
 """Beyond the estimate: another transaction may come first and make storage dearer (20,000 gas a zero word).
 What is not used is not paid."""
+MOST_GAS = 1 << 24
+"""That one transaction may ask for (EIP-7825)."""
 FEE_BUMP_PERCENT = 130
 """Nodes replace a waiting transaction only for at least 10 % more; 30 % catches up with a rising base fee."""
 FEE_SALT_WEI = 1 << 20
@@ -38,6 +40,12 @@ NO_COIN = "no coin for gas"
 COIN_REMEDY = (
     "Send it coin of this chain; on a test network `touchstone init --devnet` with its --home gives some."
 )
+
+
+def limit_gas(estimate: int) -> int:
+    """Returns the gas that a transaction asks for: the estimate with a margin, as far as the chain takes
+    it."""
+    return min(estimate * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN, max(estimate, MOST_GAS))
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,7 @@ class Sender:
         for _ in range(self._patience.attempts):
             gas = await self._connection.estimate_gas(self.address, to, data, where)
             async with self._lock:
-                limit = gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN
-                draft, transaction_hash = await self._post(to, data, limit)
+                draft, transaction_hash = await self._post(to, data, limit_gas(gas))
                 self._in_flight.add(draft.nonce)
             try:
                 receipt = await self._deliver(draft, [transaction_hash])
