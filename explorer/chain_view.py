@@ -31,6 +31,7 @@ from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
+from protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import get_epoch
@@ -54,7 +55,8 @@ class ChainView:
 
     By task: books, convictions, posted (block), totals (of votes, fees, and rounds that were freed), and
     touched: in which turn it last changed. turn: how often anything has changed; head: up to which all is
-    folded; trouble: why the chain is not read, else empty."""
+    folded; trouble: why the chain is not read, else empty; others: contracts that are not those of this
+    version, with what differs, None before they were looked at."""
 
     chain: GameChain
     index: EventIndex
@@ -68,6 +70,7 @@ class ChainView:
     turn: int = 0
     head: Head | None = None
     trouble: str = ""
+    others: dict[str, str] | None = None
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _pots: dict[bytes, tuple[bytes, str]] = field(default_factory=dict)
     _tellers: dict[bytes, Teller] = field(default_factory=dict)
@@ -91,6 +94,8 @@ class ChainView:
         await self.refold()
         while True:
             try:
+                if self.others is None:
+                    self.others = await self._find_others()
                 async for batch in self.chain.follow(self.index.list_heads()):
                     await self.take(batch)
             except EnvironmentFault as fault:
@@ -100,6 +105,20 @@ class ChainView:
                 # Not all that the fault says: the address of the chain's node may hold a key.
                 await self._announce(trouble=fault.what)
                 await asyncio.sleep(RETRY_S)
+
+    async def _find_others(self) -> dict[str, str] | None:
+        chain = self.chain
+        try:
+            told = chain.connection, chain.deployment, chain.limits
+            found = await find_other_creations(*told) | await find_other_contracts(*told)
+        except EnvironmentFault as fault:
+            if fault.retryable:
+                raise
+            log.warning("The contracts cannot be compared with those of this version: %s", fault)
+            return None
+        for name, words in found.items():
+            log.warning("%s of this deployment is not the contract of this version: %s %s", name, name, words)
+        return found
 
     async def refold(self) -> None:
         """Fold all stored events anew: at the start, and after a reorg."""

@@ -122,11 +122,14 @@ class PageServer:
 
     # --- The deployment -------------------------------------------------------------------------------------
     async def get_status(self, request: web.Request) -> web.Response:
-        """Which chain, and up to which block it is read."""
+        """Which chain and contracts, whether they are those of this version, and up to which block it is
+        read."""
         view, deployment = self._view, self._view.chain.deployment
         return answer({
             "chain_id": deployment.chain_id,
             "contracts": deployment.tasks,
+            "other_contracts": view.others,
+            "token": deployment.token,
             "head": None if view.head is None else view.head.number,
             "head_seconds": None if view.head is None else view.head.timestamp_s,
             "turn": view.turn,

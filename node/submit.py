@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from protocol.actions.runtime.joining import refuse_harmful, require_format
-from protocol.actions.runtime.party import Party, deposit_missing
+from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.contract_events import Event
 from protocol.compute.digest import tensor_bytes, tensor_root, zero_root
 from protocol.compute.model.batches import dataset_root
@@ -184,7 +184,7 @@ async def post_task(
     if start is not None:
         put = (terms.initial_weights_root, tensor_bytes(start))
         await asyncio.to_thread(party.store.put_tensor, *put)
-    await deposit_missing(party, escrow_wei)
+    await party.chain.deposit_missing(escrow_wei)
     receipt = await party.chain.tasks.post_task(terms, encode_training(training))
     posted: Event = receipt.find("TaskPosted")
     return bytes(posted.arguments["task"])

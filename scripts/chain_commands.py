@@ -14,8 +14,9 @@ from pathlib import Path
 from explorer.node_reports import Asked
 from explorer.page_server import open_explorer
 from explorer.story import Names
-from protocol.adapters.chain.chain_client import open_game_chain
+from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from protocol.adapters.chain.own_contracts import require_own_creations
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.files import replace_file
 from protocol.adapters.keys import is_keystore, read_new_password, read_password
@@ -37,7 +38,6 @@ from scripts.home import (
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
-NO_ACCOUNT = "0x" + 40 * "0"
 
 
 def run_devnet(options: argparse.Namespace) -> None:
@@ -81,10 +81,8 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
         return {"account": account, "home": str(options.home)}
     refuse_whole(options.home)
     config = _make_config(options)
-    read_game_deployment(options.deployment)
-    if options.devnet:
-        # First of all: a wrong --rpc-url must not get into the configuration.
-        await _read_balances(config, NO_ACCOUNT)
+    # First of all: neither a wrong --rpc-url nor contracts of others must get into the configuration.
+    await _require_contracts(config, console)
     password = _ask_password(options)
     key = create_home(options.home, config, password, is_devnet=options.devnet, key_file=options.import_key)
     console.say(f"account {key.address} in {options.home}")
@@ -100,6 +98,24 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
         + ("" if options.devnet else " (after sending it coin and tokens)")
     )
     return {"account": key.address, "home": str(options.home)}
+
+
+async def _require_contracts(config: HomeConfig, console: Console) -> None:
+    """Raises EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
+    deployment are not there or not those of this version."""
+    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+        console.say(await judge_contracts(chain))
+
+
+async def judge_contracts(chain: GameChain) -> str:
+    """Returns in words that the contracts are those of this version, and which their token is. Raises as
+    `own_contracts` does where they are not, or were created otherwise."""
+    await chain.require_own_contracts()
+    await require_own_creations(chain.connection, chain.deployment, chain.limits)
+    return (
+        "all contracts of the deployment are those of this version. Its token, "
+        f"{chain.deployment.token}, is a contract of others: it was not checked"
+    )
 
 
 def _refuse_second_key(home: Path) -> None:

@@ -18,7 +18,6 @@ from protocol.spec.game.timing import is_over
 from scripts.console import Console, Document, parse_tokens, spell_id
 from scripts.money_commands import Pace, find_holding, read_pace, tell_release
 from scripts.wallet import (
-    deposit_missing,
     find_game,
     is_task_closable,
     list_open,
@@ -297,7 +296,7 @@ async def pay_revenue(chain: GameChain, name: str, amount_wei: int, console: Con
             f"WARNING: not all seats have settled round {settled} and those after it, of {opened} that were "
             "opened: work that is settled later has no part in this revenue"
         )
-    await deposit_missing(chain, amount_wei)
+    await send(chain.deposit_missing(amount_wei))
     await send(chain.shares.pay_revenue(now.task, amount_wei))
     console.say(f"paid {format_tokens(amount_wei)} to the holders of {show_amount(now.supply)} shares")
     await tell_wallet(chain, console)

@@ -4,25 +4,28 @@ Before anything is put on a chain, it is measured whether the chain's prevrandao
 (docs/decisions/0020-randomness.md).
 
 The contracts name each other in their constructors, and no account can change that later. So each address is
-computed before anything is created: an account's n-th creation has a known address (Ethereum Yellow Paper,
-section 7).
+computed before anything is created (`protocol/adapters/chain/creation.py`).
 """
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import rlp  # type: ignore[import-untyped]
 from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.abi import Entry, Parameter, encode_values, load_abi, load_bytecode
 from protocol.adapters.chain.chain_client import GameChain, read_limits
 from protocol.adapters.chain.connection import Connection, check_deployment
+from protocol.adapters.chain.creation import (
+    PLAIN,
+    WITH_DRAND,
+    compute_creation_address,
+    compute_creation_code,
+    compute_game_code,
+)
 from protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     GameDeployment,
@@ -36,7 +39,6 @@ from protocol.spec.game.terms import LIMITS, DeploymentLimits
 from scripts.command_form import read_path
 from scripts.console import render_error
 
-PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
 SAMPLE_BLOCKS = 16
 """Blocks looked at. A rollup repeats the value of the chain below for its 6 blocks or more."""
 LEAST_RANDOM = 1 << 128
@@ -135,23 +137,6 @@ COIN_WEI = 10**18
 Report = Callable[[str], None]
 
 
-def compute_creation_address(account: str, nonce: int) -> str:
-    """Address of the contract that `account` creates with its transaction `nonce`, lower-case `0x`."""
-    digest = keccak(rlp.encode([bytes.fromhex(account.removeprefix("0x")), nonce]))
-    return "0x" + digest[-20:].hex()
-
-
-def compute_creation_code(contract: str, arguments: list[Any]) -> bytes:
-    """What is sent to create `contract`: its creation code and its encoded arguments."""
-    constructor = find_constructor(contract)
-    return load_bytecode(contract) + (encode_values(constructor.inputs, arguments) if constructor else b"")
-
-
-def find_constructor(contract: str) -> Entry | None:
-    """The constructor of a contract, None where it takes nothing and is not declared."""
-    return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
-
-
 async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
     """Create a contract; its address, lower-case `0x`."""
     receipt = await sender.send("", code, f"new {contract}")
@@ -172,47 +157,10 @@ def require_address(name: str, expected: str, actual: str) -> None:
         )
 
 
-MODULES = (
-    "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests", "Shares",
-    "BlockRandomness",
-)  # fmt: skip
-"""As the struct `Modules` has them."""
-MOVERS = ("Tasks", "Settlement", "Asks", "Disputes", "Contests", "Shares")
-"""The contracts that move money in the purse."""
-
-
 def predict_game(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> GameDeployment:
     """Where the contracts will be when `account` creates them one after the other from `nonce` on."""
     where = {field: compute_creation_address(account, nonce + i) for i, field in enumerate(GAME_CONTRACTS)}
     return GameDeployment(chain_id=chain_id, token=token, deploy_block=deploy_block, **where)
-
-
-def compute_game_code(contract: str, where: Mapping[str, str], limits: DeploymentLimits) -> bytes:
-    """What is sent to create `contract`. where: addresses by contract, and of the `token`."""
-    constructor = find_constructor(contract)
-    inputs = constructor.inputs if constructor else ()
-    return compute_creation_code(contract, [_find_argument(one, where, limits) for one in inputs])
-
-
-def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: DeploymentLimits) -> Any:
-    """The value of a constructor's parameter. Raises InvalidInput for a parameter that is not known here."""
-    known: dict[str, Any] = {
-        "modules": tuple(where[name] for name in MODULES),
-        "movers": [where[name] for name in MOVERS],
-        "token": where["token"],
-        "referee": where["Referee"],
-        "seal_blocks": limits.seal_blocks,
-        "limits": {**asdict(limits), "least": astuple(limits.least)},
-    }
-    name = parameter.name.strip("_")
-    if name not in known:
-        raise InvalidInput(
-            what="a constructor asks for something unknown",
-            expected=f"one of {', '.join(known)}",
-            actual=f"{parameter.type_name} {parameter.name}",
-            remedy="Teach scripts/deploy.py what it is.",
-        )
-    return known[name]
 
 
 async def require_deploy_coin(connection: Connection, account: str) -> None:

@@ -41,7 +41,7 @@ from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts import endpoint_checks, home_checks
-from scripts.chain_commands import CORPUS_BYTES, TASK_FILE
+from scripts.chain_commands import CORPUS_BYTES, TASK_FILE, judge_contracts
 from scripts.console import (
     Console,
     Document,
@@ -72,6 +72,11 @@ async def check_chain(patient: Patient) -> str:
     patient.chain = await patient.opened.enter_async_context(open_game_chain(config.endpoints, deployment))
     patient.state = await read_state(patient.chain, config.account)
     return f"chain id {deployment.chain_id}, block {patient.state.head_block}"
+
+
+async def check_contracts(patient: Patient) -> str:
+    """All contracts of the deployment are those of this version, and were created by its code."""
+    return await judge_contracts(patient.get_chain())
 
 
 async def check_task(patient: Patient) -> str:
@@ -251,6 +256,7 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "port": endpoint_checks.check_port,
     "reach": endpoint_checks.check_reach,
     "chain": check_chain,
+    "contracts": check_contracts,
     "task": check_task,
     "peers": endpoint_checks.check_peers,
     "head": check_head,

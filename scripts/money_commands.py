@@ -39,7 +39,6 @@ from scripts.console import Console, Document, parse_tokens, spell_id
 from scripts.home import note_left
 from scripts.wallet import (
     NUMBER_BITS,
-    deposit_missing,
     find_game,
     read_state,
     require_agreement,
@@ -193,7 +192,7 @@ async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Conso
     task, game = find_game(state, name)
     seat = _require_seat(chain, task, game)
     await require_tokens(chain, chain.address, amount_wei)
-    await deposit_missing(chain, amount_wei)
+    await send(chain.deposit_missing(amount_wei))
     await send(chain.tasks.top_up(task, seat.number, amount_wei))
     stake_wei = get_stake(game, seat.number) + amount_wei
     console.say(f"{show_seat(seat)} of {show_task(task)} has {format_tokens(stake_wei)} at stake")

@@ -257,14 +257,16 @@ async def agree_on_seat(
     console: Console,
 ) -> SeatWish:
     """The seat that the operator agrees to take, and the figures by which the node judges the task again.
-    path: of the configuration. Raises InvalidInput where the task could hurt, where the money is not there,
-    or where the operator does not agree."""
+    path: of the configuration. Raises InvalidInput
+    where the contracts are not those of this version, the task could hurt, the money is not there, or the
+    operator does not agree."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)
     if seat is not None:
         _refuse_other_role(seat, offer.role)
         console.say(f"going on as {show_seat(seat)}")
         return SeatWish(seat.role, is_held=True)
+    await chain.require_own_contracts()
     await require_coin(chain, account)
     limits = LIMITS[home.limits]
     refuse_other_limits(chain.limits, limits)

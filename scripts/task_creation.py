@@ -57,9 +57,11 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Seque
 
 
 async def require_own_coin(config: PartyConfig) -> None:
-    """Raises InvalidInput where the account cannot even say where its node is found."""
+    """Raises InvalidInput where the account cannot even say where its node is found, or the contracts are
+    not those of this version."""
     async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
         await require_coin(chain, config.key.address)
+        await chain.require_own_contracts()
 
 
 async def create_task(

@@ -11,11 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
-from protocol.adapters.chain.contract import Receipt
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
@@ -37,6 +37,7 @@ from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from scripts.console import Console, Document, NotNeeded
 from scripts.home import HomeConfig, read_config, unlock_key
 
+Answer = TypeVar("Answer")
 OTHER_TASK = "Choose another task: `touchstone status` lists them."
 DIGITS = 12
 """Hexadecimal digits of a task's id that are shown: enough to tell tasks apart."""
@@ -213,7 +214,7 @@ async def _send_due(chain: GameChain, task: bytes, call: Due) -> None:
         return
 
 
-async def send(sending: Awaitable[Receipt]) -> Receipt:
+async def send(sending: Awaitable[Answer]) -> Answer:
     """What sending returns. Raises EnvironmentFault that tells to look before anything is repeated: a chain
     that does not answer may have taken the transaction."""
     try:
@@ -337,14 +338,6 @@ async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> Non
             actual=f"{format_tokens(credit_wei)} of credit, {format_tokens(wallet_wei)} in {account}",
             remedy="Get tokens; on a test network `touchstone devnet --fund` and `init --devnet` give some.",
         )
-
-
-async def deposit_missing(chain: GameChain, amount_wei: int) -> None:
-    """Have so much credit: what is missing comes out of the wallet."""
-    missing_wei = amount_wei - await chain.purse.credit_of(chain.address)
-    if missing_wei > 0:
-        await send(chain.token.approve(chain.purse.address, missing_wei))
-        await send(chain.purse.deposit(missing_wei))
 
 
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:

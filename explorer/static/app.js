@@ -79,15 +79,31 @@ function tellChain(head, trouble) {
   if (place.classList.toggle("bad", Boolean(trouble))) document.getElementById("news").textContent = text;
 }
 
+// others: contracts that are not those of this version, with what differs; null before they were looked at.
+function tellContracts(others, token) {
+  const names = Object.keys(others || {});
+  document.getElementById("warning").textContent = names.length ? "Move no token into this deployment: its contracts are not those of "
+    + `this version, and who made them may take all tokens. ${names.map((one) => `${one} ${others[one]}`).join("; ")}.` : "";
+  document.getElementById("contracts").textContent = others && !names.length
+    ? `All contracts are those of this version of Touchstone. The token, ${token}, is a contract of others: nobody has checked it.` : "";
+  return others !== null;
+}
+
 function listen() {
   const stream = new EventSource("/api/live");
+  let areToldContracts = false;
+  const ask = () => fetchJson("/api/status").then((now) => {
+    tellChain(now.head, now.trouble);
+    areToldContracts = tellContracts(now.other_contracts, now.token);
+  });
   stream.onmessage = (message) => {
     const told = JSON.parse(message.data);
     const [kind, task] = parts();
     tellChain(told.head, told.trouble);
+    if (!areToldContracts) ask().catch(() => {});
     if (kind === "task" ? told.tasks.includes(task) : told.tasks.length) show(true);
   };
-  stream.onopen = () => fetchJson("/api/status").then((now) => { tellChain(now.head, now.trouble); show(true); }).catch(() => {});
+  stream.onopen = () => ask().then(() => show(true)).catch(() => {});
   stream.onerror = () => tellChain("unknown", "the explorer does not answer");
 }
 

@@ -16,7 +16,7 @@ from protocol.actions.dispute.known_statements import (
 )
 from protocol.actions.dispute.prosecuting import demand
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, Party, deposit_missing
+from protocol.actions.runtime.party import Duty, Party
 from protocol.adapters.blobs import refer_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.game.disputes import count_open_disputes
@@ -41,7 +41,7 @@ class Harass:
         assert accused is not None
         bond = party.game.terms.amounts.dispute_bond * (1 + count_open_disputes(party.game, accused.number))
         async with party.task.locks["credit", None]:
-            await deposit_missing(party, bond)
+            await party.chain.deposit_missing(bond)
             disputes, task, salt = party.chain.disputes, party.task.task, secrets.token_bytes(32)
             if known is None:
                 await disputes.dispute_claim(task, self.ref.round, self.ref.slot, self.segment, bond, salt)

@@ -19,7 +19,7 @@ from protocol.actions.dispute.prosecuting import demand, get_inner_step, prove_o
 from protocol.actions.dispute.segments import get_batches
 from protocol.actions.merge import contesting
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, Party, Wait, deposit_missing, fetch_state
+from protocol.actions.runtime.party import Duty, Party, Wait, fetch_state
 from protocol.compute.bounds.fault import prove_operation as prove_element
 from protocol.compute.bounds.trace import retrace
 from protocol.spec.game.contests import InnerContest, InnerTurn
@@ -141,7 +141,7 @@ class Contest:
 
     async def perform(self, party: Party) -> None:
         bond = party.game.terms.amounts.contest_bond * (1 + len(party.game.contests))
-        await deposit_missing(party, bond)
+        await party.chain.deposit_missing(bond)
         await party.chain.contests.contest(party.task.task, self.round, bond, secrets.token_bytes(32))
 
 

@@ -24,11 +24,12 @@ from eth_account import Account
 from protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.creation import compute_creation_code
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey, import_keystore
 from protocol.spec.params import TOKEN_WEI
-from scripts.deploy import DEV_TOKEN, compute_creation_code, create
+from scripts.deploy import DEV_TOKEN, create
 from scripts.devnet import BLOCK_GAS, DevnetClock, claim_port, run_anvil
 from scripts.toolchain import ROOT, anvil_path
 from tests.e2e.forking import CLIENT

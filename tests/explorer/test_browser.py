@@ -7,7 +7,7 @@ from explorer.story import Names
 from tests.explorer.browsing import LOOKS, Flaws, open_browser, open_page, require_chromium, see
 from tests.explorer.crowd import DISPUTED_EVERY, make_chain
 from tests.explorer.crowd_files import PLACE, make_files, report
-from tests.explorer.test_page_server import open_pages
+from tests.explorer.test_page_server import open_others, open_pages
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
 
@@ -53,6 +53,26 @@ async def test_accounts_are_found_by_keys_and_by_links(
         await page.click("text=What each account did in all tasks")
         await page.wait_for_selector("h1:text-is('Accounts')")
         await page.context.close()
+    flaws.require_none()
+
+
+async def test_contracts_of_others_are_told_on_each_page(
+    chain: RoundChain, players: list[Player], tmp_path: Path
+) -> None:
+    require_chromium()
+    flaws = Flaws()
+    async with open_browser() as browser:
+        async with open_pages(chain, tmp_path) as explorer:
+            page = await open_page(browser, explorer.url, "phone-light", flaws)
+            await page.wait_for_selector(f"#contracts:has-text('{chain.addresses['token']}')")
+            assert await page.inner_text("#warning") == ""
+            await page.context.close()
+        async with open_others(chain, tmp_path) as url:
+            page = await open_page(browser, url + "#/accounts", "phone-dark", flaws)
+            await page.wait_for_selector("#warning:has-text('Move no token'):has-text('Evidence')")
+            await see(page, "others", "phone-dark", flaws)
+            assert await page.inner_text("#contracts") == ""
+            await page.context.close()
     flaws.require_none()
 
 

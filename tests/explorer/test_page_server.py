@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from msgspec import structs
 from yarl import URL
 
 from explorer import page_server
@@ -20,10 +21,11 @@ from explorer.event_index import LOSS, Reported
 from explorer.page_server import Explorer, open_explorer
 from explorer.story import Names
 from explorer.task_documents import WORK_COLUMNS, make_row
+from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.contract_events import Event
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
-from tests.explorer.plays import make_batch, open_reader, play_task
+from tests.explorer.plays import make_batch, make_deployment, open_reader, play_task
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
 
@@ -42,6 +44,18 @@ async def open_pages(chain: RoundChain, path: Path, names: Names | None = None) 
             if explorer.following.done():
                 explorer.following.result()
         yield explorer
+
+
+@asynccontextmanager
+async def open_others(chain: RoundChain, path: Path) -> AsyncIterator[str]:
+    """The same of a deployment file that names another contract as `evidence`."""
+    deployment = structs.replace(make_deployment(chain), evidence=chain.addresses["Asks"])
+    async with (
+        open_game_chain(chain.url, deployment, poll_s=0.02) as reader,
+        open_explorer(reader, path / "others.sqlite", Names({})) as explorer,
+    ):
+        await explorer.view.wait_for_change(0)
+        yield explorer.url
 
 
 @pytest.fixture
@@ -88,6 +102,19 @@ async def test_tasks_seats_and_rounds_are_those_that_were_played(pages: Pages, p
             ]
             counted = [(*place, rank) for place, ranks in game_round.votes.items() for rank in ranks]
             assert sorted(votes) == sorted(counted)
+
+
+async def test_the_status_says_whether_the_contracts_are_those_of_this_version(
+    pages: Pages, chain: RoundChain, tmp_path: Path
+) -> None:
+    explorer, browser = pages
+    status = await get(browser, "/api/status")
+    assert status["other_contracts"] == {} and status["token"] == chain.addresses["token"]
+    async with open_others(chain, tmp_path) as url, aiohttp.ClientSession(url) as visitor:
+        told = (await get(visitor, "/api/status"))["other_contracts"]
+    # Who calls the contract is told its address: they name another one.
+    assert "Evidence" in told and "Settlement" in told and "in the place of" in told["Settlement"]
+    assert "Purse" not in told
 
 
 async def test_a_dispute_is_shown_move_by_move(pages: Pages, players: list[Player]) -> None:

@@ -35,21 +35,15 @@ DATASET = make_dataset()
 
 @dataclass
 class Desk:
-    """Purse, token and Tasks in one: what an account has, and what it sends. store: of its node."""
+    """Tasks, and what an account has and sends. store: of its node."""
 
     store: BlobStore
     credit_wei: int
-    address: str = "purse"
     sent: list[tuple[Any, ...]] = field(default_factory=list)
 
-    async def credit_of(self, account: str) -> int:
-        return self.credit_wei
-
-    async def approve(self, spender: str, wei: int) -> None:
-        self.sent.append(("approve", spender, wei))
-
-    async def deposit(self, wei: int) -> None:
-        self.sent.append(("deposit", wei))
+    async def deposit_missing(self, wei: int) -> None:
+        if wei > self.credit_wei:
+            self.sent.append(("deposit", wei - self.credit_wei))
 
     async def post_task(self, terms: Any, training: bytes) -> Any:
         kinds = (BlobKind.DATASET, BlobKind.TENSOR)
@@ -63,7 +57,7 @@ def make_party(folder: Path, credit_wei: int = 0) -> tuple[Party, Desk]:
     """A submitter with so much credit."""
     store = BlobStore(folder / "blobs", is_durable=False)
     desk = Desk(store, credit_wei)
-    chain = SimpleNamespace(purse=desk, token=desk, tasks=desk, limits=LIMITS_LOCAL)
+    chain = SimpleNamespace(tasks=desk, deposit_missing=desk.deposit_missing, limits=LIMITS_LOCAL)
     signing = SigningDomain(31337, "0x" + "7a" * 20)
     found = SimpleNamespace(account=SUBMITTER, store=store, chain=chain, signing=signing)
     return cast(Party, found), desk
@@ -133,7 +127,7 @@ async def test_a_task_is_posted_with_its_escrow_once_its_dataset_is_served(
     escrow_wei = refuse_bad_task(make_party(tmp_path)[0], terms, training)
     party, desk = make_party(tmp_path, escrow_wei - missing_wei)
     assert await post_task(party, TINY_PLAN, DATASET, SALT) == TASK
-    moved = [("approve", "purse", missing_wei), ("deposit", missing_wei)] if missing_wei else []
+    moved = [("deposit", missing_wei)] if missing_wei else []
     assert desk.sent == [*moved, ("post", terms, encode_training(training), [training.dataset_root])]
 
 

@@ -25,6 +25,19 @@ class SentContract:
         self._chain, self._name, self._sender, self._sent = chain, name, sender, sent
         self._functions = {to_snake_case(e.name): e for e in load_own_abi(name) if e.kind == "function"}
 
+    def encode(self, name: str, *arguments: Any) -> bytes:
+        """As `Contract.encode`."""
+        return encode_call(self._functions[name], arguments)
+
+    async def estimate_gas(self, name: str, *arguments: Any) -> int:
+        """As `Contract.estimate_gas`; what a play sends too early is refused once it is sent."""
+        data = "0x" + self.encode(name, *arguments).hex()
+        try:
+            call = {"from": self._sender, "to": self.address, "data": data}
+            return int(self._chain.ask(("eth_estimateGas", [call]))[0], 16)
+        except RuntimeError:
+            return 0
+
     def __getattr__(self, name: str) -> Any:
         entry: Entry = self._functions[name]
 

@@ -17,13 +17,13 @@ from protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract_events import Event
+from protocol.adapters.chain.creation import compute_game_code
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire.conventions import NodeStatus
 from protocol.adapters.wire.listener import load_or_create_identity, make_server_context
 from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.deploy import compute_game_code
 from scripts.devnet import (
     CHAIN_ID,
     FAR_BLOCKS,

@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from protocol.adapters.chain.abi import parse_abi
 from protocol.adapters.chain.chain_client import LOOKS_A_BLOCK, GameChain, open_game_chain
 from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.creation import MOVERS
 from protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     GameDeployment,
@@ -24,7 +24,7 @@ from protocol.spec.drawing import compute_round_after
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
 from scripts import deploy
-from scripts.deploy import DEPLOY_GAS, MOVERS, Sample, compute_game_code, deploy_game, deploy_game_once
+from scripts.deploy import DEPLOY_GAS, Sample, deploy_game, deploy_game_once, require_address
 from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 
@@ -220,10 +220,7 @@ def test_a_file_lists_every_contract(tmp_path: Path) -> None:
         read_game_deployment(tmp_path / "bad.json")
 
 
-def test_an_unknown_constructor_argument_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    where = dict.fromkeys((*GAME_CONTRACTS.values(), "token"), "0x" + "22" * 20)
-    assert len(compute_game_code("Tasks", where, LIMITS_LOCAL)) > len(astuple(LIMITS_LOCAL.least))
-    abi = [{"type": "constructor", "inputs": [{"name": "ruler", "type": "address"}]}]
-    monkeypatch.setattr("scripts.deploy.find_constructor", lambda contract: parse_abi(contract, abi)[0])
-    with pytest.raises(InvalidInput, match="unknown.*ruler"):
-        compute_game_code("Tasks", where, LIMITS_LOCAL)
+def test_a_contract_that_landed_elsewhere_is_refused() -> None:
+    require_address("Rounds", "0x1", "0x1")
+    with pytest.raises(EnvironmentFault, match="Rounds landed"):
+        require_address("Rounds", "0x1", "0x2")

@@ -121,7 +121,7 @@ def test_a_bond_that_a_lagging_nodes_events_hide_is_not_given_up(
 
     monkeypatch.setattr(role_commands, "read_state", read_late)
     operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.NOT_NEEDED)
-    operators.act("alice", lambda chain: wallet.deposit_missing(chain, 7))
+    operators.act("alice", lambda chain: chain.deposit_missing(7))
     lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
     assert "cannot tell yet" in lines[0] and "by the events that were read" in lines[2]
 

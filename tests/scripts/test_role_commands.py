@@ -147,7 +147,7 @@ def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
     short = replace(terms, windows=replace(terms.windows, respond=WINDOWS_12S.train_min - 1))
     (_, warning) = tell_solver(short, 1_000)
     assert (
-        warning.startswith("WARNING") and "179 blocks (respond)" in warning and "180 (train_min)" in warning
+        warning.startswith("WARNING") and "249 blocks (respond)" in warning and "250 (train_min)" in warning
     )
 
 

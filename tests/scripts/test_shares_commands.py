@@ -47,7 +47,6 @@ class OddChain:
             ("read_shares", shares),
             ("read_pace", Pace(HEAD, 12.0)),
             ("require_tokens", None),
-            ("deposit_missing", None),
             ("tell_wallet", 0),
         ):
             monkeypatch.setattr(closing_commands, name, _make_answering(answer))
@@ -59,6 +58,9 @@ class OddChain:
     async def next_round(self, _task: bytes) -> int:
         """How many rounds were opened."""
         return self._answers["next_round"]
+
+    async def deposit_missing(self, _wei: int) -> None:
+        """There is enough credit."""
 
     async def halt_by_vote(self, _task: bytes) -> None:
         """Kept."""

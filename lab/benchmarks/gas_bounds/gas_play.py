@@ -83,11 +83,11 @@ class Round:
 
 
 class Play:
-    """Rounds of one task, everybody awake. roots: of the first W and of its momentum; segments: of a
+    """Rounds of one task, everybody awake. roots: of the first W and of its momentum; segments, draws: of a
     claim."""
 
     roots = (make_word("W"), make_word("zero"))
-    segments = SEGMENTS
+    segments, draws = SEGMENTS, DRAWS
 
     def __init__(self, chain: RoundChain, case: Case) -> None:
         self.chain, self.case = chain, case
@@ -133,8 +133,8 @@ class Play:
         """As `postTask` takes them."""
         return (
             self.submitter.address, make_word("salt", self.case), *self.roots, SCHEDULE[-1][0],
-            make_word("step"), 0, 0, LEAVES * 256, TASK_ROUNDS, SEGMENTS * SEGMENT_STEPS, SEGMENT_STEPS,
-            self.case.solvers, DRAWS, LATE_CHANCE, 1, 3 * DRAWS, 3, 0, 0x3F000000, 0x3F000000,
+            make_word("step"), 0, 0, LEAVES * 256, TASK_ROUNDS, self.segments * SEGMENT_STEPS, SEGMENT_STEPS,
+            self.case.solvers, self.draws, LATE_CHANCE, 1, 3 * self.draws, 3, 0, 0x3F000000, 0x3F000000,
             tuple(asdict(WINDOWS).values()), tuple(asdict(AMOUNTS).values()), (1,) * 6,
         )  # fmt: skip
 
@@ -208,17 +208,17 @@ class Play:
         self.signed = []
         known, slots = self.rounds[number], self.case.solvers
         role, tag = (WHISTLEBLOWER, WHISTLEBLOWER_POOL) if is_late else (VERIFIER, VERIFIER_POOL)
-        seed, draws = (known.late_seed, 1) if is_late else (known.seed, DRAWS)
+        seed, draws = (known.late_seed, 1) if is_late else (known.seed, self.draws)
         size = self.case.auditors
         order = compute_permutation(seed, tag, size, count_places(size, draws * slots))
         handed = []
         for slot in range(slots):
-            segments = draw_circle_segments(known.seed, slot, DRAWS, self.segments)
+            segments = draw_circle_segments(known.seed, slot, self.draws, self.segments)
             late = (
                 draw_late(seed, slot, LATE_CHANCE, segments, self.segments, size, slots) if is_late else None
             )
             for draw, segment in (
-                enumerate(segments) if not is_late else ([(DRAWS, late.segment)] if late else [])
+                enumerate(segments) if not is_late else ([(self.draws, late.segment)] if late else [])
             ):
                 places = get_auditor_places(size, slot, 0 if is_late else draw, draws, slots)
                 for rank, word in enumerate(self.list_words(slot, draw, is_late)):
@@ -231,13 +231,14 @@ class Play:
                         about, auditor, word, int(word == VoteWord.REJECT_STATE), word == VoteWord.ACCEPT
                     )
                     self.signed.append((vote, auditor))
-                    handed.append(hand_vote(vote, opening, auditor, self.signing))
+                    shown = None if word == VoteWord.ABSTAIN else opening
+                    handed.append(hand_vote(vote, shown, auditor, self.signing))
                     self.owed[auditor.address] += AMOUNTS.late_pay if is_late else AMOUNTS.audit_pay
         return handed
 
     def list_words(self, slot: int, draw: int, is_late: bool) -> list[VoteWord]:
         """What the ranks of a draw say, as far as they are asked. A late draw is decided by its primary."""
-        if not is_late and self.case.is_refusing and (DRAWS * slot + draw) % 3 == 0:
+        if not is_late and self.case.is_refusing and (self.draws * slot + draw) % 3 == 0:
             return [VoteWord.REJECT_STATE, VoteWord.ACCEPT, VoteWord.ACCEPT]
         return [VoteWord.ACCEPT]
 

@@ -19,6 +19,7 @@ import torch
 from protocol.compute.digest import build_delta_tree, build_tensor_tree
 from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
 from protocol.spec.float32 import float_to_bits, nearest
+from protocol.spec.game.terms import WINDOWS_2S, WINDOWS_12S
 
 ELEMENTS = 1 << 22
 CLAIMS = 4
@@ -53,7 +54,10 @@ class Blocks:
     grid: int
 
 
-BLOCKS = {2: Blocks(2.0, 12, 24), 12: Blocks(12.0, 4, 8)}
+BLOCKS = {
+    seconds: Blocks(float(seconds), windows.delay, windows.draw_grid)
+    for seconds, windows in ((2, WINDOWS_2S), (12, WINDOWS_12S))
+}
 """By seconds: the windows that tasks take unless told otherwise (docs/spec.md, section 15)."""
 
 

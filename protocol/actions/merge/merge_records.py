@@ -237,7 +237,7 @@ class ClaimBook:
     pseudo-gradients that any account may have, and of how many work leaves; fetched, claims whose
     pseudo-gradient is in the store; begun, the initial model, once it was made from the seed; wanted, merges
     that peers asked to sign; signatures of merges by seat number; seen, when something was first seen to be
-    due."""
+    due; fitting, of rounds with many votes, how many of them the root leaves room for in a transaction."""
 
     journal: Journal
     task: bytes
@@ -254,6 +254,7 @@ class ClaimBook:
     wanted: WantedMerges = field(default_factory=WantedMerges)
     signatures: dict[MergeKey, dict[int, bytes]] = field(default_factory=dict)
     seen: dict[tuple[int, Hashable], int] = field(default_factory=dict)
+    fitting: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for record in self.journal.replay():

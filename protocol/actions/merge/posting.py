@@ -2,7 +2,8 @@
 
 Each solver can do it. They take turns, so that not all send the same: if one has not moved for a while, the
 next in line does. Votes go in with the root where a root can be posted. They go in alone where nothing can be
-merged, where only pay depends on them, and shortly before they would come too late.
+merged, where only pay depends on them, where they are too many for one transaction, and shortly before they
+would come too late.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from protocol.actions.merge.merge_signing import (
 from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.merge.work import is_fetched
 from protocol.actions.runtime.party import Duty, Party, Wait
+from protocol.adapters.chain.call_parts import count_fitting, fits
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.fates import is_draw_over, list_draws
 from protocol.spec.game.ledger import get_state_at
@@ -60,14 +62,30 @@ class PostMerge:
 
 
 async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
+    """Votes that do not fit beside the root are left: they go in alone first, by turns."""
     merged = sum(1 << slot for slot in chosen.slots)
     signers = sum(1 << number for number in signatures)
     signed = b"".join(signatures[number] for number in sorted(signatures))
     where, words = (party.task.task, chosen.game_round.index), (merged, root, signers, signed)
-    if chosen.votes or chosen.late:
-        await party.chain.votes.judge_and_post(*where, list(chosen.votes), list(chosen.late), *words)
-    else:
+    if not chosen.votes and not chosen.late:
         await party.chain.rounds.post(*where, *words)
+        return
+    arguments = (*where, list(chosen.votes), list(chosen.late), *words)
+    if count_votes(chosen) > 1 and not await fits(party.chain.votes, "judge_and_post", arguments):
+        party.task.claims.fitting[chosen.game_round.index] = count_votes(chosen) // 2
+        party.wake()
+        return
+    await party.chain.votes.judge_and_post(*arguments)
+
+
+def count_votes(chosen: MergeSet) -> int:
+    """Returns how many votes have to be handed in with the post."""
+    return len(chosen.votes) + len(chosen.late)
+
+
+def _do_fit(party: Party, chosen: MergeSet) -> bool:
+    """Whether all votes may fit beside the root: as far as this node has tried."""
+    return count_votes(chosen) <= party.task.claims.fitting.get(chosen.game_round.index, FAR)
 
 
 def _make_lonely(count: int) -> EnvironmentFault:
@@ -81,7 +99,7 @@ def _make_lonely(count: int) -> EnvironmentFault:
 
 @dataclass(frozen=True)
 class HandVotes:
-    """Hand in votes of a round that count now. count: how many."""
+    """Hand in votes of a round that count now, as many as fit. count: how many there are."""
 
     round: int
     count: int
@@ -92,11 +110,13 @@ class HandVotes:
         votes = judge_round(party, get_state_at(party.game, block), self.round, block).votes
         if not votes:
             return
-        receipt = await party.chain.votes.judge(party.task.task, self.round, list(votes))
+        chain, where = party.chain.votes, (party.task.task, self.round)
+        count = await count_fitting(chain, "judge", votes, lambda some: (*where, list(some)))
+        receipt = await chain.judge(*where, list(votes[:count]))
         if not any(event.name in ("VotesCounted", "VotesOpened") for event in receipt.events):
             raise EnvironmentFault(
                 what="no vote that was handed in counted",
-                expected=f"{len(votes)} votes of round {self.round}",
+                expected=f"{count} votes of round {self.round}",
                 actual="none of them",
                 remedy="Another node was faster, or a reorg made them void: it is tried again later.",
             )
@@ -119,7 +139,7 @@ def _list_post(party: Party, state: GameState, game_round: GameRound, block: int
     chosen, last = find_merge_set(party, game_round, block), get_post_window(state, game_round, block)[1]
     if not chosen.is_final or not chosen.slots or block > last:
         return
-    if find_own_slot(state, game_round, party.account) is None:
+    if find_own_slot(state, game_round, party.account) is None or not _do_fit(party, chosen):
         return
     slots, without = choose_slots(party, chosen), last - state.terms.windows.post // WITHHELD_DIVISOR
     if slots != chosen.slots and block < without:
@@ -139,22 +159,24 @@ def _list_votes(
     party: Party, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
 ) -> Iterator[Duty | Wait]:
     """Votes that go in without a root: where the post of this round, or of the next one, will not take them,
-    once they decide all that is drawn; else when their time is nearly over."""
+    once they decide all that is drawn, or are too many for it; else when their time is nearly over."""
     judged = judge_round(party, state, game_round.index, block)
     if not judged.votes:
         return
     duty = HandVotes(game_round.index, len(judged.votes))
     is_taken = waiting is not None and waiting.index in (game_round.index, game_round.index + 1)
+    are_many = False
     if is_taken and waiting is not None:
         chosen = find_merge_set(party, waiting, block)
-        is_taken = bool(chosen.slots) or not chosen.is_final
+        are_many = chosen.is_final and not _do_fit(party, chosen)
+        is_taken = not are_many and (bool(chosen.slots) or not chosen.is_final)
     after = judged.state.rounds[game_round.index]
     draws = list_draws(judged.state, after)
     is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
     deadline = _get_deadline(state, game_round, block)
     if block >= deadline:
         yield _rotate(party, game_round, deadline, block, duty)
-    elif is_done and not is_taken:
+    elif are_many or (is_done and not is_taken):
         since = party.task.claims.seen.setdefault((game_round.index, HandVotes), block)
         yield _rotate(party, game_round, since, block, duty)
     else:

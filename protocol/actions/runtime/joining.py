@@ -24,7 +24,7 @@ from protocol.actions.dispute.casebook import CaseBook
 from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.party import Joined, Party, deposit_missing, list_peers
+from protocol.actions.runtime.party import Joined, Party, list_peers
 from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
 from protocol.actions.worker_team import Team, open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
@@ -249,7 +249,7 @@ async def _send_patiently(party: Party, call: JoinSeat) -> None:
     while True:
         try:
             require_joinable(party.game, call, party.account, party.state.head_block + 1)
-            await deposit_missing(party, call.wei)
+            await party.chain.deposit_missing(call.wei)
             await party.chain.tasks.join(party.task.task, call.role, call.wei)
             return
         except GateShut as shut:

@@ -202,15 +202,6 @@ SPARE_BONDS = 4
 """So many may others open between a look at the chain and the own call: each makes it a bond dearer."""
 
 
-async def deposit_missing(party: Party, wei: int) -> None:
-    """Have so much credit: what is missing comes out of the account's tokens. Raises ContractRefused where it
-    has too few."""
-    credit = await party.chain.purse.credit_of(party.account)
-    if credit < wei:
-        await party.chain.token.approve(party.chain.purse.address, wei - credit)
-        await party.chain.purse.deposit(wei - credit)
-
-
 async def fund_bonds(party: Party, open_count: int, bond_wei: int) -> int:
     """Have credit for a bond behind `open_count` open ones, and for what it costs where others open some
     more before it. Returns the most to pay, in wei: not more than a seat costs, nor than this account has.
@@ -220,7 +211,7 @@ async def fund_bonds(party: Party, open_count: int, bond_wei: int) -> int:
     credit, tokens = party.chain.purse.credit_of, party.chain.token.balance_of
     held_wei: int = await credit(party.account) + await tokens(party.account)
     limit_wei = max(due_wei, min(limit_wei, held_wei))
-    await deposit_missing(party, limit_wei)
+    await party.chain.deposit_missing(limit_wei)
     return limit_wei
 
 

@@ -11,11 +11,12 @@ No node closes by itself a task that has not begun, however long the task waits 
 halts it, or an operator closes it (`touchstone task close`).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from protocol.actions.runtime.party import Party, Wait
+from protocol.adapters.chain.call_parts import count_fitting
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
 from protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
@@ -116,6 +117,16 @@ async def _end_dispute(party: Party, task: bytes, call: calls.EndDispute) -> Non
     await party.chain.disputes.end(task, _find_name(party, call.dispute))
 
 
+async def _settle(party: Party, task: bytes, call: SettleSeats) -> None:
+    """As many of the seats as fit; the others are due again."""
+
+    def arrange(seats: Sequence[int]) -> tuple[Any, ...]:
+        return task, list(seats), call.until_round
+
+    count = await count_fitting(party.chain.settlement, "settle", call.seats, arrange)
+    await party.chain.settlement.settle(*arrange(call.seats[:count]))
+
+
 Writer = Callable[[Party, bytes, Any], Awaitable[Any]]
 _WRITERS: Mapping[type[GameCall], Writer] = {
     calls.StartRounds: lambda party, task, call: party.chain.rounds.start(task),
@@ -127,9 +138,7 @@ _WRITERS: Mapping[type[GameCall], Writer] = {
     calls.FreeEpoch: lambda party, task, call: party.chain.rounds.free_epoch(task),
     calls.CloseGame: lambda party, task, call: party.chain.tasks.close_task(task),
     calls.PayOut: lambda party, task, call: party.chain.tasks.pay_out(task, call.seat),
-    SettleSeats: lambda party, task, call: party.chain.settlement.settle(
-        task, list(call.seats), call.until_round
-    ),
+    SettleSeats: _settle,
     calls.MarkSilent: _mark_silent,
     calls.EndRootContest: _end_contest,
     calls.EndAsk: _end_ask,

@@ -18,6 +18,7 @@ from protocol.adapters.chain.deployment import Addresses, GameDeployment
 from protocol.adapters.chain.fees import NO_CAP_WEI
 from protocol.adapters.chain.follower import Follower, LogBatch
 from protocol.adapters.chain.gate import BLOCK_S, Gate, find_age_fault
+from protocol.adapters.chain.own_contracts import require_own_contracts
 from protocol.adapters.chain.randomness import Randomness
 from protocol.adapters.chain.transaction_queue import TransactionQueue
 from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
@@ -117,6 +118,7 @@ class GameChain(ChainClient):
     ) -> None:
         super().__init__(connection, deployment, sender)
         self.deployment = deployment
+        self._are_own = False
         self.signing = SigningDomain(deployment.chain_id, deployment.tasks)
         self._tools = tools = (connection, sender, self._reader)
         self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
@@ -148,6 +150,23 @@ class GameChain(ChainClient):
         contracts. Where it cannot, no draw is recorded any more, and what is trained earns nothing."""
         head = self.gate.folded or await self.head()
         await self.randomness.read_header(head.number)
+
+    async def require_own_contracts(self) -> None:
+        """Raises InvalidInput unless all contracts are those of this version (`own_contracts`). Once they
+        are, it is not asked again: no contract changes."""
+        if not self._are_own:
+            await require_own_contracts(self.connection, self.deployment, self.limits)
+            self._are_own = True
+
+    async def deposit_missing(self, wei: int) -> None:
+        """Has so much credit: what is missing comes out of the account's tokens. It is the one way by which a
+        node or a command moves tokens into the contracts. Raises as `require_own_contracts` does before a
+        token moves, and ContractRefused where the account has too few."""
+        missing_wei = wei - await self.purse.credit_of(self.address)
+        if missing_wei > 0:
+            await self.require_own_contracts()
+            await self.token.approve(self.purse.address, missing_wei)
+            await self.purse.deposit(missing_wei)
 
     async def prove_header(self, block: int) -> bytes:
         """What the calls that seal a draw take as proof of a past block's randomness. Raises EnvironmentFault

@@ -107,8 +107,18 @@ class Contract:
             return values[0] if values else None
         return _make_answer_type(entry)(*values)
 
-    async def _send(self, entry: Entry, *arguments: Any) -> Receipt:
-        where = f"{self.name}.{entry.name}"
+    def encode(self, name: str, *arguments: Any) -> bytes:
+        """Returns the data of a call of a function. Raises InvalidInput where an argument does not fit."""
+        return encode_call(self._functions[name], arguments)
+
+    async def estimate_gas(self, name: str, *arguments: Any) -> int:
+        """Returns the gas that sending a function would take in the next block, as the chain's node
+        estimates it. Raises as sending does."""
+        where = f"{self.name}.{self._functions[name].name}"
+        sender, data = self._require_sender(where).address, self.encode(name, *arguments)
+        return await self._connection.estimate_gas(sender, self.address, data, where)
+
+    def _require_sender(self, where: str) -> Sender:
         if self._sender is None:
             raise InvalidInput(
                 what="this connection is for reading only",
@@ -116,7 +126,11 @@ class Contract:
                 actual=f"none, for {where}",
                 remedy="Open the chain with an account.",
             )
-        receipt = await self._sender.send(self.address, encode_call(entry, arguments), where)
+        return self._sender
+
+    async def _send(self, entry: Entry, *arguments: Any) -> Receipt:
+        where = f"{self.name}.{entry.name}"
+        receipt = await self._require_sender(where).send(self.address, encode_call(entry, arguments), where)
         named = dict(zip((one.name for one in entry.inputs), arguments, strict=True))
         facts = {"transaction": receipt.transaction_hash.hex(), "round": named.get("round")}
         log.info("%s is mined in block %d", where, receipt.block_number, extra=facts)

@@ -32,6 +32,8 @@ GAS_MARGIN_PERCENT = 150
 GAS_MARGIN = 100_000
 """Beyond the estimate: another transaction may come first and make storage dearer (20,000 gas a zero word).
 What is not used is not paid."""
+MOST_GAS = 1 << 24
+"""That one transaction may ask for (EIP-7825)."""
 TRANSFER_GAS = 21_000
 LAG_BLOCKS = 8
 """A backend that told of the head may have been so far behind."""
@@ -45,6 +47,12 @@ NO_COIN = "no coin for gas"
 COIN_REMEDY = (
     "Send it coin of this chain; on a test network `touchstone init --devnet` with its --home gives some."
 )
+
+
+def limit_gas(estimate: int) -> int:
+    """Returns the gas that a transaction asks for: the estimate with a margin, as far as the chain takes
+    it."""
+    return min(estimate * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN, max(estimate, MOST_GAS))
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ class Sender:
             if waiting is None:
                 await self._pass_gate()
                 gas = await self._connection.estimate_gas(self.address, to, data, where)
-                waiting = await self._post(to, data, gas * GAS_MARGIN_PERCENT // 100 + GAS_MARGIN)
+                waiting = await self._post(to, data, limit_gas(gas))
             receipt = await self._wait(waiting.nonce)
             if receipt is None:
                 continue

@@ -35,6 +35,11 @@ SILENCES_MAX = 3
 """missed rounds, or missed primary draws, after which a seat is marked silent."""
 
 
+EPOCH_SLOTS = 32
+"""slots of an epoch: so many blocks a draw waits where money is at stake. Who owns all slots from a
+commitment to the draw knows the draw (docs/decisions/0020-randomness.md, `protocol/analysis/grinding.py`)."""
+
+
 @dataclass(frozen=True)
 class GameWindows:
     """All in blocks. delay, draw_grid: the randomness of a draw is that of the first multiple of draw_grid
@@ -209,8 +214,8 @@ def _bound_numbers(terms: GameTerms) -> Iterator[GameRefusal]:
 LIMITS_12S = DeploymentLimits(
     name="12s",
     least=GameWindows(
-        delay=4, draw_grid=4, train_min=60, train_max=60, audit_max=36, post=10, respond=300, dispute=3_600,
-        ask=600,
+        delay=EPOCH_SLOTS, draw_grid=4, train_min=170, train_max=170, audit_max=120, post=10, respond=300,
+        dispute=3_600, ask=1_800,
     ),
     window_max=100_000, least_bond_wei=TOKEN_WEI, amount_max=1 << 90, seal_blocks=200, proof_seal_blocks=100,
     seal_margin=4,
@@ -219,13 +224,13 @@ LIMITS_12S = DeploymentLimits(
 LIMITS_2S = DeploymentLimits(
     name="2s",
     least=GameWindows(
-        delay=12, draw_grid=12, train_min=360, train_max=360, audit_max=150, post=60, respond=1_800,
-        dispute=21_600, ask=3_600,
+        delay=EPOCH_SLOTS, draw_grid=12, train_min=360, train_max=360, audit_max=210, post=60, respond=1_800,
+        dispute=21_600, ask=3_800,
     ),
     window_max=600_000, least_bond_wei=TOKEN_WEI, amount_max=1 << 90, seal_blocks=200, proof_seal_blocks=200,
     seal_margin=25,
 )  # fmt: skip
-"""Blocks of 2 s: the same times."""
+"""Blocks of 2 s: the same times, and draws that wait for as many blocks."""
 LIMITS_LOCAL = DeploymentLimits(
     name="local",
     least=GameWindows(
@@ -234,16 +239,19 @@ LIMITS_LOCAL = DeploymentLimits(
     window_max=1_000_000, least_bond_wei=1, amount_max=1 << 90, seal_blocks=200, proof_seal_blocks=50,
     seal_margin=1,
 )  # fmt: skip
-"""A chain of one's own: short enough for tests, long enough that each call has a block."""
+"""A chain of one's own, for play money: short enough for tests, long enough that each call has a block. Who
+owns one slot knows a draw."""
+PLAY_MONEY = frozenset({LIMITS_LOCAL.name})
+"""Presets by whose delay draws can be known before the work is committed: for no money of worth."""
 LIMITS = {limits.name: limits for limits in (LIMITS_12S, LIMITS_2S, LIMITS_LOCAL)}
 
 WINDOWS_12S = GameWindows(
-    delay=4, draw_grid=8, train_min=180, train_max=450, audit_max=100, post=25, respond=600, dispute=7_200,
-    ask=3_600,
+    delay=EPOCH_SLOTS, draw_grid=8, train_min=250, train_max=520, audit_max=180, post=25, respond=600,
+    dispute=7_200, ask=4_400,
 )  # fmt: skip
-"""Rounds of 36 minutes, audits within 20; an answer has two hours, disputes open for a day."""
+"""Rounds of 50 minutes, audits within 36; an answer has two hours, disputes open for a day."""
 WINDOWS_2S = GameWindows(
-    delay=12, draw_grid=24, train_min=1_080, train_max=2_700, audit_max=600, post=150, respond=3_600,
+    delay=EPOCH_SLOTS, draw_grid=24, train_min=1_080, train_max=2_700, audit_max=600, post=150, respond=3_600,
     dispute=43_200, ask=21_600,
 )  # fmt: skip
 """The same times in blocks of 2 s."""

@@ -13,10 +13,10 @@ from eth_account import Account
 from protocol.adapters.chain.chain_client import ChainClient, Sending, make_sender
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import ERC20_ABI, Contract
+from protocol.adapters.chain.creation import compute_creation_code
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from protocol.adapters.keys import AccountKey
-from scripts.deploy import compute_creation_code
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18

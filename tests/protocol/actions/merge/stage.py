@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from protocol.actions.audit.audit_votes import HandedVote
@@ -66,10 +67,11 @@ def get_base_root() -> bytes:
 
 
 class FakeChain:
-    """Takes every call and writes it down: what the chain makes of it is said by the test."""
+    """Takes every call and writes it down: what the chain makes of it is said by the test. item_gas: of each
+    item in a call's lists."""
 
     def __init__(self, address: str) -> None:
-        self.address, self.signing = address, SIGNING
+        self.address, self.signing, self.item_gas = address, SIGNING, 0
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
         self.gate = Gate(cast(Connection, None))
 
@@ -77,17 +79,25 @@ class FakeChain:
         """Its headers can be proven."""
 
     def __getattr__(self, contract: str) -> Any:
-        return _FakeContract(self.sent, contract)
+        return _FakeContract(self.sent, contract, self.item_gas)
 
 
 @dataclass
 class _FakeContract:
     sent: list[tuple[str, tuple[Any, ...]]]
     name: str
+    item_gas: int
+
+    def encode(self, name: str, *arguments: Any) -> bytes:
+        return b""
+
+    async def estimate_gas(self, name: str, *arguments: Any) -> int:
+        return self.item_gas * sum(len(one) for one in arguments if isinstance(one, list))
 
     def __getattr__(self, function: str) -> Any:
         async def send(*arguments: Any) -> Any:
             self.sent.append((f"{self.name}.{function}", arguments))
+            return SimpleNamespace(events=(SimpleNamespace(name="VotesCounted"),))
 
         return send
 

@@ -48,6 +48,33 @@ async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: 
         assert (sent[3], sent[4]) == ([], 0b111) and len(sent[7]) == 64 * sent[6].bit_count() >= 128
 
 
+async def test_votes_that_do_not_fit_beside_the_root_go_in_before_it(tmp_path: Path) -> None:
+    """By turns: who finds out that they are too many sends nothing, so no two nodes hand in the same."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        await stage.commit(1, 2, 3)
+        game_round, first = stage.draw(), find_first(stage)
+        await stage.fetch_all(1, 2, 3)
+        duty = PostMerge(make_key(game_round, (0, 1, 2)))
+        for party in stage.parties.values():
+            give(party, hand(0), hand(1), hand(2))
+            await merge_claims(party, duty.key)
+            party.chain.item_gas = 4_000_000  # type: ignore[attr-defined]
+        assert list_due(first, stage) == [duty]
+        await duty.perform(first)
+        assert first.chain.sent == []  # type: ignore[attr-defined]
+        (alone,) = list_due(first, stage)
+        assert alone == HandVotes(0, 3)
+        await alone.perform(first)
+        ((name, sent),) = first.chain.sent  # type: ignore[attr-defined]
+        assert name == "votes.judge" and [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0)]
+        # The chain has counted those two.
+        give(first, hand(2))
+        stage.accept(0, 0, 1)
+        assert list_due(first, stage) == [duty]
+        await duty.perform(first)
+        assert first.chain.sent[-1][0] == "votes.judge_and_post"  # type: ignore[attr-defined]
+
+
 async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_left(tmp_path: Path) -> None:
     """Where nothing can be merged the votes go in alone, and the base root stands at once."""
     async with open_stage(tmp_path, 1, 2, 3) as stage:

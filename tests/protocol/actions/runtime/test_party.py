@@ -17,7 +17,7 @@ class Wallet:
     """A purse and a token, with so much in each."""
 
     def __init__(self, credit: int, tokens: int) -> None:
-        self.credit, self.tokens, self.address = credit, tokens, "purse"
+        self.credit, self.tokens = credit, tokens
 
     async def credit_of(self, account: str) -> int:
         return self.credit
@@ -25,17 +25,15 @@ class Wallet:
     async def balance_of(self, account: str) -> int:
         return self.tokens
 
-    async def approve(self, spender: str, wei: int) -> None:
-        assert spender == self.address
-
-    async def deposit(self, wei: int) -> None:
-        self.credit, self.tokens = self.credit + wei, self.tokens - wei
+    async def deposit_missing(self, wei: int) -> None:
+        missing = max(0, wei - self.credit)
+        self.credit, self.tokens = self.credit + missing, self.tokens - missing
 
 
 async def fund(wallet: Wallet, open_count: int, bond: int = BOND) -> int:
     amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE // 2)
     game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts))
-    chain = SimpleNamespace(purse=wallet, token=wallet)
+    chain = SimpleNamespace(purse=wallet, token=wallet, deposit_missing=wallet.deposit_missing)
     return await fund_bonds(
         cast(Any, SimpleNamespace(account="me", game=game, chain=chain)), open_count, bond
     )
@@ -71,7 +69,8 @@ async def test_a_contest_takes_no_credit_that_another_question_has_funded() -> N
     wallet, locks = Wallet(0, 5_000), defaultdict[Any, asyncio.Lock](asyncio.Lock)
     amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE, contest_bond=BOND)
     game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts), contests={})
-    chain = SimpleNamespace(purse=wallet, token=wallet, contests=SimpleNamespace(contest=contest))
+    contests, deposit = SimpleNamespace(contest=contest), wallet.deposit_missing
+    chain = SimpleNamespace(purse=wallet, token=wallet, contests=contests, deposit_missing=deposit)
     made = SimpleNamespace(salt=b"s")
     claims = SimpleNamespace(contests={(0, b"r", 9, 0): made})
     task = SimpleNamespace(task=b"t", claims=claims, locks=locks)

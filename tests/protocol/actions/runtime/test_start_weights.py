@@ -224,7 +224,6 @@ def _join_only_start(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
     monkeypatch.setattr(joining, "check_machine", do_nothing)
-    monkeypatch.setattr(joining, "deposit_missing", do_nothing)
     monkeypatch.setattr(joining, "require_joinable", lambda *_: None)
 
 

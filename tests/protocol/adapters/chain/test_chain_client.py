@@ -18,6 +18,7 @@ from protocol.adapters.chain.chain_client import GameChain, open_game_chain, rea
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract import Contract
 from protocol.adapters.chain.contract_events import EventReader
+from protocol.adapters.chain.creation import compute_creation_code
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
 from protocol.adapters.chain.headers import encode_header
 from protocol.adapters.chain.randomness import Randomness
@@ -29,7 +30,6 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
 from protocol.spec.statements import SigningDomain
 from scripts import devnet
-from scripts.deploy import compute_creation_code
 from tests.faults.provider import PASS, Request, run_provider
 from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment, run_test_chain
@@ -77,6 +77,49 @@ async def test_without_a_signer_nothing_is_sent() -> None:
     assert (chain.address, chain.mined_block, await chain.recover()) == ("", 0, 0)
     with pytest.raises(InvalidInput, match="for reading only"):
         await chain.purse.withdraw()
+
+
+class Wallet:
+    """Credit and tokens of an account; what was called."""
+
+    address = "purse"
+
+    def __init__(self, credit_wei: int, *, are_own: bool = True) -> None:
+        self.credit_wei, self.are_own, self.sent = credit_wei, are_own, list[tuple[Any, ...]]()
+
+    async def credit_of(self, account: str) -> int:
+        return self.credit_wei
+
+    async def require_own_contracts(self) -> None:
+        if not self.are_own:
+            raise InvalidInput(what="contracts of others", expected="", actual="", remedy="")
+
+    async def approve(self, spender: str, wei: int) -> None:
+        self.sent.append(("approve", spender, wei))
+
+    async def deposit(self, wei: int) -> None:
+        self.sent.append(("deposit", wei))
+
+
+@pytest.mark.parametrize(
+    ("credit_wei", "moved"), [(4, [("approve", "purse", 6), ("deposit", 6)]), (10, []), (11, [])]
+)
+async def test_of_the_wallet_only_what_the_credit_lacks_is_taken(
+    credit_wei: int, moved: list[tuple[Any, ...]]
+) -> None:
+    """The purse may take no more of the tokens than that, and nothing where the contracts are others'."""
+    for are_own in (True, False):
+        wallet = Wallet(credit_wei, are_own=are_own)
+        check = wallet.require_own_contracts
+        chain: Any = SimpleNamespace(
+            purse=wallet, token=wallet, address="operator", require_own_contracts=check
+        )
+        if are_own or not moved:
+            await GameChain.deposit_missing(chain, 10)
+        else:
+            with pytest.raises(InvalidInput, match="contracts of others"):
+                await GameChain.deposit_missing(chain, 10)
+        assert wallet.sent == (moved if are_own else [])
 
 
 async def test_a_signer_is_named_in_lower_case_with_the_block_of_its_last_call(tmp_path: Path) -> None:

@@ -44,13 +44,13 @@ def test_no_place_of_a_pool_has_more_draws(pool: int, solvers: int, draws: int) 
 
 
 def test_rounds_before_fees_are_taken_by_hand() -> None:
-    """Blocks of 12 s, rounds of 180 blocks: 16 of an epoch; a round later disputes open for 7,200 and last
-    3,600, so 61 rounds close; two pools are frozen. Asks: 2 * 100 + 9,000. The ring has 128 places."""
+    """Blocks of 12 s, rounds of 250 blocks: 16 of an epoch; a round later disputes open for 7,200 and last
+    3,600, so 44 rounds close; two pools are frozen. Asks: 2 * 180 + 9,000. The ring has 128 places."""
     terms = make_terms(windows=WINDOWS_12S, solver_seats=4, least_verifiers=8, draws=2)
-    assert count_pending_rounds(terms, 180) == 16 + 61 + 2
-    assert count_pending_draws(terms, VERIFIER, 180) == 79 * 3
-    assert count_pending_rounds(make_terms(windows=replace(WINDOWS_12S, ask=9_000)), 180) == 16 + 72 + 2
-    assert count_pending_rounds(make_terms(windows=replace(WINDOWS_12S, dispute=99_000)), 180) == 128
+    assert count_pending_rounds(terms, 250) == 16 + 44 + 2
+    assert count_pending_draws(terms, VERIFIER, 250) == 62 * 3
+    assert count_pending_rounds(make_terms(windows=replace(WINDOWS_12S, ask=9_000)), 250) == 16 + 52 + 2
+    assert count_pending_rounds(make_terms(windows=replace(WINDOWS_12S, dispute=99_000)), 250) == 128
 
 
 def test_no_seat_owes_for_more_rounds_than_that(monkeypatch: pytest.MonkeyPatch) -> None:

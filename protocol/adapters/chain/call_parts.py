@@ -1,0 +1,47 @@
+"""Calls with as many items as fit into one transaction.
+
+A call whose size grows with the number of solvers or auditors goes in by parts. How many items fit, the
+chain's node is asked: all of them, then half as many, until a part fits.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from protocol.adapters.chain.contract import Contract
+from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.chain.transactions import MOST_GAS, limit_gas
+from protocol.spec.errors import EnvironmentFault
+
+MOST_DATA_BYTES = 126 * 1024
+"""Nodes of the chain pass on transactions of 128 KiB at most, signature and envelope included."""
+Arrange = Callable[[Sequence[Any]], tuple[Any, ...]]
+"""The arguments of a call for some of the items."""
+
+
+async def count_fitting(contract: Contract, name: str, items: Sequence[Any], arrange: Arrange) -> int:
+    """Returns how many of `items`, from the first on, one call of a function may bring: all, or a half, a
+    quarter and so on, one at least. Raises as `fits` does."""
+    count = len(items)
+    while count > 1 and not await fits(contract, name, arrange(items[:count])):
+        count = -(-count // 2)
+    return count
+
+
+async def fits(contract: Contract, name: str, arguments: Sequence[Any]) -> bool:
+    """Returns whether one transaction takes a call, with the margin of gas that it is sent with. Raises
+    ContractRefused where the contract refuses it by name, EnvironmentFault where the chain is silent."""
+    if len(contract.encode(name, *arguments)) > MOST_DATA_BYTES:
+        return False
+    try:
+        gas = await contract.estimate_gas(name, *arguments)
+    except ContractRefused as refusal:
+        # Out of gas inside of a call between contracts.
+        if refusal.name != "Unknown":
+            raise
+        return False
+    except EnvironmentFault as fault:
+        # More than the chain's node lets a call take.
+        if fault.retryable:
+            raise
+        return False
+    return limit_gas(gas) < MOST_GAS

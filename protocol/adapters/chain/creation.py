@@ -1,0 +1,71 @@
+"""What creates each contract of a deployment: its code, its arguments, its address.
+
+The contracts name each other in their constructors. An account's n-th creation has a known address (Ethereum
+Yellow Paper, section 7).
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, astuple
+from typing import Any
+
+import rlp  # type: ignore[import-untyped]
+from eth_utils.crypto import keccak
+
+from protocol.adapters.chain.abi import Entry, Parameter, encode_values, load_abi, load_bytecode
+from protocol.spec.errors import InvalidInput
+from protocol.spec.game.terms import DeploymentLimits
+
+PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
+"""The contracts that may stand at a deployment's `randomness`."""
+MODULES = (
+    "Purse", "Tasks", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests", "Shares",
+    "BlockRandomness",
+)  # fmt: skip
+"""As the struct `Modules` has them."""
+MOVERS = ("Tasks", "Settlement", "Asks", "Disputes", "Contests", "Shares")
+"""The contracts that move money in the purse."""
+
+
+def compute_creation_address(account: str, nonce: int) -> str:
+    """Address of the contract that `account` creates with its transaction `nonce`, lower-case `0x`."""
+    digest = keccak(rlp.encode([bytes.fromhex(account.removeprefix("0x")), nonce]))
+    return "0x" + digest[-20:].hex()
+
+
+def compute_creation_code(contract: str, arguments: list[Any]) -> bytes:
+    """What is sent to create `contract`: its creation code and its encoded arguments."""
+    constructor = find_constructor(contract)
+    return load_bytecode(contract) + (encode_values(constructor.inputs, arguments) if constructor else b"")
+
+
+def find_constructor(contract: str) -> Entry | None:
+    """The constructor of a contract, None where it takes nothing and is not declared."""
+    return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
+
+
+def compute_game_code(contract: str, where: Mapping[str, str], limits: DeploymentLimits) -> bytes:
+    """What is sent to create `contract`. where: addresses by contract, and of the `token`."""
+    constructor = find_constructor(contract)
+    inputs = constructor.inputs if constructor else ()
+    return compute_creation_code(contract, [_find_argument(one, where, limits) for one in inputs])
+
+
+def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: DeploymentLimits) -> Any:
+    """The value of a constructor's parameter. Raises InvalidInput for a parameter that is not known here."""
+    known: dict[str, Any] = {
+        "modules": tuple(where[name] for name in MODULES),
+        "movers": [where[name] for name in MOVERS],
+        "token": where["token"],
+        "referee": where["Referee"],
+        "seal_blocks": limits.seal_blocks,
+        "limits": {**asdict(limits), "least": astuple(limits.least)},
+    }
+    name = parameter.name.strip("_")
+    if name not in known:
+        raise InvalidInput(
+            what="a constructor asks for something unknown",
+            expected=f"one of {', '.join(known)}",
+            actual=f"{parameter.type_name} {parameter.name}",
+            remedy="Teach protocol/adapters/chain/creation.py what it is.",
+        )
+    return known[name]

@@ -1,0 +1,92 @@
+"""The chance that a draw favours whoever owns a share of the chain's slots (decision 0020).
+
+A draw takes the RANDAO of `delay` blocks after the round has closed. The owner of a slot knows the slot's
+reveal, and may withhold the block: then the next slot makes it. The last commitment closes a round, so a
+cheat chooses the block of the close.
+
+    known      all slots from the close to the draw are the cheat's: it knows the draw before it commits
+    played     some are: m own slots in a row with b blocks to come leave C(m, b) values to choose from, or an
+               honest slot to wait for, which makes the value anew
+
+The owners of slots are taken as known from the start. Ethereum tells them one to two epochs ahead.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
+
+from protocol.spec.game.terms import GameWindows
+
+SLOTS = 20_000
+"""Slots whose owners are drawn, always the same."""
+TIE = 9
+"""Digits in which two chances differ, else the fewer blocks are withheld."""
+
+
+def count_moments(windows: GameWindows) -> int:
+    """Returns how many draws the closing block of a round can be chosen from: one for each grid block until
+    `train_max`."""
+    return windows.train_max // windows.draw_grid
+
+
+def bound_known(share: Fraction, windows: GameWindows) -> Fraction:
+    """Returns at most how likely a round has a moment to close it at which whoever owns `share` of the slots
+    knows the draw before the last commitment."""
+    return min(Fraction(1), count_moments(windows) * share**windows.delay)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What the best play over known slot owners gives. escape: the chance that the draw favours the cheat,
+    where the close is not of its choice; chosen: where it closes the round at the best of its moments;
+    withheld: so many blocks at most it withholds for a draw, on average, where the close is not of its
+    choice."""
+
+    escape: float
+    chosen: float
+    withheld: float
+
+
+def play(fair: float, share: float, windows: GameWindows) -> Played:
+    """Returns what owning `share` of the slots gives in draws that favour the cheat with chance `fair`. Exact
+    for the owners of SLOTS slots, which a fixed seed draws."""
+    chance, grid, moments = random.Random(1), windows.draw_grid, count_moments(windows)
+    owned = [chance.random() < share for _ in range(SLOTS)]
+    plays = _play_backwards(owned, fair, windows.delay)[: SLOTS - 2 * windows.train_max]
+    rounds = [plays[first : first + moments * grid : grid] for first in range(0, len(plays), moments * grid)]
+    return Played(
+        escape=sum(escape for escape, _ in plays) / len(plays),
+        chosen=sum(max(escape for escape, _ in one) for one in rounds) / len(rounds),
+        withheld=sum(withheld for _, withheld in plays) / len(plays),
+    )
+
+
+def _play_backwards(owned: Sequence[bool], fair: float, delay: int) -> list[tuple[float, float]]:
+    """By the slot that makes the first of `delay` blocks: chance and withheld blocks of the best play."""
+    done = [(fair, 0.0)] * (delay + 1)
+    played, run = [done], 0
+    # played[-1 - i][b]: from i slots further on, with b blocks to come.
+    for is_own in reversed(owned):
+        run = run + 1 if is_own else 0
+        if run:
+            after = played[-run]
+            played.append([done[0], *(_play_run(run, b, fair, after) for b in range(1, delay + 1))])
+        else:
+            played.append([done[0], done[0], *played[-1][1:delay]])
+    return [one[delay] for one in reversed(played[1:])]
+
+
+def _play_run(
+    run: int, blocks: int, fair: float, after: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """Chance and withheld blocks from the first of `run` own slots on, with `blocks` to come. after: the same
+    by the blocks to come, from the slot behind them on."""
+    ends = 1 - (1 - fair) ** comb(run, blocks)
+    # None of the values that end it here will do, so the next honest slot makes it anew.
+    goes_on, less = max(
+        (round(after[blocks - made][0], TIE), made - run - after[blocks - made][1])
+        for made in range(min(run, blocks - 1) + 1)
+    )
+    return ends + (1 - ends) * goes_on, ends * (run - blocks) - (1 - ends) * less
