@@ -30,7 +30,8 @@ from prometheus_client.registry import Collector
 from protocol.adapters.keys import recover_signer
 from protocol.adapters.messages import Count, Form, Message, Signature
 from protocol.adapters.wire import conventions
-from protocol.adapters.wire.listener import ConnectionWatch, RateLimit, WireLimits, make_request_log
+from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, WireLimits
+from protocol.adapters.wire.listener import make_request_log
 from protocol.adapters.wire.object_storage import PublicResolver, is_private_literal
 from protocol.adapters.wire.session import OwnResolver, Patience, Peer, PeerSession, read_at_most
 from protocol.spec.containers import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport

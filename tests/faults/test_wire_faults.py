@@ -16,7 +16,7 @@ from aiohttp import web
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES
-from protocol.adapters.wire.listener import WireLimits
+from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from tests.protocol.adapters.parties import (

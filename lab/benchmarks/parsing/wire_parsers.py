@@ -39,7 +39,8 @@ from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import conventions, session
 from protocol.adapters.wire.conventions import HEADER, Desk, NodeStatus, Proof, RequestVerifier
-from protocol.adapters.wire.listener import WireLimits, load_or_create_identity
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
 from protocol.spec.calibration_rules import compute_profile_digest

@@ -26,7 +26,8 @@ from protocol.adapters.wire.conventions import (
     ReachSaid,
     choose_endpoint,
 )
-from protocol.adapters.wire.listener import RateLimit, StreamLimit, TlsIdentity, fetch_fingerprint
+from protocol.adapters.wire.limits import RateLimit, StreamLimit
+from protocol.adapters.wire.listener import TlsIdentity, fetch_fingerprint
 from protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT, is_public
 from protocol.adapters.wire.server import BlobServer
 from protocol.adapters.wire.session import OwnResolver, Peer

@@ -18,12 +18,8 @@ from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.conventions import Desk, NodeStatus, RequestSigner
-from protocol.adapters.wire.listener import (
-    TlsIdentity,
-    WireLimits,
-    load_or_create_identity,
-    make_server_context,
-)
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity, make_server_context
 from protocol.adapters.wire.object_storage import ObjectStorage
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
