@@ -172,7 +172,8 @@ async def _ask_peers(patient: Patient, key: AccountKey, own: Peer, port: int) ->
         raise NotTested("nobody could be asked: no other account has announced an endpoint")
     with tempfile.TemporaryDirectory() as folder:
         signer, store = RequestSigner(key, patient.get_chain().signing), BlobStore(Path(folder) / "blobs")
-        async with BlobClient(store, signer, PEERS_PATIENCE) as client:
+        own_host = urlsplit(own.url).hostname or ""
+        async with BlobClient(store, signer, PEERS_PATIENCE, own_host=own_host) as client:
             while asked := waiting[: count_missing(seen)]:
                 del waiting[: len(asked)]
                 asking = [_ask_peer(client, peer, tell_peer(patient, peer), own) for peer in asked]

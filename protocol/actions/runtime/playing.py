@@ -53,7 +53,7 @@ from protocol.adapters.journal import Journal, JournalBegun
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint
+from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint, find_own_host
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -325,7 +325,9 @@ async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIter
         parts = PartStore(config.home / PARTS_FILE, config.dataset_cache_mb * MEGABYTE)
         stack.callback(parts.close)
         signer, storage = RequestSigner(config.key, domain), config.object_storage
-        client = await stack.enter_async_context(BlobClient(store, signer, storage=storage))
+        own_host = find_own_host(config.listen_host, config.public_url)
+        client = BlobClient(store, signer, storage=storage, own_host=own_host)
+        await stack.enter_async_context(client)
         state, status = ChainState.of(chain), Status(chain.address)
         outside = config, chain, store, journal, client
         party = Party(*outside, state, status, chain.follow(), parts, bucket, board)
@@ -381,7 +383,9 @@ async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_game_chain(config.rpc_url, deployment))
         signer = RequestSigner(config.key, chain.signing)
-        client = await stack.enter_async_context(BlobClient(store, signer, storage=config.object_storage))
+        own_host = find_own_host(config.listen_host, config.public_url)
+        client = BlobClient(store, signer, storage=config.object_storage, own_host=own_host)
+        await stack.enter_async_context(client)
         state = ChainState(account, chain.limits, chain.signing)
         state.take(await anext(chain.follow()))
         yield Reader(account, chain, store, client, state)

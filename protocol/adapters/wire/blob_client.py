@@ -20,6 +20,7 @@ from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.part_store import run_apart
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
+from protocol.adapters.wire.addresses import may_lead_to
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus, RequestSigner
 from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
 from protocol.adapters.wire.session import (
@@ -51,13 +52,15 @@ class BlobClient:
         signer: RequestSigner,
         patience: Patience | None = None,
         storage: ObjectStorage | None = None,
+        own_host: str = "",
     ) -> None:
-        """storage: whether and where to follow a peer to its bucket (public addresses)."""
+        """storage: whether and where to follow a peer to its bucket (public addresses). own_host: of this
+        node's own endpoint, for `may_lead_to`."""
         self.fetched_bytes = 0
         """Of whatever came from peers and from their buckets."""
         self._store = store
         self._signer = signer
-        self._session = PeerSession(patience or Patience())
+        self._session = PeerSession(patience or Patience(), partial(may_lead_to, own_host=own_host))
         self._storage = StorageReader(storage or ObjectStorage())
 
     async def __aenter__(self) -> "BlobClient":

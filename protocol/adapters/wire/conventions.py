@@ -22,6 +22,7 @@ from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
@@ -215,6 +216,13 @@ def choose_endpoint(listen_host: str, listen_port: int, public_url: str) -> str:
             ),
         )
     return url
+
+
+def find_own_host(listen_host: str, public_url: str) -> str:
+    """Returns the host of a node's endpoint, as `choose_endpoint` chooses it; no URL is judged."""
+    with suppress(ValueError):
+        return (urlsplit(public_url).hostname or "") if public_url else listen_host
+    return ""
 
 
 # --- Signed requests ----------------------------------------------------------------------------------------

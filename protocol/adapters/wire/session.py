@@ -6,23 +6,18 @@ server gives, is the peer's fault, and it is not asked for twice.
 
 `ask_in_turn` asks several peers for the same, one after the other, and does not wait for a slow one: it asks
 the next beside it. A peer that is slow on purpose costs a pause and no more.
-
-Names of peers are looked up in threads of their own. A lookup cannot be broken off, and the account that
-announces a name also chooses how long its servers take to answer. In asyncio's common threads a few such
-names would hold up training, hashing and reading from disk.
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 
+from protocol.adapters.wire.addresses import is_public
 from protocol.adapters.wire.conventions import (
     FORM,
     MAX_REFUSAL_BYTES,
@@ -31,38 +26,8 @@ from protocol.adapters.wire.conventions import (
     STORAGE,
     find_endpoint_fault,
 )
+from protocol.adapters.wire.lookups import NotLet, PeerResolver, is_literal_refused
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-
-LOOKUPS = 32
-"""At once; more wait, and a request gives up after its time to connect."""
-
-
-class OwnResolver(AbstractResolver):
-    """The system's lookup. Threads that are still at it when it is closed end by themselves."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(LOOKUPS, "lookup")
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Addresses of `host`. Raises OSError where it has none."""
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            self._threads, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
-        )
-        return [
-            ResolveResult(
-                hostname=host, host=str(address[0]), port=int(address[1]), family=kind, proto=protocol,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for kind, _, protocol, _, address in found
-        ]  # fmt: skip
-
-    async def close(self) -> None:
-        """Begin no more lookups."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
 
 Answer = TypeVar("Answer")
 
@@ -180,11 +145,9 @@ class PeerSession:
     """Requests to any number of peers over pooled connections. `open` it inside a running loop, then
     `close`."""
 
-    def __init__(
-        self, patience: Patience, make_resolver: Callable[[], AbstractResolver] = OwnResolver
-    ) -> None:
-        """make_resolver: what looks up names of peers."""
-        self._patience, self._make_resolver = patience, make_resolver
+    def __init__(self, patience: Patience, is_let: Callable[[str], bool] = is_public) -> None:
+        """is_let: whether an endpoint may lead to this address."""
+        self._patience, self._is_let = patience, is_let
         # One object per pin: the connection pool tells peers apart by it.
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -197,7 +160,7 @@ class PeerSession:
         )
         self._session = aiohttp.ClientSession(
             timeout=timeout,
-            connector=aiohttp.TCPConnector(resolver=self._make_resolver()),
+            connector=aiohttp.TCPConnector(resolver=PeerResolver(self._is_let)),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
@@ -224,6 +187,8 @@ class PeerSession:
         everything that may be different next time; both name the peer. Holds inside the block too.
         """
         assert self._session is not None, "open() comes first"
+        if is_literal_refused(urlsplit(peer.url).hostname or "", self._is_let):
+            raise _not_let(peer)
         pin = self._pins.setdefault(peer.fingerprint, aiohttp.Fingerprint(peer.fingerprint))
         with _sorted_errors(peer, path), self._noting_silence(peer):
             async with (
@@ -314,6 +279,8 @@ def _sorted_errors(peer: Peer, path: str) -> Iterator[None]:
     except TimeoutError as error:
         raise _no_answer(peer, path, "no timely answer") from error
     except (aiohttp.ClientError, ConnectionError) as error:
+        if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, NotLet):
+            raise _not_let(peer) from error
         raise _no_answer(peer, path, tell_reason(error)) from error
 
 
@@ -321,6 +288,18 @@ def tell_reason(error: Exception) -> str:
     """Why no connection came about, in words of the system: aiohttp's own text has objects in it."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__
+
+
+def _not_let(peer: Peer) -> EnvironmentFault:
+    return EnvironmentFault(
+        what=f"the endpoint of {peer.account} leads to an address that is not public",
+        expected="a public address, or one of the private network in which this node's own endpoint lies",
+        actual="another one",
+        where=peer.url,
+        remedy="This node does not connect to it. In a private network let all nodes announce addresses, not "
+        "names (public_url in config.toml).",
+        retryable=False,
+    )
 
 
 def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:

@@ -79,6 +79,7 @@ class Party:
     get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
     bucket: Bucket | None = None
     storage: ObjectStorage | None = None
+    own_host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         self.key = make_key(self.seed)
@@ -121,7 +122,7 @@ class Party:
 
     def make_client(self) -> BlobClient:
         """A client into this party's store."""
-        return BlobClient(self.store, self.signer, self.patience, self.storage)
+        return BlobClient(self.store, self.signer, self.patience, self.storage, self.own_host)
 
 
 @asynccontextmanager

@@ -310,7 +310,7 @@ class Node:
     folder: Path
     may_serve: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     is_durable: bool = False
-    make_client: Callable[[BlobStore, RequestSigner, Patience], BlobClient] = BlobClient
+    make_client: Callable[..., BlobClient] = BlobClient
 
     def __post_init__(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -319,7 +319,9 @@ class Node:
         self.lines: list[str] = []
         self.store = BlobStore(self.folder / "blobs", is_durable=self.is_durable)
         self.journal = Journal(self.folder / "journal.sqlite", RECORDS)
-        self.client = self.make_client(self.store, RequestSigner(self.key, SIGNING), HASTE)
+        self.client = self.make_client(
+            self.store, RequestSigner(self.key, SIGNING), HASTE, own_host="127.0.0.1"
+        )
         self.room = self._make_room()
         self.audits = Audits(self.room)
 
