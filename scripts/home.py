@@ -60,7 +60,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     tasks are judged; economics: the table of what else is assumed of the world (`scripts/figures.py`).
     object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
     where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
-    its losses for TensorBoard (empty: nowhere). `account` is the keystore's.
+    its losses for TensorBoard (empty: nowhere). `account` is the keystore's. check_reach: take no seat where
+    peers answer and none reaches this node.
 
     disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
     its processes. when_idle: keep a seat only while nobody else uses the machine; idle_minutes: for so long
@@ -73,6 +74,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     poll_seconds: Annotated[float, Meta(ge=0, le=2)] = 0.0
     public_url: str = ""
+    check_reach: bool = True
     threads: Annotated[int, Meta(ge=1)] = 1
     device: Device = "cpu"
     memory_mb: Annotated[int, Meta(ge=0)] = 0
