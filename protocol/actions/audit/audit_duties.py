@@ -23,7 +23,7 @@ from protocol.actions.runtime.config import (
     make_scratch,
     share_memory_mb,
 )
-from protocol.actions.runtime.party import Duty, Party, Wait
+from protocol.actions.runtime.party import Duty, Party, Wait, list_peers
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.keys import recover_signer, sign_statement
 from protocol.adapters.messages import Message
@@ -103,6 +103,7 @@ def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Au
             get_game=lambda: party.game,
             get_head=lambda: party.state.head_block,
             find_peer=lambda account: party.state.network.find(account),
+            list_others=lambda: list_peers(party, task),
             wait_for_block=partial(_wait, party),
             sign=partial(_sign, party),
             recover=partial(_recover, party),

@@ -8,6 +8,7 @@ delivers is no evidence against it: the peer itself is asked for what is missing
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -180,6 +181,17 @@ class BlobClient:
     def get_silence(self, peer: Peer) -> float:
         """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""
         return self._session.get_silence(peer)
+
+    def get_answer_s(self, peer: Peer) -> float:
+        """As of `PeerSession`: when the peer last answered, in whatever way."""
+        return self._session.get_answer_s(peer)
+
+    async def is_answering(self, peer: Peer) -> bool:
+        """Returns whether the peer answers now, in whatever way."""
+        before_s = self.get_answer_s(peer)
+        with suppress(EnvironmentFault, ProtocolFault):
+            await self._get_small(peer, conventions.HEALTH, {}, MAX_STATUS_BYTES)
+        return self.get_answer_s(peer) > before_s
 
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
         """What the desk of this name answers to a message, read as `form`. It is asked once; a caller that

@@ -152,6 +152,7 @@ class PeerSession:
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
         self._silent_at: dict[str, float] = {}
+        self._answered_at: dict[str, float] = {}
 
     def open(self) -> None:
         """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
@@ -202,6 +203,7 @@ class PeerSession:
                     allow_redirects=False,
                 ) as response,
             ):
+                self._answered_at[peer.account] = asyncio.get_running_loop().time()
                 if response.status != REDIRECT or STORAGE not in headers:
                     await _require_success(response, peer, path)
                 yield response
@@ -210,6 +212,11 @@ class PeerSession:
         """When the peer last gave no timely answer, in seconds of the loop's clock; 0 where it never was
         silent, or has answered since."""
         return self._silent_at.get(peer.account, 0.0)
+
+    def get_answer_s(self, peer: Peer) -> float:
+        """Returns when the peer last answered, in whatever way, in seconds of the loop's clock; 0 where it
+        never did."""
+        return self._answered_at.get(peer.account, 0.0)
 
     @contextmanager
     def _noting_silence(self, peer: Peer) -> Iterator[None]:

@@ -31,6 +31,7 @@ from tests.protocol.actions.audit.stage import (
     Twist,
     begin_model,
     get_account,
+    make_bystander,
     make_solver,
     make_stage,
 )
@@ -169,7 +170,7 @@ async def test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time(tmp_p
     until = compute_serving_until(stage.game, drawn.place, begun)
     assert stage.audit_end - until == (stage.audit_end - begun) // 3
     clock = asyncio.create_task(stage.pass_blocks(until - 1))
-    async with auditor.run():
+    async with auditor.run(), make_bystander(stage, tmp_path).run():
         waiting = asyncio.create_task(audit(auditor.room, drawn))
         await clock
         await asyncio.sleep(0.1)
@@ -218,7 +219,7 @@ async def test_who_would_owe_too_much_abstains(tmp_path: Path) -> None:
         stage = make_stage(amounts=replace(AMOUNTS, unserved_fee=fee))
         auditor = Node(stage, stage.find_auditor(), tmp_path / str(fee))
         clock = asyncio.create_task(stage.pass_blocks(stage.audit_end, pause_s=0.001))
-        async with auditor.run():
+        async with auditor.run(), make_bystander(stage, tmp_path / str(fee)).run():
             vote = await audit(auditor.room, stage.get_drawn())
         clock.cancel()
         assert vote is not None
