@@ -61,7 +61,9 @@ class BlobClient:
         """Of whatever came from peers and from their buckets."""
         self._store = store
         self._signer = signer
-        self._session = PeerSession(patience or Patience(), partial(may_lead_to, own_host=own_host))
+        self._session = PeerSession(
+            patience or Patience(), partial(may_lead_to, own_host=own_host), signer.clocks
+        )
         self._storage = StorageReader(storage or ObjectStorage())
 
     async def __aenter__(self) -> "BlobClient":

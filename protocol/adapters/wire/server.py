@@ -177,7 +177,8 @@ class BlobServer:
                 return await handler(request)
             except ProtocolFault as fault:
                 log.info("refused %s %s: %s", request.method, request.path, fault)
-                return refuse(401, fault.what, fault.remedy, fault.expected, fault.actual)
+                said = (fault.what, str(fault.expected), str(fault.actual), fault.remedy)
+                return _answer(401, RefusalAnswer(*said, self._verifier.read_clock()))
 
     async def _get_health(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"health": "ok"})

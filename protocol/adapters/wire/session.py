@@ -18,12 +18,14 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from protocol.adapters.wire.addresses import is_public
+from protocol.adapters.wire.clocks import PeerClocks
 from protocol.adapters.wire.conventions import (
     FORM,
     MAX_REFUSAL_BYTES,
     REDIRECT,
     REFUSAL,
     STORAGE,
+    RefusalAnswer,
     find_endpoint_fault,
 )
 from protocol.adapters.wire.lookups import NotLet, PeerResolver, is_literal_refused
@@ -84,7 +86,7 @@ WHO_MAY_READ = (
     "what claims stand on is for accounts with a stake, while its window is open. Ask again then, or stake."
 )
 REMEDIES = {
-    401: "Set this machine's clock right, and use the deployment file of the chain that the peer is on.",
+    401: "Use the deployment file of the chain that the peer is on, and set this machine's clock right.",
     403: WHO_MAY_READ,
     409: "It is asked again: the peer may not have read the chain as far.",
 }
@@ -145,9 +147,14 @@ class PeerSession:
     """Requests to any number of peers over pooled connections. `open` it inside a running loop, then
     `close`."""
 
-    def __init__(self, patience: Patience, is_let: Callable[[str], bool] = is_public) -> None:
-        """is_let: whether an endpoint may lead to this address."""
-        self._patience, self._is_let = patience, is_let
+    def __init__(
+        self,
+        patience: Patience,
+        is_let: Callable[[str], bool] = is_public,
+        clocks: PeerClocks | None = None,
+    ) -> None:
+        """is_let: whether an endpoint may lead to this address; clocks: of whoever signs the requests."""
+        self._patience, self._is_let, self._clocks = patience, is_let, clocks or PeerClocks()
         # One object per pin: the connection pool tells peers apart by it.
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -205,7 +212,8 @@ class PeerSession:
             ):
                 self._answered_at[peer.account] = asyncio.get_running_loop().time()
                 if response.status != REDIRECT or STORAGE not in headers:
-                    await _require_success(response, peer, path)
+                    await _require_success(response, peer, path, self._clocks)
+                self._clocks.note_served(peer.account)
                 yield response
 
     def get_silence(self, peer: Peer) -> float:
@@ -319,10 +327,16 @@ def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
     )
 
 
-async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: str) -> None:
+async def _require_success(
+    response: aiohttp.ClientResponse, peer: Peer, path: str, clocks: PeerClocks
+) -> None:
     if response.status in (200, 206):
         return
-    reason = show(_parse_reason(await read_at_most(response, MAX_REFUSAL_BYTES)))
+    said = _parse_refusal(await read_at_most(response, MAX_REFUSAL_BYTES))
+    is_told = response.status == 401 and said.unix_second is not None
+    is_timed_anew = is_told and clocks.note_told(peer.account, said.unix_second or 0)
+    parts = (("what", said.what), ("expected", said.expected), ("actual", said.actual))
+    reason = show("; ".join(f"{name}: {text}" for name, text in parts if text))
     is_refusal = response.status >= 400
     if not is_refusal:
         raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
@@ -332,8 +346,9 @@ async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: s
         actual=f"status {response.status}: {reason}",
         where=peer.format_url(path),
         remedy=REMEDIES.get(response.status, "Ask again later, or ask another peer."),
-        # 400, 401, 413, 416: the same request stays wrong. 403, 409: its window may open. 429, 5xx: busy.
-        retryable=response.status in (403, 409, 429) or response.status >= 500,
+        # 400, 413, 416: the same request stays wrong. 401: that too, unless it is signed by another time.
+        # 403, 409: its window may open. 429, 5xx: busy.
+        retryable=is_timed_anew or response.status in (403, 409, 429) or response.status >= 500,
     )
 
 
@@ -347,13 +362,11 @@ async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> by
     return bytes(body[: limit_bytes + 1])
 
 
-def _parse_reason(body: bytes) -> str:
+def _parse_refusal(body: bytes) -> RefusalAnswer:
     try:
-        said = REFUSAL.decode(body)
+        return REFUSAL.decode(body)
     except ProtocolFault:
-        return body.decode(errors="replace")
-    parts = (("what", said.what), ("expected", said.expected), ("actual", said.actual))
-    return "; ".join(f"{name}: {text}" for name, text in parts if text)
+        return RefusalAnswer(body.decode(errors="replace"))
 
 
 def show(text: str) -> str:
