@@ -66,6 +66,11 @@ class DisputeDuty:
     about: object
     act: Perform = field(compare=False, repr=False)
 
+    @property
+    def title(self) -> str:
+        """As of `name_duty`."""
+        return self.what.title().replace(" ", "")
+
     async def perform(self, party: Party) -> None:
         """Do it. Raises as every duty does."""
         await self.act(party)

@@ -100,9 +100,9 @@ class Status:
 
 @dataclass
 class Meter:
-    """What a node counts of its own work since its process began. due: duties that are due, by their names in
-    the code; failures: attempts at one that failed; loss: of the last training step; tokens_trained: those of
-    rows of a step, where workers share one all of them."""
+    """What a node counts of its own work since its process began. due: duties that are due, by name
+    (`name_duty`); failures: attempts at one that failed; loss: of the last training step; tokens_trained:
+    those of rows of a step, where workers share one all of them."""
 
     due: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)

@@ -194,6 +194,12 @@ class Duty(Hashable, Protocol):
         where it has to be tried again later."""
 
 
+def name_duty(duty: Duty) -> str:
+    """Returns the name of a duty in metrics and logs: its own `title`, where its type has several kinds, or
+    that of its type."""
+    return str(getattr(duty, "title", type(duty).__name__))
+
+
 @dataclass(frozen=True)
 class Wait:
     """Nothing is due yet; from `block` on something may be."""

@@ -41,7 +41,7 @@ from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take
 from protocol.actions.runtime.lookout import Lookout, be_reached
 from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.offers import Offers
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, list_news
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, list_news, name_duty
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.actions.runtime.watching import Watch, take_over
 from protocol.adapters.bucket import Bucket
@@ -191,7 +191,7 @@ class Loop:
         if self.bond_block < head <= self.bond_block + REORG_BLOCKS:
             waits.append(self.bond_block + REORG_BLOCKS + 1)
         due = self._list(head + 1, waits)
-        self.party.meter.due = Counter(type(duty).__name__ for duty in due)
+        self.party.meter.due = Counter(map(name_duty, due))
         # A counter that begins at its first failure hides it: there is nothing that it has grown from.
         self.party.meter.failures.update(dict.fromkeys(self.party.meter.due, 0))
         for duty in due:
@@ -241,14 +241,14 @@ class Loop:
     def _fail(self, duty: Duty, error: Exception, level: int) -> None:
         pause = self.pauses.setdefault(duty, Pause())
         pause.extend(self.party.state.head_block)
-        self.party.meter.failures[type(duty).__name__] += 1
+        self.party.meter.failures[name_duty(duty)] += 1
         # The same again at the 8th, 16th, 32nd time: what lasts for days must not fill the log.
         is_told = str(error) != pause.reason or pause.failures.bit_count() == 1
         pause.reason = str(error)
         if pause.failures > 3 and is_told:
-            log.warning("%s, tried %d times: %s", type(duty).__name__, pause.failures, error)
+            log.warning("%s, tried %d times: %s", name_duty(duty), pause.failures, error)
         elif pause.failures <= 3:
-            log.log(level, "%s: %s", type(duty).__name__, error)
+            log.log(level, "%s: %s", name_duty(duty), error)
 
 
 def _is_paid_out(game: GameState, seat: Seat) -> bool:

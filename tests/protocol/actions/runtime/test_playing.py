@@ -13,15 +13,18 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
+from protocol.actions.dispute.dispute_duties import DisputeDuty
 from protocol.actions.runtime import playing
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, make_scratch
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.actions.runtime.playing import RECORDS, Loop
+from protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import REORG_BLOCKS
+from protocol.spec.game.calls import CloseGame
 from protocol.spec.game.purse import Purse, stake_of
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -156,6 +159,22 @@ async def test_what_is_due_and_what_failed_is_counted() -> None:
         chain.listed.clear()
         await chain.mine()
         assert not chain.party.meter.due
+
+
+async def test_each_kind_of_duty_is_counted_by_itself() -> None:
+    """Of fifteen kinds of duties in disputes the metric told one name."""
+
+    async def refuse_it(party: Any) -> None:
+        raise refuse()
+
+    async with run_loop() as chain:
+        chain.listed += [DisputeDuty(what, 1, refuse_it) for what in ("ask", "post roots")]
+        chain.listed += [Upkeep(CloseGame()), Upkeep(SettleSeats((1,), 2))]
+        await chain.mine()
+        names = {"Ask", "PostRoots", "CloseGame", "SettleSeats"}
+        assert chain.party.meter.due == dict.fromkeys(names, 1)
+        await chain.settle()
+        assert chain.party.meter.failures.keys() == names and chain.party.meter.failures["PostRoots"] == 1
 
 
 async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_sent() -> None:
