@@ -25,18 +25,20 @@ from datetime import datetime
 from enum import IntEnum
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypeVar
 
 import rich.console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Confirm
 from rich.table import Table
 
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
+from protocol.spec.tokens import format_tokens
+
+if TYPE_CHECKING:  # Whoever only asks for help waits for no library of the chain.
+    from protocol.adapters.chain.chain_client import GameChain
 
 # --- For people ---------------------------------------------------------------------------------------------
 LEVELS = ("debug", "info", "warning", "error")
@@ -190,7 +192,7 @@ def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
     console.rich.print(LETTERS, markup=False, highlight=False)
 
 
-async def show_progress(chain: GameChain, task: bytes, console: Console) -> None:
+async def show_progress(chain: "GameChain", task: bytes, console: Console) -> None:
     """A bar with round and block under the lines, for ever; on a terminal only."""
     if not console.rich.is_terminal:
         return

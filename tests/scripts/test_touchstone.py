@@ -106,7 +106,30 @@ def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) 
     assert options.home == Path("/somewhere/alice") and find_home() == Path("/somewhere/other")
 
 
-@pytest.mark.parametrize("module", ["money_commands", "chain_commands", "closing_commands", "figures"])
+HEAVY = {"torch", "numba", "numpy", "web3", "aiohttp", "eth_account"}
+"""A second of processor time and more, together."""
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "status --help", "solve --help", "completion bash", "init --what"]
+)
+def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> None:
+    code = (
+        "import sys; from scripts.touchstone import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print('loaded:', *sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], cwd=ROOT, capture_output=True, text=True
+    )
+    loaded = result.stdout.rsplit("loaded:", 1)[1].split()
+    assert "rich" in loaded and not HEAVY & set(loaded)
+
+
+@pytest.mark.parametrize(
+    "module", ["money_commands", "chain_commands", "closing_commands", "figures", "status_commands"]
+)
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
     code = f"import scripts.{module}, sys; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
