@@ -16,7 +16,6 @@ import io
 import json
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Confirm
 from rich.table import Table
 
+from protocol.adapters.log_facts import RoundField
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
@@ -49,7 +49,6 @@ SAID = logging.getLogger("touchstone.said")
 SAID.setLevel(logging.INFO)
 WARNING_WORD = "WARNING: "
 """Begins a line that warns."""
-ROUND = re.compile(r"\bround (\d+)\b")
 Result = TypeVar("Result")
 
 
@@ -64,10 +63,7 @@ class OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record in one line."""
-        message = record.getMessage()
-        named = getattr(record, "round", None)
-        found = ROUND.search(message)
-        number = found[1] if named is None and found else named
+        message, number = record.getMessage(), getattr(record, "round", None)
         transaction = getattr(record, "transaction", None)
         facts = [f" round={number}"] if number is not None else []
         facts += [f" transaction=0x{transaction}"] if transaction else []
@@ -108,6 +104,7 @@ def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -
         logger.setLevel(least)
     for handler in handlers:
         handler.setFormatter(OneLine())
+        handler.addFilter(RoundField())
         root.addHandler(handler)
     try:
         yield

@@ -200,6 +200,12 @@ def name_duty(duty: Duty) -> str:
     return str(getattr(duty, "title", type(duty).__name__))
 
 
+def find_round(about: object) -> int | None:
+    """Returns the round that a duty, or what it is about, belongs to; None where it belongs to none."""
+    places = (about, getattr(about, "place", None), getattr(about, "statement", None))
+    return next((number for one in places if isinstance(number := getattr(one, "round", None), int)), None)
+
+
 @dataclass(frozen=True)
 class Wait:
     """Nothing is due yet; from `block` on something may be."""

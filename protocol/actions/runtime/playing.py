@@ -41,7 +41,7 @@ from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take
 from protocol.actions.runtime.lookout import Lookout, be_reached
 from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.offers import Offers
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, list_news, name_duty
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, find_round, list_news, name_duty
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.actions.runtime.watching import Watch, take_over
 from protocol.adapters.bucket import Bucket
@@ -50,6 +50,7 @@ from protocol.adapters.chain.contract import LogBatch
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal, JournalBegun
+from protocol.adapters.log_facts import about_round
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
@@ -218,6 +219,10 @@ class Loop:
         return found
 
     async def _attempt(self, duty: Duty) -> None:
+        with about_round(find_round(duty)):
+            await self._perform(duty)
+
+    async def _perform(self, duty: Duty) -> None:
         try:
             await duty.perform(self.party)
             self.pauses.pop(duty, None)
