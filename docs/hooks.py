@@ -1,7 +1,7 @@
 """What mkdocs does for this site: it lists decisions, carries files from outside, parts lists from text.
 
 A link of a page to `../tests/...` is right where the repository is read. The site has a copy of that file as
-text, and the link leads there.
+text, and the link leads there. A link to a folder leads nowhere in a site: its text stays.
 """
 
 import re
@@ -14,6 +14,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+)((?!\.\.)[^)#\s]+)(#[^)\s]*)?\)")
 COPIES = "source"
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)\)")
 ITEM = re.compile(r"\s*(?:[-*]|\d+\.) ")
 
 
@@ -39,14 +40,17 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Lead links out of docs/ to the copies, and put the empty lines before lists and tables that mkdocs
     needs and readers of the plain text do not."""
-    up = "../" * page.file.src_uri.count("/")
+    up, folder = "../" * page.file.src_uri.count("/"), Path(page.file.abs_src_path).parent
 
     def lead(found: re.Match[str]) -> str:
-        path = (Path(page.file.src_uri).parent / found[1] / found[2]).as_posix()
-        source = re.sub(r"^(?:[^/.]+/)?(?:\.\./)+", "", path)
-        return f"]({up}{COPIES}/{source}.txt)"
+        source = _find_outside(folder, found)
+        return found[0] if source is None else f"]({up}{COPIES}/{source.as_posix()}.txt)"
 
-    return OUTSIDE.sub(lead, "\n".join(_part_blocks(markdown.splitlines())))
+    def unlink(found: re.Match[str]) -> str:
+        return found[1] if (folder / found[2]).is_dir() else found[0]
+
+    text = "\n".join(_part_blocks(markdown.splitlines()))
+    return OUTSIDE.sub(lead, LINK.sub(unlink, text))
 
 
 def _part_blocks(lines: list[str]) -> Iterator[str]:
@@ -65,6 +69,12 @@ def _part_blocks(lines: list[str]) -> Iterator[str]:
 
 def _list_outside(page: Path) -> set[Path]:
     """Files of the checkout outside of docs/ that a page links to, relative to the root."""
-    links = OUTSIDE.findall(page.read_text())
-    targets = {(page.parent / up / rest).resolve() for up, rest, _ in links}
-    return {path.relative_to(ROOT) for path in targets if not path.is_relative_to(ROOT / "docs")}
+    found = (_find_outside(page.parent, link) for link in OUTSIDE.finditer(page.read_text()))
+    return {path for path in found if path is not None}
+
+
+def _find_outside(folder: Path, link: re.Match[str]) -> Path | None:
+    """The file outside of docs/ to which a link in a page of this folder leads; None where it is inside."""
+    target = (folder / link[1] / link[2]).resolve()
+    is_outside = target.is_file() and not target.is_relative_to(ROOT / "docs")
+    return target.relative_to(ROOT) if is_outside else None

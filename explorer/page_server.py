@@ -40,7 +40,8 @@ from explorer.task_documents import (
     to_hex,
 )
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.wire.listener import ConnectionWatch, WireLimits, make_request_log
+from protocol.adapters.wire.limits import ConnectionWatch, WireLimits
+from protocol.adapters.wire.listener import make_request_log
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.ledger import LoggedGame
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from protocol.actions.runtime.joining import refuse_harmful, require_format
+from protocol.actions.runtime.joining import refer_dataset, refuse_harmful, require_format
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.contract_events import Event
 from protocol.compute.digest import tensor_bytes, tensor_root, zero_root
@@ -173,14 +173,17 @@ def refuse_bad_task(party: Party, terms: PostedTerms, training: TrainingSpec) ->
 
 
 async def post_task(
-    party: Party, plan: RoundPlan, dataset: bytes | memoryview, salt: bytes, start: Tensor | None = None
+    party: Party,
+    terms: PostedTerms,
+    training: TrainingSpec,
+    dataset: bytes | memoryview,
+    start: Tensor | None = None,
 ) -> bytes:
-    """Post the task with its escrow, and serve its dataset from now on, with the weights that it begins with
-    (start) where they are given; returns the task's id. Raises InvalidInput where nodes would refuse it,
-    ContractRefused where the account has too few tokens."""
-    terms, training = await asyncio.to_thread(build_task, plan, dataset, party.account, salt, start)
+    """Post a task that was built, with its escrow, and serve its dataset from now on, with the weights that
+    it begins with (start) where they are given; returns the task's id. Raises InvalidInput where nodes would
+    refuse it, ContractRefused where the account has too few tokens."""
     escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
-    await asyncio.to_thread(party.store.put_dataset, dataset)
+    await asyncio.to_thread(party.store.put, refer_dataset(training), dataset)
     if start is not None:
         put = (terms.initial_weights_root, tensor_bytes(start))
         await asyncio.to_thread(party.store.put_tensor, *put)

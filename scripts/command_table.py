@@ -3,7 +3,21 @@
 from pathlib import Path
 
 from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
-from scripts.command_form import HOME, LOGS, PARTY, PASSWORD, TASK, YES, Command, Option, read_path
+from scripts.command_form import (
+    COUNT,
+    HOME,
+    LOGS,
+    NUMBER,
+    PARTY,
+    PASSWORD,
+    PORT,
+    TASK,
+    YES,
+    Command,
+    Option,
+    read_path,
+    whole,
+)
 from scripts.task_table import DATA_COMMANDS, SHARES_COMMANDS
 
 GROUPS = {
@@ -29,7 +43,7 @@ DEPLOYMENT = Option(
     "file with the contracts' addresses",
     {"type": read_path, "default": Path("deployments/31337.json")},
 )
-NICE = Option("--nice", "nice level, 0 to 19; left out: as config.toml says", {"type": int})
+NICE = Option("--nice", "nice level, 0 to 19; left out: as config.toml says", {"type": whole(0, 19)})
 WHEN_IDLE = Option(
     "--when-idle",
     "join once nobody else uses this machine, pause while somebody does, and leave where that lasts",
@@ -45,7 +59,7 @@ COMMANDS = (
         "scripts.chain_commands:run_devnet",
         (
             Option(
-                "--port", "port of the JSON-RPC endpoint; 0 takes a free one", {"type": int, "default": 0}
+                "--port", "port of the JSON-RPC endpoint; 0 takes a free one", {"type": PORT, "default": 0}
             ),
             Option("--out", "deployment file to write", {"type": read_path}),
             Option(
@@ -56,7 +70,7 @@ COMMANDS = (
             Option(
                 "--parties",
                 "skip idle time once so many have announced themselves, the submitter among them",
-                {"type": int, "default": 1},
+                {"type": COUNT, "default": 1},
             ),
             Option("--no-skip", "two blocks a second, always", {"action": "store_true"}),
             *LOGS,
@@ -85,16 +99,16 @@ COMMANDS = (
             Option(
                 "--listen-port",
                 "port to serve blobs on; 0 takes a free one at each start",
-                {"type": int, "default": 0},
+                {"type": PORT, "default": 0},
             ),
             Option(
                 "--public-url",
                 "https://HOST:PORT where other machines reach this node, if not where it listens",
                 {"default": ""},
             ),
-            Option("--threads", "threads to train with", {"type": int, "default": 1}),
+            Option("--threads", "threads to train with", {"type": COUNT, "default": 1}),
             Option("--device", "where to compute steps: cpu, cuda, cuda:1 ...", {"default": "cpu"}),
-            Option("--memory-mb", "memory to use, 0: as it comes", {"type": int, "default": 0}),
+            Option("--memory-mb", "memory to use, 0: as it comes", {"type": NUMBER, "default": 0}),
             Option(
                 "--limits",
                 "preset for this chain's time of a block, by which tasks are judged; with --devnet: local",
@@ -189,9 +203,9 @@ COMMANDS = (
             Option("task", "a task file (TOML), or the id of a posted task", {"metavar": "TASK"}),
             Option("--out", "profile to write", {"type": read_path, "required": True}),
             Option(
-                "--segments", "start states to replay, at least", {"type": int, "default": DEFAULT_SEGMENTS}
+                "--segments", "start states to replay, at least", {"type": COUNT, "default": DEFAULT_SEGMENTS}
             ),
-            Option("--rounds", "rounds of the task to train; 0: all", {"type": int, "default": 0}),
+            Option("--rounds", "rounds of the task to train; 0: all", {"type": NUMBER, "default": 0}),
             *PARTY,
         ),
     ),
@@ -237,9 +251,9 @@ COMMANDS = (
         "scripts.model_commands:run_replay",
         (
             TASK,
-            Option("round", "number of the round", {"type": int, "metavar": "ROUND"}),
+            Option("round", "number of the round", {"type": NUMBER, "metavar": "ROUND"}),
             Option("solver", "slot of the claim, or its solver's account", {"metavar": "SOLVER"}),
-            Option("segment", "number of the segment, from 0", {"type": int, "metavar": "SEGMENT"}),
+            Option("segment", "number of the segment, from 0", {"type": NUMBER, "metavar": "SEGMENT"}),
             *PARTY,
         ),
     ),
@@ -263,7 +277,7 @@ COMMANDS = (
             DEPLOYMENT,
             Option("--index", "file to keep the events in; left out: in ~/.cache", {"type": read_path}),
             Option("--host", "address of this machine to serve on", {"default": "127.0.0.1"}),
-            Option("--port", "port to serve on; 0 takes a free one", {"type": int, "default": 8600}),
+            Option("--port", "port to serve on; 0 takes a free one", {"type": PORT, "default": 8600}),
             Option("--open", "open it in the browser", {"action": "store_true"}),
             Option("--chain-only", "ask no node what it reports", {"action": "store_true"}),
             Option(

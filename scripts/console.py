@@ -16,7 +16,6 @@ import io
 import json
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -25,18 +24,21 @@ from datetime import datetime
 from enum import IntEnum
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypeVar
 
 import rich.console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Confirm
 from rich.table import Table
 
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.refusal_words import format_tokens
+from protocol.adapters.log_facts import RoundField
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
+from protocol.spec.tokens import format_tokens
+
+if TYPE_CHECKING:  # Whoever only asks for help waits for no library of the chain.
+    from protocol.adapters.chain.chain_client import GameChain
 
 # --- For people ---------------------------------------------------------------------------------------------
 LEVELS = ("debug", "info", "warning", "error")
@@ -47,7 +49,6 @@ SAID = logging.getLogger("touchstone.said")
 SAID.setLevel(logging.INFO)
 WARNING_WORD = "WARNING: "
 """Begins a line that warns."""
-ROUND = re.compile(r"\bround (\d+)\b")
 Result = TypeVar("Result")
 
 
@@ -62,10 +63,7 @@ class OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record in one line."""
-        message = record.getMessage()
-        named = getattr(record, "round", None)
-        found = ROUND.search(message)
-        number = found[1] if named is None and found else named
+        message, number = record.getMessage(), getattr(record, "round", None)
         transaction = getattr(record, "transaction", None)
         facts = [f" round={number}"] if number is not None else []
         facts += [f" transaction=0x{transaction}"] if transaction else []
@@ -106,6 +104,7 @@ def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -
         logger.setLevel(least)
     for handler in handlers:
         handler.setFormatter(OneLine())
+        handler.addFilter(RoundField())
         root.addHandler(handler)
     try:
         yield
@@ -185,7 +184,7 @@ def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
     console.rich.print(LETTERS, markup=False, highlight=False)
 
 
-async def show_progress(chain: GameChain, task: bytes, console: Console) -> None:
+async def show_progress(chain: "GameChain", task: bytes, console: Console) -> None:
     """A bar with round and block under the lines, for ever; on a terminal only."""
     if not console.rich.is_terminal:
         return

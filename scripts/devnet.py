@@ -22,6 +22,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from protocol.adapters.chain.deployment import Addresses, GameDeployment
 from protocol.adapters.chain.transactions import MiningPatience, Sender
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.wire import conventions
+from protocol.adapters.wire.addresses import may_lead_to
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
 from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
@@ -92,7 +94,9 @@ class DevnetClock:
         self._peers: dict[str, Peer] = {}
         self._next_block = chain.deployment.deploy_block
         self._seated = Seated()
-        self._session = PeerSession(Patience(attempts=1, connect_s=2.0, silence_s=2.0))
+        self._session = PeerSession(
+            Patience(attempts=1, connect_s=2.0, silence_s=2.0), partial(may_lead_to, own_host="127.0.0.1")
+        )
         self._last_block_s = time.monotonic()
         self._busy = ""
 

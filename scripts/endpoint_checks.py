@@ -1,25 +1,23 @@
 """Checks of the endpoint where peers find a home's node: from this machine, and as peers see it."""
 
 import asyncio
-import secrets
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from protocol.actions.runtime.reachability import SeenBy, ask_peers, list_askable, make_unreached
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.conventions import (
     ANY_PORT,
-    REACH,
-    REACH_SAID,
     Reach,
-    ReachAsked,
     RequestSigner,
     choose_endpoint,
+    find_own_host,
 )
 from protocol.adapters.wire.listener import (
     CERTIFICATE_FILE,
@@ -28,8 +26,8 @@ from protocol.adapters.wire.listener import (
     make_server_context,
 )
 from protocol.adapters.wire.object_storage import TLS_PORT
-from protocol.adapters.wire.session import Patience, Peer
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from protocol.adapters.wire.session import Peer
+from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.fates import find_seat
 from scripts.home_checks import NotTested, Patient
 from scripts.wallet import is_node_running, show_seat, show_task
@@ -117,31 +115,6 @@ def _unreachable(url: str, actual: str) -> EnvironmentFault:
 
 
 # --- As peers see it ---------------------------------------------------------------------------------------
-ANSWERS, MOST_ASKED = 3, 9
-"""So many answers of peers are enough; so many peers are asked at most, since some may be down."""
-PEERS_PATIENCE = Patience(attempts=1, connect_s=5.0, silence_s=15.0)
-"""A peer takes up to ten seconds for its look."""
-REACH_WORDS = {
-    Reach.REACHED: "reaches this node",
-    Reach.REFUSED: "the connection is refused",
-    Reach.SILENT: "no answer",
-    Reach.OTHER: "something else answers: another certificate, or no TLS",
-    Reach.NO_ADDRESS: "finds no address, or none of the public internet",
-}
-
-
-@dataclass(frozen=True)
-class SeenBy:
-    """What a peer saw: who it is, and its answer in words. reach: None where that is not known."""
-
-    who: str
-    reach: Reach | None
-    words: str
-
-    def __str__(self) -> str:
-        return f"{self.who}: {self.words}"
-
-
 async def check_peers(patient: Patient) -> str:
     """Peers reach the endpoint that this account has announced. Up to three of them are asked."""
     config, state = patient.get_config(), patient.get_state()
@@ -167,38 +140,15 @@ async def _ask_peers(patient: Patient, key: AccountKey, own: Peer, port: int) ->
             f"announced is {own.url} with {own.fingerprint.hex()[:8]}, this home has {url} with "
             f"{identity.fingerprint.hex()[:8]}: the node announces its own when it starts"
         )
-    waiting, seen = list_askable(patient, own), list[SeenBy]()
+    waiting = list_askable(patient.get_state(), own, patient.task)
     if not waiting:
         raise NotTested("nobody could be asked: no other account has announced an endpoint")
     with tempfile.TemporaryDirectory() as folder:
         signer, store = RequestSigner(key, patient.get_chain().signing), BlobStore(Path(folder) / "blobs")
-        async with BlobClient(store, signer, PEERS_PATIENCE) as client:
-            while asked := waiting[: count_missing(seen)]:
-                del waiting[: len(asked)]
-                asking = [_ask_peer(client, peer, tell_peer(patient, peer), own) for peer in asked]
-                seen += await asyncio.gather(*asking)
+        own_host = find_own_host(config.listen_host, config.public_url)
+        async with BlobClient(store, signer, own_host=own_host) as client:
+            seen = await ask_peers(client, waiting, own, partial(tell_peer, patient))
     return judge_reach(own.url, seen)
-
-
-def count_missing(seen: Sequence[SeenBy]) -> int:
-    """How many peers are to be asked next: for three answers, and as long as few were asked."""
-    return min(ANSWERS - sum(one.reach is not None for one in seen), MOST_ASKED - len(seen))
-
-
-def list_askable(patient: Patient, own: Peer) -> list[Peer]:
-    """All other peers, in the order in which to ask: members of the task that was named, then accounts with
-    any seat, then others; in each group by chance. Last come those of this node's own host: they do not see
-    what is in front of it."""
-    state, host = patient.get_state(), urlsplit(own.url).hostname
-
-    def rank(peer: Peer) -> tuple[bool, bool, bool]:
-        """Sort key."""
-        is_member = patient.task is not None and state.is_member(peer.account, patient.task)
-        return urlsplit(peer.url).hostname == host, not is_member, not state.is_staked(peer.account)
-
-    peers = state.network.others(own.account)
-    secrets.SystemRandom().shuffle(peers)
-    return sorted(peers, key=rank)
 
 
 def tell_peer(patient: Patient, peer: Peer) -> str:
@@ -210,21 +160,6 @@ def tell_peer(patient: Patient, peer: Peer) -> str:
         if seat is not None:
             return f"{peer.account[:10]} at {peer.url} ({show_seat(seat)} of {show_task(task)})"
     return f"{peer.account[:10]} at {peer.url} (without a seat)"
-
-
-async def _ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenBy:
-    try:
-        said = await client.ask(peer, REACH, ReachAsked(), REACH_SAID)
-    except (EnvironmentFault, ProtocolFault) as fault:
-        is_refusal = isinstance(fault, EnvironmentFault)
-        return SeenBy(who, None, f"not tested: {fault.actual if is_refusal else fault.what}")
-    if (said.url, said.certificate_sha256) != (own.url, own.fingerprint):
-        return SeenBy(
-            who, None, "not tested: it knows another announcement; it may not have read the chain as far"
-        )
-    if said.reach is Reach.NOT_LOOKED:
-        return SeenBy(who, None, "not tested: it cannot look there")
-    return SeenBy(who, said.reach, REACH_WORDS[said.reach] + (f" at {said.address}" if said.address else ""))
 
 
 def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
@@ -245,11 +180,4 @@ def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
             remedy="Ask again in a minute. If the same ones stay out, look for firewall rules by address or "
             "country. If others do, the line or the peers are at fault.",
         )
-    raise EnvironmentFault(
-        what="no peer that was asked reaches this node",
-        expected="this node's certificate at its announced endpoint",
-        actual=told,
-        where=url,
-        remedy="Have the router forward that port to this machine, open it in the firewalls of the machine "
-        "and of its provider, or correct public_url in config.toml. Ask again in a minute.",
-    )
+    raise make_unreached(url, told)

@@ -62,7 +62,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     tasks are judged; economics: the table of what else is assumed of the world (`scripts/figures.py`).
     object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
     where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
-    its losses for TensorBoard (empty: nowhere). `account` is the keystore's.
+    its losses for TensorBoard (empty: nowhere). `account` is the keystore's. check_reach: take no seat where
+    peers answer and none reaches this node.
 
     rpc_urls: more endpoints of the same chain: one answers for another that is silent, and two that disagree
     are a reason to wait. max_fee_gwei: the most that one gas may cost (0: whatever the chain asks for).
@@ -79,6 +80,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     poll_seconds: Annotated[float, Meta(ge=0, le=2)] = 0.0
     public_url: str = ""
+    check_reach: bool = True
     threads: Annotated[int, Meta(ge=1)] = 1
     device: Device = "cpu"
     memory_mb: Annotated[int, Meta(ge=0)] = 0

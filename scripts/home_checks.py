@@ -388,5 +388,6 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
         object_storage=config.object_storage,
         metrics_host=config.metrics_host,
         metrics_port=config.metrics_port,
+        check_reach=config.check_reach,
         say=console.say,
     )

@@ -66,8 +66,6 @@ def show_measure(measure: Measure) -> str:
 
 
 def _limit(options: argparse.Namespace, model: ModelConfig) -> tuple[int]:
-    if options.tokens < 1:
-        raise _refuse("nothing is to be measured", "one token or more", str(options.tokens))
     return (max(1, options.tokens // model.context_tokens),)
 
 
@@ -175,8 +173,6 @@ def run_sample(options: argparse.Namespace) -> Document:
     tokens = open_tokens(options.model, note)
     taste = Taste(options.temperature, options.top_k, options.seed)
     (prompt,) = tokens.encode([options.prompt])
-    if options.tokens < 1:
-        raise _refuse("nothing is to be written", "one token or more", str(options.tokens))
     found = [*prompt, *islice(generate(weights, note.model, list(prompt), taste), options.tokens)]
     text = show_text(tokens.decode(found))
     sys.stdout.write(text + "\n")

@@ -83,7 +83,7 @@ async def create_task(
         _tell_price(file, terms, escrow_wei, served_bytes, console)
         await require_tokens(party.chain, party.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
-        task = await post_task(party, file.plan, dataset, salt, start)
+        task = await post_task(party, terms, training, dataset, start)
         console.say(
             f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
             "this command posts another task with another escrow"

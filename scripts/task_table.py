@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.command_form import PARTY, TASK, Command, Option, read_path
+from scripts.command_form import COUNT, NUMBER, PARTY, TASK, Command, Option, decimal, read_path
 
 DATA_COMMANDS = (
     Command(
@@ -27,7 +27,9 @@ DATA_COMMANDS = (
             Option(
                 "--end-of-text", "token that is put behind each document; left out: none", {"default": ""}
             ),
-            Option("--heldout", "share of the tokens that only measure", {"type": float, "default": 0.01}),
+            Option(
+                "--heldout", "share of the tokens that only measure", {"type": decimal(0, 1), "default": 0.01}
+            ),
         ),
     ),
     Command(
@@ -76,7 +78,7 @@ DATA_COMMANDS = (
             ),
             Option("--dataset", "packed folder whose held-out tokens measure", {"type": read_path}),
             Option("--text", "text file that measures instead", {"type": read_path}),
-            Option("--tokens", "tokens to measure on, at most", {"type": int, "default": 100_000}),
+            Option("--tokens", "tokens to measure on, at most", {"type": COUNT, "default": 100_000}),
             *PARTY,
         ),
     ),
@@ -92,10 +94,12 @@ DATA_COMMANDS = (
                 {"type": read_path, "metavar": "FOLDER"},
             ),
             Option("--prompt", "text to go on with", {"required": True}),
-            Option("--tokens", "tokens to write", {"type": int, "default": 100}),
-            Option("--temperature", "0 takes the likeliest token", {"type": float, "default": 1.0}),
-            Option("--top-k", "of so many of the likeliest; 0: of all", {"type": int, "default": 0}),
-            Option("--seed", "the same one writes the same text", {"type": int, "default": 0}),
+            Option("--tokens", "tokens to write", {"type": COUNT, "default": 100}),
+            Option(
+                "--temperature", "0 takes the likeliest token", {"type": decimal(0, 1000), "default": 1.0}
+            ),
+            Option("--top-k", "of so many of the likeliest; 0: of all", {"type": NUMBER, "default": 0}),
+            Option("--seed", "the same one writes the same text", {"type": NUMBER, "default": 0}),
         ),
     ),
 )

@@ -6,7 +6,6 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -95,36 +94,3 @@ def test_failed_step_shows_its_log_and_its_status(
     output = capsys.readouterr()
     assert "no space left" in output.out and "free some disk" in output.err
     assert (tmp_path / "tool.log").exists()
-
-
-def test_the_site_is_built_strictly_with_what_its_extra_names(
-    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Into an environment of its own, so that nothing else depends on it."""
-    logged: list[list[str]] = []
-    run: list[list[str]] = []
-    (tmp_path / "pyproject.toml").write_text('[project.optional-dependencies]\ndocs = ["a>=1,<2", "b"]\n')
-    monkeypatch.setattr(dev, "ROOT", tmp_path)
-    monkeypatch.setattr(dev, "LOGS", tmp_path / "logs")
-    monkeypatch.setattr(dev, "PYTHON", Path(sys.executable))
-    real = subprocess.run
-
-    def install(what: str, command: list[str], advice: str) -> int:
-        logged.append(command)
-        return 0
-
-    monkeypatch.setattr(dev, "run_logged", install)
-
-    def pretend(command: list[str], **options: Any) -> Any:
-        run.append(command)
-        return real(command, **options) if "-c" in command else subprocess.CompletedProcess(command, 5)
-
-    monkeypatch.setattr(dev.subprocess, "run", pretend)
-    assert dev.docs(["--quiet"]) == 5, "what mkdocs says"
-    home = tmp_path / "build" / "docs" / "venv"
-    assert (
-        logged[0][-1] == str(home)
-        and logged[1][0].startswith(str(home))
-        and logged[1][-2:] == ["a>=1,<2", "b"]
-    )
-    assert run[-1] == [str(home / "bin" / "mkdocs"), "build", "--strict", "--quiet"]

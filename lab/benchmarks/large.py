@@ -33,7 +33,7 @@ from lab.benchmarks.large_run.party import (
 )
 from lab.benchmarks.reports import BUILD, write_report
 from node.export import write_model
-from node.submit import post_task
+from node.submit import build_task, post_task
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.joining import catch_up, open_task
@@ -222,7 +222,8 @@ async def open_submitter(
         with clock.time("post the task"):
             start = await asyncio.to_thread(file.weights.read)
             dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
-            task = await post_task(party, file.plan, dataset, salt, start)
+            built = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt, start)
+            task = await post_task(party, *built, dataset, start)
             del start
         await catch_up(party)
         await open_task(party, task)

@@ -24,7 +24,7 @@ from typing import Any
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.machine import load_extra
 from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS
-from protocol.adapters.wire.listener import RateLimit
+from protocol.adapters.wire.limits import RateLimit
 from protocol.adapters.wire.object_storage import CONNECT_S, ObjectStorage, require_usable
 from protocol.adapters.wire.session import show
 from protocol.spec.errors import EnvironmentFault, InvalidInput

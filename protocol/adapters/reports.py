@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from msgspec import Meta
@@ -30,9 +29,10 @@ from prometheus_client.registry import Collector
 from protocol.adapters.keys import recover_signer
 from protocol.adapters.messages import Count, Form, Message, Signature
 from protocol.adapters.wire import conventions
-from protocol.adapters.wire.listener import ConnectionWatch, RateLimit, WireLimits, make_request_log
-from protocol.adapters.wire.object_storage import PublicResolver, is_private_literal
-from protocol.adapters.wire.session import OwnResolver, Patience, Peer, PeerSession, read_at_most
+from protocol.adapters.wire.addresses import is_public
+from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, WireLimits
+from protocol.adapters.wire.listener import make_request_log
+from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
 from protocol.spec.containers import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.game.auditing import get_drawn
@@ -354,8 +354,7 @@ class ReportClient:
     def __init__(self, *, are_private_asked: bool = False) -> None:
         """are_private_asked: whether nodes are asked whose addresses are not of the public internet. Any
         account announces any address: asked there, a stranger has this machine connect inside its network."""
-        self._are_private_asked = are_private_asked
-        self._session = PeerSession(PATIENCE, OwnResolver if are_private_asked else PublicResolver)
+        self._session = PeerSession(PATIENCE, (lambda address: True) if are_private_asked else is_public)
 
     async def __aenter__(self) -> "ReportClient":
         self._session.open()
@@ -367,14 +366,6 @@ class ReportClient:
     async def ask(self, peer: Peer, task: bytes, index: int) -> ReportsSaid:
         """What a node reports of round `index`; nothing of it is checked yet. Raises ProtocolFault or
         EnvironmentFault."""
-        if not self._are_private_asked and is_private_literal(urlsplit(peer.url).hostname or ""):
-            raise EnvironmentFault(
-                what="a node is not asked for reports",
-                expected="an address of the public internet",
-                actual="another one",
-                where=peer.url,
-                remedy="Start the explorer with --private-peers if its nodes are in a network of your own.",
-            )
         path = conventions.format_reports(task, index)
         async with self._session.get(peer, path, {}, REPORTS_BYTES) as response:
             body = await read_at_most(response, REPORTS_BYTES)

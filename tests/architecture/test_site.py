@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,15 @@ def test_each_page_is_in_the_navigation_once() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_each_link_leads_somewhere(page: Path) -> None:
     assert find_dead_links(ROOT / page) == []
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """Dead links of pages as mkdocs sees them, whose pages lie in other places than the files."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    pages = [path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")]
+    assert pages and all((tmp_path / page).is_file() for page in pages)
 
 
 def test_dead_links_are_found(tmp_path: Path) -> None:

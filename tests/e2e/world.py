@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eth_account import Account
 
-from node.submit import RoundPlan, post_task
+from node.submit import RoundPlan, build_task, post_task
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
@@ -163,7 +163,9 @@ async def run_world(
         connection = Connection(world.rpc_url)
         stack.push_async_callback(connection.close)
         clock = RoundClock(connection, world.parties)
-        world.task = await post_task(submitter, plan, make_dataset(), bytes(32))
+        dataset = make_dataset()
+        built = build_task(plan, dataset, submitter.account, bytes(32))
+        world.task = await post_task(submitter, *built, dataset)
         ticking = asyncio.create_task(clock.run(least_parties or 1 + len(cast)))
         world.unseated = {"submitter", *cast}
         players = [asyncio.create_task(_follow(world, submitter))]

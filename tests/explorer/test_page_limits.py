@@ -14,7 +14,7 @@ from aiohttp import web
 
 from explorer import page_server
 from explorer.page_server import Explorer
-from protocol.adapters.wire.listener import WireLimits
+from protocol.adapters.wire.limits import WireLimits
 from tests.explorer.test_page_server import open_pages
 from tests.faults.test_strangers import count_open
 from tests.fixed_values import MALFORMED_REQUESTS

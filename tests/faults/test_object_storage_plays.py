@@ -9,7 +9,8 @@ from aiohttp import web
 
 from protocol.adapters.store import RESERVE_BYTES, BlobStore
 from protocol.adapters.wire import blob_client, object_storage, session
-from protocol.adapters.wire.object_storage import StorageReader, is_public
+from protocol.adapters.wire.addresses import is_public
+from protocol.adapters.wire.object_storage import StorageReader
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import Party, make_tensor
 from tests.protocol.adapters.storages import (

@@ -5,6 +5,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,12 +18,14 @@ import pytest
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.conventions import MAX_AGE_SECONDS, Desk, RequestSigner, RequestVerifier
-from protocol.adapters.wire.listener import WireLimits, make_request_log
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import make_request_log
 from protocol.adapters.wire.session import Peer
 from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
 from tests.protocol.adapters.wire.test_conventions import SAID, Said
 
+ROOT = Path(__file__).resolve().parents[2]
 FIRST_STRANGER = 1000
 
 
@@ -253,3 +256,42 @@ def count_open(connections: list[socket.socket]) -> int:
         except ConnectionError:
             pass
     return found
+
+
+@asynccontextmanager
+async def hold_bare(port: int, address: str, count: int) -> AsyncIterator[None]:
+    """Another process holds bare connections of this address, and renews each that is dropped."""
+    command = (sys.executable, "-m", "tests.faults.bare_connections", str(port), address, str(count))
+    holding = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert holding.stdout is not None and await holding.stdout.readline() == b"all are made\n"
+        yield
+    finally:
+        holding.kill()
+        await holding.wait()
+
+
+async def shake_slowly(port: int, context: ssl.SSLContext) -> bool:
+    """Whether a peer of 127.0.0.1 that is a tenth of a second away gets through to an answer."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.1", 0))
+        await asyncio.sleep(0.1)
+        await writer.start_tls(context)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: node\r\n\r\n")
+        answer = await reader.readline()
+        writer.close()
+        return answer == b"HTTP/1.1 200 OK\r\n"
+    except (ConnectionError, ssl.SSLError):
+        return False
+
+
+async def test_bare_connections_of_one_address_keep_out_no_other(tmp_path: Path, member: Party) -> None:
+    """More of them than there are handshakes at a time came within the round trip of an honest peer: its own
+    was always the oldest, and given up."""
+    node, context = make_node(tmp_path, member), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    async with node.serve() as peer:
+        port = urlsplit(peer.url).port or 0
+        async with hold_bare(port, "127.0.0.2", 1000):
+            got_through = [await shake_slowly(port, context) for _ in range(20)]
+    assert got_through == [True] * 20

@@ -7,6 +7,7 @@ import signal
 import ssl
 import subprocess
 import sys
+from asyncio import StreamReader, StreamWriter
 from pathlib import Path
 
 import aiohttp
@@ -16,7 +17,7 @@ from aiohttp import web
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES
-from protocol.adapters.wire.listener import WireLimits
+from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from tests.protocol.adapters.parties import (
@@ -225,6 +226,33 @@ async def test_a_peer_sends_nobody_elsewhere(solver: Party, auditor: Party, stat
         with pytest.raises(ProtocolFault, match=f"no honest server gives.*{status}"):
             await client.get_status(peer)
     assert handler.calls == 1
+
+
+@pytest.mark.parametrize("own_host", ["node.example", "93.184.215.14", "10.0.0.7", "localhost", ""])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_an_endpoint_leads_nobody_into_its_own_network(
+    solver: Party, auditor: Party, host: str, own_host: str
+) -> None:
+    """Any account announces any endpoint, and has a node that fetches from it connect there."""
+    connected = list[StreamWriter]()
+
+    async def take(_: StreamReader, writer: StreamWriter) -> None:
+        connected.append(writer)
+        writer.close()
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as inner:
+        port = inner.sockets[0].getsockname()[1]
+        peer = Peer(solver.account, f"https://{host}:{port}", solver.identity.fingerprint)
+        auditor.own_host = own_host
+        async with auditor.make_client() as client:
+            with pytest.raises(EnvironmentFault, match="leads to an address that is not public"):
+                await client.get_status(peer)
+        assert not connected
+        auditor.own_host = "127.0.0.1"
+        async with auditor.make_client() as client:
+            with pytest.raises(EnvironmentFault, match="down or slow"):
+                await client.get_status(peer)
+        assert connected
 
 
 async def test_a_compressed_bomb_stays_compressed(solver: Party, auditor: Party) -> None:

@@ -114,7 +114,7 @@ async def test_what_nodes_would_refuse_is_not_posted_and_costs_nothing(
 ) -> None:
     party, desk = make_party(tmp_path)
     with pytest.raises(TouchstoneError, match=reason):
-        await post_task(party, plan, DATASET, SALT)
+        await post_task(party, *build_task(plan, DATASET, SUBMITTER, SALT), DATASET)
     assert not desk.sent and not party.store.list_keys(BlobKind.DATASET)
 
 
@@ -126,7 +126,7 @@ async def test_a_task_is_posted_with_its_escrow_once_its_dataset_is_served(
     terms, training = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
     escrow_wei = refuse_bad_task(make_party(tmp_path)[0], terms, training)
     party, desk = make_party(tmp_path, escrow_wei - missing_wei)
-    assert await post_task(party, TINY_PLAN, DATASET, SALT) == TASK
+    assert await post_task(party, terms, training, DATASET) == TASK
     moved = [("deposit", missing_wei)] if missing_wei else []
     assert desk.sent == [*moved, ("post", terms, encode_training(training), [training.dataset_root])]
 
@@ -144,7 +144,7 @@ async def test_given_weights_are_named_by_their_root_and_served_before_the_task_
     assert training == replace(other, initial_seed=GIVEN_START), "nothing else of the text differs"
     assert terms == replace(seeded, initial_weights_root=tensor_root(start))
     party, desk = make_party(tmp_path, refuse_bad_task(make_party(tmp_path)[0], terms, training))
-    assert await post_task(party, plan, DATASET, SALT, start) == TASK
+    assert await post_task(party, terms, training, DATASET, start) == TASK
     served = [training.dataset_root, tensor_root(start)]
     assert desk.sent == [("post", terms, encode_training(training), served)]
     assert torch.equal(load_tensor(party.store, refer_start(make_spec(terms, training))), start)

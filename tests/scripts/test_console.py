@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import rich.console
 
+from protocol.adapters.log_facts import about_round
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.state import SeatRole
 from scripts import touchstone
@@ -90,13 +91,16 @@ def test_a_file_gets_what_is_said_and_what_is_logged(
 ) -> None:
     path = tmp_path / "log"
     with open_logs(None, path):
-        assert re.fullmatch(STAMP + "round 3: done\n", say("round 3: done"))
+        with about_round(3):
+            assert re.fullmatch(STAMP + "claim: done\n", say("claim: done"))
+        say("a stranger writes of round 7")
         log.info("Rounds.commit is mined in block %d", 7, extra={"round": 4, "transaction": "ab" * 32})
         log.warning("late")
         log.debug("detail")
         logging.getLogger("library").info("noise")
-    said, mined, late = path.read_text().splitlines()
-    assert re.fullmatch(STAMP + "INFO round 3: done round=3", said)
+    said, prose, mined, late = path.read_text().splitlines()
+    assert re.fullmatch(STAMP + "INFO claim: done round=3", said)
+    assert re.fullmatch(STAMP + "INFO a stranger writes of round 7", prose)
     assert re.fullmatch(
         STAMP + f"INFO Rounds.commit is mined in block 7 round=4 transaction=0x{'ab' * 32}", mined
     )

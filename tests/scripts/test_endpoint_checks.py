@@ -1,7 +1,6 @@
 """`touchstone doctor` asks peers whether they reach the endpoint, and tells who saw what."""
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -12,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from protocol.actions.runtime import reachability
 from protocol.actions.runtime.chain_state import Network as Peers
 from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import catch_up
+from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import open_party
+from protocol.actions.runtime.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
+from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.conventions import Reach, ReachSaid
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.session import Peer
@@ -25,12 +27,12 @@ from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import SeatRole
 from scripts import doctor, endpoint_checks, home_checks
 from scripts.devnet import claim_port
-from scripts.endpoint_checks import MOST_ASKED, SeenBy, judge_reach, list_askable
+from scripts.endpoint_checks import judge_reach
 from scripts.home import read_config, unlock_key
 from scripts.home_checks import NotTested, Patient
-from tests.e2e.world import AMOUNTS
+from tests.e2e.world import AMOUNTS, make_dataset
 from tests.protocol.adapters.parties import make_key
-from tests.scripts.money import Operators
+from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.network import ROOT, edit_config
 from tests.scripts.schemas import read_one
 
@@ -132,7 +134,7 @@ def test_a_peer_that_is_down_and_one_that_is_old_are_not_tested(
     """Neither is a fault of this home."""
     task = prepare(operators, "alice")
     monkeypatch.setattr(Lookout, "make_desks", lambda self: {})  # A node of a version without the question.
-    monkeypatch.setattr(endpoint_checks, "MOST_ASKED", 1)
+    monkeypatch.setattr(reachability, "MOST_ASKED", 1)
 
     async def play() -> list[str]:
         said = []
@@ -168,6 +170,28 @@ def test_the_command_tells_a_fault_to_programs(operators: Operators) -> None:
     assert status == 1 and checks["peers"]["result"] == "fault"
     error = checks["peers"]["error"]
     assert error["what"] == "no peer that was asked reaches this node" and "router" in error["remedy"]
+
+
+def test_a_node_that_no_peer_reaches_takes_no_seat(operators: Operators) -> None:
+    """Its endpoint leads nowhere, as behind a router that forwards nothing. A member of the task says so."""
+    task, home = prepare(operators, "alice"), operators.home_of("alice")
+    BlobStore(home / "blobs", is_durable=False).put_dataset(make_dataset())
+
+    async def join(bob: Party, public_url: str) -> None:
+        async with run_node(operators, "alice", public_url=public_url) as party:
+            await catch_up(bob)
+            await open_task(party, bytes.fromhex(task))
+            await take_seat(party, SeatWish(SeatRole.VERIFIER))
+
+    async def play() -> None:
+        async with run_node(operators, "bob") as bob:
+            with pytest.raises(EnvironmentFault, match="no peer that was asked reaches this node"):
+                await join(bob, f"https://127.0.0.1:{claim_port(0)}")
+            assert await asyncio.to_thread(operators.read_wallet, "alice") == WEALTH_WEI
+            await join(bob, "")
+
+    asyncio.run(play())
+    assert operators.read_wallet("alice") == WEALTH_WEI - AMOUNTS.auditor_stake
 
 
 def test_what_was_not_announced_yet_is_not_asked_about(operators: Operators) -> None:
@@ -244,9 +268,7 @@ async def test_an_answer_about_another_announcement_or_without_a_look_counts_for
         return said
 
     client: Any = SimpleNamespace(ask=ask)
-    found = await endpoint_checks._ask_peer(
-        client, Peer("0xpeer", "https://p.example", bytes(32)), "peer", OWN
-    )
+    found = await ask_peer(client, Peer("0xpeer", "https://p.example", bytes(32)), "peer", OWN)
     assert found.reach is reach and words in str(found)
 
 
@@ -275,7 +297,7 @@ def test_members_are_asked_first_and_the_own_host_last() -> None:
     orders = set()
     for _ in range(40):
         patient, own = make_patient({**urls, "near": "https://node.example:9000"}, members, staked)
-        order = [peer.account for peer in list_askable(patient, own)]
+        order = [peer.account for peer in list_askable(patient.get_state(), own, TASK)]
         assert [set(order[at : at + 2]) for at in (0, 2, 4)] == [set(group) for group in groups]
         assert order[6:] == ["near"]
         orders.add(tuple(order))
@@ -292,25 +314,18 @@ def test_members_are_asked_first_and_the_own_host_last() -> None:
     ],
 )
 async def test_others_are_asked_where_some_are_down(
-    answers: list[Reach | None], asked: int, home: Path, monkeypatch: pytest.MonkeyPatch
+    answers: list[Reach | None], asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three answers are enough, nine questions are the most."""
-    patient, identity = Patient(home, config=read_config(home)), load_or_create_identity(home)
-    own = Peer("0xown", "https://127.0.0.1:8443", identity.fingerprint)
-    peers, left = (
-        [Peer(f"0x{n}", f"https://n{n}.example", bytes(32)) for n in range(len(answers))],
-        [*answers],
-    )
+    peers = [Peer(f"0x{n}", f"https://n{n}.example", bytes(32)) for n in range(len(answers))]
+    left, client = [*answers], SimpleNamespace()
 
     async def answer(client: Any, peer: Peer, who: str, about: Peer) -> SeenBy:
         return SeenBy(who, left.pop(0), "")
 
-    monkeypatch.setattr(endpoint_checks, "_ask_peer", answer)
-    monkeypatch.setattr(endpoint_checks, "list_askable", lambda patient, own: peers)
-    monkeypatch.setattr(endpoint_checks, "tell_peer", lambda patient, peer: peer.account)
-    monkeypatch.setattr(endpoint_checks, "judge_reach", lambda url, seen: json.dumps(len(seen)))
-    patient.chain = SimpleNamespace(signing=None)  # type: ignore[assignment]
-    assert await endpoint_checks._ask_peers(patient, make_key(1), own, 8443) == str(asked)
+    monkeypatch.setattr(reachability, "ask_peer", answer)
+    seen = await ask_peers(client, peers, OWN, lambda peer: peer.account)  # type: ignore[arg-type]
+    assert len(seen) == asked
 
 
 async def test_without_any_other_endpoint_nobody_can_be_asked(home: Path) -> None:

@@ -92,13 +92,10 @@ def test_a_sample_begins_with_the_prompt_and_is_the_same_again(
         (("eval", "model"), "--dataset"),
         (("eval", "model", "--text", "none"), "no text"),
         (("eval", "model", "--dataset", "words.txt"), "another tokenizer"),
-        (("eval", "model", "--text", "words.txt", "--tokens", "0"), "one token or more"),
         (("sample", "packed", "--prompt", "x"), "not the folder of a model"),
         (("eval", "hollow", "--text", "words.txt"), "tokenizer.json, or a vocabulary of 256"),
         (("eval", "odd", "--text", "words.txt"), "model_type"),
         (("sample", "model", "--prompt", ""), "cannot read"),
-        (("sample", "model", "--prompt", "x", "--temperature", "-1"), "temperature"),
-        (("sample", "model", "--prompt", "x", "--tokens", "0"), "one token or more"),
     ],
 )
 def test_what_cannot_be_done_is_said(

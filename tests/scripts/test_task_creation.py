@@ -36,6 +36,7 @@ class Creation:
     is_given: bool = False
     steps: list[tuple[Any, ...]] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
+    built: Any = None
 
     async def credit_of(self, account: str) -> int:
         return self.wealth_wei
@@ -52,10 +53,11 @@ class Creation:
     def build(self, plan: Any, dataset: bytes, account: str, salt: bytes, start: Any) -> Any:
         self.steps.append(("build", dataset, salt, start))
         training = SimpleNamespace(dataset_root=bytes(32), is_start_given=start is not None)
-        return SimpleNamespace(parameter_count=9, rounds=3), training
+        self.built = SimpleNamespace(parameter_count=9, rounds=3), training
+        return self.built
 
-    async def post(self, party: Any, plan: Any, dataset: bytes, salt: bytes, start: Any) -> bytes:
-        self.steps.append(("post", dataset, salt, start))
+    async def post(self, party: Any, terms: Any, training: Any, dataset: bytes, start: Any) -> bytes:
+        self.steps.append(("post", (terms, training), dataset, start))
         return TASK
 
     async def play(self, party: Any, task: bytes, rooms: Any) -> None:
@@ -98,11 +100,12 @@ async def create(
 async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_given: bool
 ) -> None:
-    """Its id follows from the salt: with another one it would be a task that was not judged."""
+    """And it is built once: hashing its dataset and its weights may take minutes."""
     creation, terminal = Creation(is_given=is_given), Terminal(is_agreed=True)
     await create(creation, terminal, tmp_path, monkeypatch)
     coin, build, post, play = creation.steps
-    assert coin == ("coin",) and build[1:] == post[1:] and build[1] == make_dataset() and len(build[2]) == 32
+    assert coin == ("coin",) and build[1] == post[2] == make_dataset() and len(build[2]) == 32
+    assert post[1] == creation.built and build[3] == post[3]
     assert build[3] == ("given weights" if is_given else None)
     assert play == ("play", TASK) and ("and its first weights to the end" in terminal.said) == is_given
     assert "rounds, computed in float32" in terminal.said

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
@@ -106,11 +107,68 @@ def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) 
     assert options.home == Path("/somewhere/alice") and find_home() == Path("/somewhere/other")
 
 
-@pytest.mark.parametrize("module", ["money_commands", "chain_commands", "closing_commands", "figures"])
+HEAVY = {"torch", "numba", "numpy", "web3", "aiohttp", "eth_account"}
+"""A second of processor time and more, together."""
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "status --help", "solve --help", "completion bash", "init --what"]
+)
+def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> None:
+    code = (
+        "import sys; from scripts.touchstone import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print('loaded:', *sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], cwd=ROOT, capture_output=True, text=True
+    )
+    loaded = result.stdout.rsplit("loaded:", 1)[1].split()
+    assert "rich" in loaded and not HEAVY & set(loaded)
+
+
+@pytest.mark.parametrize(
+    "module", ["money_commands", "chain_commands", "closing_commands", "figures", "status_commands"]
+)
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
     code = f"import scripts.{module}, sys; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert result.stdout == "False\n", result.stderr
+
+
+NUMBERS = [
+    (command.words, option.name)
+    for command in COMMANDS
+    for option in command.options
+    if isinstance(option.settings.get("type"), partial) or option.settings.get("type") in (int, float)
+]
+
+
+@pytest.mark.parametrize(("words", "name"), NUMBERS, ids=str)
+@pytest.mark.parametrize("value", ["-1", "1" + 30 * "0", "nan", "inf", "9" * 5000, "one"])
+def test_a_number_that_can_be_none_is_refused_by_name(words: str, name: str, value: str) -> None:
+    """`devnet --port 99999` was told as a bug."""
+    command = next(one for one in COMMANDS if one.words == words)
+    places = [one for one in command.options if not one.name.startswith("-")]
+    given = [f"--{one.name}" for one in places if one.name == name]
+    typed = [value if one.name == name else "1" for one in places]
+    named = [f"{name}={value}"] if name.startswith("-") else []
+    status, _, err = run(*words.split(), *named, "--", *typed)
+    last = err.splitlines()[-1]
+    shown = value if len(value) < 40 else "5000 characters"
+    assert status == 2 and f"argument {name.upper() if given else name}: expected" in last
+    assert f"got '{shown}'" in last
+
+
+@pytest.mark.parametrize("words", ["eval model --text words.txt", "sample model --prompt x"])
+def test_what_would_read_or_write_nothing_is_refused_before_anything_is_loaded(words: str) -> None:
+    status, _, err = run(*words.split(), "--tokens", "0")
+    assert status == 2 and "argument --tokens: expected a whole number from 1 to" in err
+
+
+def test_numbers_are_seen() -> None:
+    assert ("devnet", "--port") in NUMBERS and ("replay", "round") in NUMBERS and len(NUMBERS) > 15
 
 
 def test_the_subcommands_are_those_of_the_manual() -> None:

@@ -217,7 +217,8 @@ async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Mem
     async with AsyncExitStack() as stack:
         journal = stack.enter_context(Journal(home / "journal.sqlite", RECORDS))
         store = BlobStore(home / "blobs", is_durable=False)
-        client = await stack.enter_async_context(BlobClient(store, RequestSigner(key, SIGNING)))
+        client = BlobClient(store, RequestSigner(key, SIGNING), own_host="127.0.0.1")
+        await stack.enter_async_context(client)
         config = PartyConfig(home, home, "", key, say=ended.hear)
         state = ChainState(account, LIMITS_LOCAL, SIGNING)
         state.games[TASK], state.head_block = cast(Any, world.state), world.block - 1

@@ -39,7 +39,8 @@ from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import conventions, session
 from protocol.adapters.wire.conventions import HEADER, Desk, NodeStatus, Proof, RequestVerifier
-from protocol.adapters.wire.listener import WireLimits, load_or_create_identity
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
 from protocol.spec.calibration_rules import compute_profile_digest
@@ -125,8 +126,8 @@ def list_message_parsers() -> Iterator[Parser]:
     state = encode_state(StateHeader(b"1" * 32, b"2" * 32, b"3" * 32, 4, 5))
     shown = encode_message(dispute.StepsShown((state, state)))
     yield Parser("message StepsShown", (shown,), read_message(dispute.SHOWN_FORM))
-    refusal = encode_message(conventions.RefusalAnswer("what", "expected", "actual", "remedy"))
-    yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), lambda data: session._parse_reason(data))
+    refusal = encode_message(conventions.RefusalAnswer("what", "expected", "actual", "remedy", NOW_S))
+    yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), session._parse_refusal)
     yield Parser("message of drand", (DRAND,), read_message(randomness.ANSWER))
     signed = encode_message(messages.SignedProfile(make_profile(), SIGNATURE))
     yield Parser("file SignedProfile", (signed,), read_message(messages.FORM), 0.3)

@@ -22,7 +22,7 @@ from typing import Any
 from eth_account import Account
 
 from lab.benchmarks.utilisation_run.plan import SEGMENTS, SOLVERS, VERIFIERS, WHISTLEBLOWERS, Play, build_plan
-from node.submit import post_task
+from node.submit import build_task, post_task
 from protocol.actions.audit import audit_room
 from protocol.actions.audit.audit_room import Train
 from protocol.actions.dispute import casebook
@@ -239,7 +239,9 @@ async def open_submitter(network: Network) -> "AsyncIterator[tuple[Party, asynci
     key, folders = AccountKey(network.keys[SUBMITTER]), network.folders
     where = (folders.submitter, network.devnet.path, network.devnet.rpc_url, key)
     async with open_party(PartyConfig(*where, say=lambda line: network.say(SUBMITTER, line))) as party:
-        task = await post_task(party, build_plan(network.play), read_dataset(), secrets.token_bytes(32))
+        plan, dataset, salt = build_plan(network.play), read_dataset(), secrets.token_bytes(32)
+        built = await asyncio.to_thread(build_task, plan, dataset, party.account, salt)
+        task = await post_task(party, *built, dataset)
         await catch_up(party)
         await open_task(party, task)
         looping = asyncio.create_task(Loop(party, (upkeep_duties.list_duties,)).run())

@@ -24,7 +24,7 @@ from protocol.actions.runtime.config import (
     share_memory_mb,
 )
 from protocol.actions.runtime.idle_mode import pause
-from protocol.actions.runtime.party import Duty, Party, Wait
+from protocol.actions.runtime.party import Duty, Party, Wait, list_peers
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.keys import recover_signer
 from protocol.adapters.messages import Message
@@ -106,6 +106,7 @@ def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Au
             find_peer=lambda account: party.state.network.find(account),
             wait_for_block=party.wait_for_block,
             sign=party.sign,
+            list_others=lambda: list_peers(party, task),
             recover=partial(_recover, party),
             say=party.say,
             train=pool.train if pool else replay_segment,

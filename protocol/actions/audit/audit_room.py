@@ -179,6 +179,8 @@ class AuditRoom:
     get_game: Callable[[], GameState]
     get_head: Callable[[], int]
     find_peer: Callable[[str], Peer]
+    list_others: Callable[[], Sequence[Peer]]
+    """All peers but this node, in the order in which to ask."""
     wait_for_block: Callable[[int], Awaitable[int]]
     """wait_for_block(number): the chain's head, once it is there or later"""
     sign: Callable[[Statement | DistanceReport], Awaitable[bytes]]

@@ -12,7 +12,8 @@ REJECT_DELTA   a leaf is not the encoded difference, or what is   `Evidence.prov
 
 A word is chosen from everything at hand: first a wrong start, then the state, then the work leaf. If the
 solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN where fees could cost it too much
-(`may_say_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN.
+(`may_say_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN; so it does if nobody
+else answers it either (`own_network`).
 
 A start with step numbers of another place counts as unserved: no auditor can replay it as this segment. So
 does a start from which a step leaves the finite numbers, because no training leads there. If that cost
@@ -140,7 +141,8 @@ END_FORM = make_form(EndShown)
 async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, until: int) -> EndsShown:
     """Hands in the seal and gets the openings of the end for it. Raises NotServed."""
     handed = await sign_seal(room, made)
-    return await ask_until(room, partial(_ask_ends, room, drawn, handed), until, "the end of the segment")
+    ask = partial(_ask_ends, room, drawn, handed)
+    return await ask_until(room, drawn.solver, ask, until, "the end of the segment")
 
 
 async def sign_seal(room: AuditRoom, made: SealMade) -> SealHanded:
@@ -165,7 +167,8 @@ async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsSh
     if not is_start_right(room.about, made, base.weights_root, carried):
         return Finding(VoteWord.REJECT_START)
     handed = await sign_seal(room, made)
-    await ask_until(room, partial(_fetch_ends, room, drawn, made, ends, handed), until, "the end state")
+    fetch = partial(_fetch_ends, room, drawn, made, ends, handed)
+    await ask_until(room, drawn.solver, fetch, until, "the end state")
     place, is_exact = (drawn.place.round, drawn.segment), room.get_game().terms.is_exact
     pair = (made.own_end, ends.end.header)
     found = await asyncio.to_thread(

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from protocol.actions.audit.audit_messages import (
 )
 from protocol.actions.audit.audit_records import SealMade, WrongStart, make_sealed
 from protocol.actions.audit.audit_room import AuditRoom
+from protocol.actions.audit.own_network import was_anybody_reached
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.digest import StateTrees, build_state_trees
 from protocol.compute.model.batches import get_batch, prepare_steps
@@ -37,6 +39,8 @@ from protocol.spec.statements import compute_seal
 
 ASK_PAUSE_S = 0.25
 """Between two requests to a solver that did not serve."""
+LAST_ASK_S = 5.0
+"""For the request after a wait in which nobody at all answered."""
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +52,11 @@ class NotServed(EnvironmentFault):
 
 
 async def ask_until(
-    room: AuditRoom, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
+    room: AuditRoom, solver: str, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
 ) -> Served:
     """What `ask` fetches, asked for at least once, and again until the chain is at `until_block`. Raises
-    NotServed."""
+    NotServed, and ReachesNobody where that is no fault of the solver."""
+    begun_s = asyncio.get_running_loop().time()
     asking = asyncio.ensure_future(_keep_asking(ask))
     clock = asyncio.ensure_future(_run_out(room, until_block))
     try:
@@ -63,6 +68,11 @@ async def ask_until(
         for one in (asking, clock):
             one.cancel()
         await asyncio.gather(asking, clock, return_exceptions=True)
+    if not await was_anybody_reached(room, solver, begun_s):
+        # The own network may be back since a moment ago. A solver that sends slowly gains little time.
+        with suppress(ProtocolFault, EnvironmentFault, TimeoutError):
+            async with asyncio.timeout(LAST_ASK_S):
+                return await ask()
     raise make_unserved(what, until_block)
 
 
@@ -102,7 +112,7 @@ class Diverged(ProtocolFault):
 async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
     """Fetch the start, replay the segment and write down the result. None where a vote would no longer count.
 
-    Raises NotServed, and Diverged."""
+    Raises NotServed, ReachesNobody and Diverged."""
 
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
         """The headers of the first and the start state; if its numbers are right it is stored."""
@@ -112,7 +122,7 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
             await room.states.fetch(room.client, [room.find_peer(drawn.solver)], start.header)
         return first, start
 
-    first, start = await ask_until(room, ask, until, "the start of the segment")
+    first, start = await ask_until(room, drawn.solver, ask, until, "the start of the segment")
     if not _are_numbers_right(room, drawn, first.header, start.header):
         _keep_wrong_start(room, drawn, first)
         raise make_unserved("a start state with the step numbers of its place", until)

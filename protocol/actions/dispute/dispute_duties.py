@@ -37,7 +37,7 @@ from protocol.actions.dispute.segments import (
 )
 from protocol.actions.dispute.step_serving import show_steps, show_trace
 from protocol.actions.merge.work import open_boundary
-from protocol.actions.runtime.party import Party, Wait, keep_state
+from protocol.actions.runtime.party import Party, Wait, find_round, keep_state
 from protocol.actions.stored_tensors import TraceKeeper, describe_layout, load_buffer
 from protocol.adapters.store import BlobStore
 from protocol.compute.bounds.fault import open_demanded, prove_outputs
@@ -60,11 +60,17 @@ Perform = Callable[[Party], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True)
 class DisputeDuty:
-    """One thing to do. what: names it; about: which one it is."""
+    """One thing to do. what: names it; about: which one it is; round: to which it belongs."""
 
     what: str
     about: object
     act: Perform = field(compare=False, repr=False)
+    round: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def title(self) -> str:
+        """As of `name_duty`."""
+        return self.what.title().replace(" ", "")
 
     async def perform(self, party: Party) -> None:
         """Do it. Raises as every duty does."""
@@ -163,7 +169,7 @@ def _list_proofs(party: Party, block: int) -> Iterator[DisputeDuty]:
     for game_round in list_provable_rounds(get_now(party), block):
         for listing in (list_cases, list_work_cases):
             for case in listing(party, game_round, block):
-                yield DisputeDuty("prove", case.name, case.prove)
+                yield DisputeDuty("prove", case.name, case.prove, game_round.index)
 
 
 # --- Helpers ------------------------------------------------------------------------------------------------
@@ -183,7 +189,7 @@ def find_claimant(party: Party, dispute: InnerDispute) -> str | None:
 
 
 def _make(what: str, about: object, subject: Any, act: Callable[[Party, Any], Any]) -> DisputeDuty:
-    return DisputeDuty(what, about, lambda party: act(party, subject))
+    return DisputeDuty(what, about, lambda party: act(party, subject), find_round(subject))
 
 
 # --- Answering a dispute ------------------------------------------------------------------------------------

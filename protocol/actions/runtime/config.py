@@ -45,7 +45,8 @@ SWITCH_S = 5e-5
 @dataclass(frozen=True)
 class PartyConfig:
     """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
-    `public_url` empty: the address it listens on. `device`: where steps are computed
+    `public_url` empty: the address it listens on. `check_reach`: take no seat where peers answer and none
+    reaches this node. `device`: where steps are computed
     (`determinism.require_device`). `memory_mb`: as much of this machine's memory is to be used
     at most, and large tensors lie in files (0: in memory). `dataset_cache_mb`: of disk for parts of datasets,
     beyond those that must stay; `whole_dataset`: fetch all of a dataset before taking a seat.
@@ -67,6 +68,7 @@ class PartyConfig:
     listen_port: int = 0
     poll_s: float | None = None
     public_url: str = ""
+    check_reach: bool = True
     threads: int = 1
     device: str = "cpu"
     memory_mb: int = 0
@@ -111,9 +113,10 @@ class Status:
 
 @dataclass
 class Meter:
-    """What a node counts of its own work since its process began. due: duties that are due, by their names in
-    the code; failures: attempts at one that failed; refolds: how often all events were folded anew; loss: of
-    the last training step; tokens_trained: those of rows of a step, where workers share one all of them."""
+    """What a node counts of its own work since its process began. due: duties that are due, by name
+    (`name_duty`); failures: attempts at one that failed; refolds: how often all events were folded anew;
+    loss: of the last training step; tokens_trained: those of rows of a step, where workers share one all of
+    them."""
 
     due: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)

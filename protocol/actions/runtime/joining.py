@@ -25,6 +25,7 @@ from protocol.actions.merge.global_model import get_initial_header, load_outer_s
 from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Joined, Party, list_peers
+from protocol.actions.runtime.reachability import require_reached
 from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
 from protocol.actions.worker_team import Team, open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
@@ -213,7 +214,8 @@ async def _have_start(party: Party) -> None:
 
 async def take_seat(party: Party, wish: SeatWish) -> None:
     """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
-    where the task takes no such seat; no token is moved then."""
+    where the task takes no such seat, EnvironmentFault where no peer reaches this node; no token is moved
+    then."""
     require_records(party)
     stake_wei = wish.stake_wei or get_required_stake(party.game, wish.role)
     is_new, call = find_seat(party.game, party.account) is None, JoinSeat(wish.role, stake_wei)
@@ -223,6 +225,7 @@ async def take_seat(party: Party, wish: SeatWish) -> None:
         await check_machine(party)
         if not is_new:
             return
+        await require_reached(party)
         require_joinable(party.game, call, party.account, party.state.head_block + 1)
         if wish.require_wanted is not None:
             wish.require_wanted()

@@ -13,10 +13,11 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from protocol.actions.runtime.party import Party
+from protocol.adapters.wire.addresses import find_caller, is_public, may_lead_to
 from protocol.adapters.wire.conventions import (
     MAX_REACH_BYTES,
     REACH,
@@ -26,10 +27,12 @@ from protocol.adapters.wire.conventions import (
     ReachSaid,
     choose_endpoint,
 )
-from protocol.adapters.wire.listener import RateLimit, StreamLimit, TlsIdentity, fetch_fingerprint
-from protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT, is_public
+from protocol.adapters.wire.limits import RateLimit, StreamLimit
+from protocol.adapters.wire.listener import TlsIdentity, fetch_fingerprint
+from protocol.adapters.wire.lookups import OwnResolver
+from protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT
 from protocol.adapters.wire.server import BlobServer
-from protocol.adapters.wire.session import OwnResolver, Peer
+from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault
 
 LOOKUP_S, CONNECT_S = 5.0, 5.0
@@ -47,19 +50,6 @@ its own looks."""
 STRANGERS_S, STRANGERS_BURST = 2.0, 4
 """The same of all accounts together that this node does not work with: an account costs nothing."""
 MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
-INNER = tuple(
-    tuple(map(ip_network, group))
-    for group in (
-        ("127.0.0.0/8", "::1"),
-        ("10.0.0.0/8",),
-        ("172.16.0.0/12",),
-        ("192.168.0.0/16",),
-        ("100.64.0.0/10",),
-        ("fc00::/7",),
-    )
-)
-"""Networks that are not public: this machine, and the usual ranges of a house or a firm. A node looks into
-one only where its own announced endpoint lies in it."""
 
 
 class Lookout:
@@ -139,9 +129,9 @@ class Lookout:
     def _try_take(self, address: str, *, is_member: bool) -> bool:
         """Whether an address may be connected to once more now. Of version 6 the whole network counts: who
         has one address there has them all."""
-        place = str(_find_place(address)) if ":" in address else address
-        is_let = is_member or self._strange_addresses.try_take(place)
-        return is_let and self._addresses.try_take(place)
+        caller = find_caller(address)
+        is_let = is_member or self._strange_addresses.try_take(caller)
+        return is_let and self._addresses.try_take(caller)
 
     def _is_near(self, address: str) -> bool:
         """Whether an address of the public internet lies beside this machine's own. One firewall may stand in
@@ -151,7 +141,7 @@ class Lookout:
 
     def _may_look_at(self, address: str) -> bool:
         own = self._party.state.network.peers.get(self._party.account)
-        return is_public(address) or (own is not None and _share_network(address, urlsplit(own.url).hostname))
+        return may_lead_to(address, "" if own is None else urlsplit(own.url).hostname or "")
 
 
 def find_source(address: str) -> str:
@@ -169,14 +159,6 @@ def _find_place(address: str) -> object:
     the first 64 bits of version 6."""
     bits = 64 if ":" in address else 24
     return ip_network(f"{address}/{bits}", strict=False)
-
-
-def _share_network(address: str, other: str | None) -> bool:
-    """Whether two addresses lie in one network that is not public. A name lies in none."""
-    with suppress(ValueError):
-        both = ip_address(address), ip_address(other or "")
-        return any(all(any(one in network for network in group) for one in both) for group in INNER)
-    return False
 
 
 async def knock(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:

@@ -45,7 +45,7 @@ from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take
 from protocol.actions.runtime.lookout import Lookout, be_reached
 from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.offers import Offers
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, list_news
+from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, find_round, list_news, name_duty
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.actions.runtime.watching import Watch, take_over
 from protocol.adapters.bucket import Bucket
@@ -57,10 +57,11 @@ from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from protocol.adapters.chain.transactions import MiningPatience
 from protocol.adapters.journal import Journal, JournalBegun
+from protocol.adapters.log_facts import about_round
 from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint
+from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint, find_own_host
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -228,7 +229,7 @@ class Loop:
         if self.bond_block < head <= self.bond_block + REORG_BLOCKS:
             waits.append(self.bond_block + REORG_BLOCKS + 1)
         due = self._list(head + 1, waits)
-        self.party.meter.due = Counter(type(duty).__name__ for duty in due)
+        self.party.meter.due = Counter(map(name_duty, due))
         # A counter that begins at its first failure hides it: there is nothing that it has grown from.
         self.party.meter.failures.update(dict.fromkeys(self.party.meter.due, 0))
         for duty in due:
@@ -258,6 +259,10 @@ class Loop:
         return found
 
     async def _attempt(self, duty: Duty) -> None:
+        with about_round(find_round(duty)):
+            await self._perform(duty)
+
+    async def _perform(self, duty: Duty) -> None:
         try:
             await duty.perform(self.party)
             self.pauses.pop(duty, None)
@@ -284,14 +289,14 @@ class Loop:
     def _fail(self, duty: Duty, error: Exception, level: int) -> None:
         pause = self.pauses.setdefault(duty, Pause())
         pause.extend(self.party.state.head_block)
-        self.party.meter.failures[type(duty).__name__] += 1
+        self.party.meter.failures[name_duty(duty)] += 1
         # The same again at the 8th, 16th, 32nd time: what lasts for days must not fill the log.
         is_told = str(error) != pause.reason or pause.failures.bit_count() == 1
         pause.reason = str(error)
         if pause.failures > 3 and is_told:
-            log.warning("%s, tried %d times: %s", type(duty).__name__, pause.failures, error)
+            log.warning("%s, tried %d times: %s", name_duty(duty), pause.failures, error)
         elif pause.failures <= 3:
-            log.log(level, "%s: %s", type(duty).__name__, error)
+            log.log(level, "%s: %s", name_duty(duty), error)
 
 
 def _is_paid_out(game: GameState, seat: Seat) -> bool:
@@ -373,7 +378,9 @@ async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIter
         parts = PartStore(config.home / PARTS_FILE, config.dataset_cache_mb * MEGABYTE)
         stack.callback(parts.close)
         signer, storage = RequestSigner(config.key, domain), config.object_storage
-        client = await stack.enter_async_context(BlobClient(store, signer, storage=storage))
+        own_host = find_own_host(config.listen_host, config.public_url)
+        client = BlobClient(store, signer, storage=storage, own_host=own_host)
+        await stack.enter_async_context(client)
         state, status = ChainState.of(chain), Status(chain.address)
         outside = config, chain, store, journal, client
         party = Party(*outside, state, status, chain.follow(patience_s=math.inf), parts, bucket, board)
@@ -429,7 +436,9 @@ async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_game_chain(config.endpoints, deployment))
         signer = RequestSigner(config.key, chain.signing)
-        client = await stack.enter_async_context(BlobClient(store, signer, storage=config.object_storage))
+        own_host = find_own_host(config.listen_host, config.public_url)
+        client = BlobClient(store, signer, storage=config.object_storage, own_host=own_host)
+        await stack.enter_async_context(client)
         state = ChainState(account, chain.limits, chain.signing)
         state.take(await anext(chain.follow()))
         yield Reader(account, chain, store, client, state)

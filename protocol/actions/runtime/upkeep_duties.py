@@ -152,6 +152,11 @@ class Upkeep:
 
     call: GameCall
 
+    @property
+    def title(self) -> str:
+        """As of `name_duty`."""
+        return type(self.call).__name__
+
     async def perform(self, party: Party) -> None:
         """Send it. Raises ContractRefused where another account was faster."""
         await send_upkeep(party, self.call)

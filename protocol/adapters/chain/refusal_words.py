@@ -20,7 +20,7 @@ from protocol.adapters.chain.abi import (
     to_field_name,
 )
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import TOKEN_WEI
+from protocol.spec.tokens import format_tokens as format_tokens
 
 
 class Wording(NamedTuple):
@@ -197,12 +197,6 @@ def load_book() -> ErrorBook:
 def explain_revert(data: bytes, where: str) -> ContractRefused:
     """The refusal that revert `data` stands for; `where` names the call, for example `Tasks.join`."""
     return load_book().explain(data, where)
-
-
-def format_tokens(amount_wei: int) -> str:
-    """An amount for people, exact, in whole tokens: `1.5 tokens`."""
-    whole, rest = divmod(amount_wei, TOKEN_WEI)
-    return f"{whole}.{rest:018d}".rstrip("0").rstrip(".") + " tokens"
 
 
 def _refuse(name: str, values: dict[str, Any], words: Mapping[str, str], where: str) -> ContractRefused:

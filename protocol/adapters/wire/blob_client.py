@@ -8,6 +8,7 @@ delivers is no evidence against it: the peer itself is asked for what is missing
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +21,7 @@ from protocol.adapters.messages import Form, Message, encode_message
 from protocol.adapters.part_store import run_apart
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
+from protocol.adapters.wire.addresses import may_lead_to
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus, RequestSigner
 from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
 from protocol.adapters.wire.session import (
@@ -51,13 +53,17 @@ class BlobClient:
         signer: RequestSigner,
         patience: Patience | None = None,
         storage: ObjectStorage | None = None,
+        own_host: str = "",
     ) -> None:
-        """storage: whether and where to follow a peer to its bucket (public addresses)."""
+        """storage: whether and where to follow a peer to its bucket (public addresses). own_host: of this
+        node's own endpoint, for `may_lead_to`."""
         self.fetched_bytes = 0
         """Of whatever came from peers and from their buckets."""
         self._store = store
         self._signer = signer
-        self._session = PeerSession(patience or Patience())
+        self._session = PeerSession(
+            patience or Patience(), partial(may_lead_to, own_host=own_host), signer.clocks
+        )
         self._storage = StorageReader(storage or ObjectStorage())
 
     async def __aenter__(self) -> "BlobClient":
@@ -177,6 +183,17 @@ class BlobClient:
     def get_silence(self, peer: Peer) -> float:
         """When the peer last gave no timely answer: who was silent longest ago, or never, is asked first."""
         return self._session.get_silence(peer)
+
+    def get_answer_s(self, peer: Peer) -> float:
+        """As of `PeerSession`: when the peer last answered, in whatever way."""
+        return self._session.get_answer_s(peer)
+
+    async def is_answering(self, peer: Peer) -> bool:
+        """Returns whether the peer answers now, in whatever way."""
+        before_s = self.get_answer_s(peer)
+        with suppress(EnvironmentFault, ProtocolFault):
+            await self._get_small(peer, conventions.HEALTH, {}, MAX_STATUS_BYTES)
+        return self.get_answer_s(peer) > before_s
 
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
         """What the desk of this name answers to a message, read as `form`. It is asked once; a caller that

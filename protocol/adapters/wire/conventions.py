@@ -22,12 +22,14 @@ from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.keys import AccountKey, recover_signer, sign_statement
 from protocol.adapters.messages import Address, Count, Form, Message, Signature, Word, encode_message
+from protocol.adapters.wire.clocks import PeerClocks
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.statements import Request, SigningDomain
 
@@ -45,12 +47,14 @@ class NodeStatus(Message, frozen=True):
 
 
 class RefusalAnswer(Message, frozen=True):
-    """Why a request is not served."""
+    """Why a request is not served. unix_second: of the server's clock, where it does not take a
+    signature."""
 
     what: str
     expected: str = ""
     actual: str = ""
     remedy: str = ""
+    unix_second: Annotated[int, Meta(ge=0, lt=1 << 40)] | None = None
 
 
 STATUS_FORM = Form(NodeStatus, MAX_STATUS_BYTES, "the status is malformed")
@@ -217,6 +221,13 @@ def choose_endpoint(listen_host: str, listen_port: int, public_url: str) -> str:
     return url
 
 
+def find_own_host(listen_host: str, public_url: str) -> str:
+    """Returns the host of a node's endpoint, as `choose_endpoint` chooses it; no URL is judged."""
+    with suppress(ValueError):
+        return (urlsplit(public_url).hostname or "") if public_url else listen_host
+    return ""
+
+
 # --- Signed requests ----------------------------------------------------------------------------------------
 HEADER = "Touchstone-Proof"
 """The header of a `Proof` in JSON."""
@@ -247,7 +258,8 @@ class RequestSigner:
     def __init__(self, key: AccountKey, domain: SigningDomain, now: Callable[[], float] = time.time) -> None:
         self._key = key
         self._domain = domain
-        self._now = now
+        self.clocks = PeerClocks(now)
+        """Those of the servers; each request is signed by that of its own."""
 
     @property
     def account(self) -> str:
@@ -257,7 +269,8 @@ class RequestSigner:
     def sign(self, method: str, path: str, server: str) -> dict[str, str]:
         """The header for one request of `path` (as sent, with any query) to the server of account
         `server`."""
-        request = Request(method, path, server.lower(), int(self._now()), secrets.token_bytes(32))
+        issued_at = self.clocks.get_time(server.lower())
+        request = Request(method, path, server.lower(), issued_at, secrets.token_bytes(32))
         signature = sign_statement(self._key, request, self._domain)
         proof = Proof(self.account, request.issued_at, request.nonce, signature)
         return {HEADER: encode_message(proof).decode()}
@@ -304,6 +317,10 @@ class RequestVerifier:
         if abs(proof.issued_at - now) > MAX_AGE_SECONDS:
             expected = f"issued within {MAX_AGE_SECONDS} s of unix second {now}"
             raise _refuse("the request is stale", expected, proof.issued_at, proof.account)
+
+    def read_clock(self) -> int:
+        """Returns the Unix second of this server's clock."""
+        return int(self._now())
 
     def count_remembered(self) -> int:
         """Nonces that are kept, of all accounts."""

@@ -1,8 +1,9 @@
-"""Takes connections with the node's TLS identity, and bounds what one stranger may ask.
+"""Takes connections with the node's TLS identity.
 
 A bare connection costs memory and an open file before anything is known of the peer that made it. So the
-number of handshakes at a time is limited. Where too many are under way, the oldest is given up: an honest
-peer's takes a fraction of a second.
+number of handshakes at a time is limited. If too many are under way, the address that has most of them loses
+its oldest. So bare connections of one address keep out no other. A peer that shares its address with whoever
+makes them gets through only if its own handshake is faster than the next 64 of them.
 
 A node's TLS identity is a self-signed certificate whose SHA-256 is registered on chain. No certificate
 authority is asked: the chain says which certificate belongs to which account, and a client accepts that one
@@ -10,10 +11,6 @@ and no other.
 
 Malformed requests are not logged. Any peer can send as many as the line takes, and each would leave a
 traceback; a node's log must not fill its disk.
-
-What one stranger may ask of a server: rates, sizes, concurrency and time. Everything is bounded. A bucket of
-tokens per caller limits the rate, counters limit concurrency, and a watchman closes connections that were
-opened and then say nothing (a slow loris).
 """
 
 import asyncio
@@ -23,15 +20,13 @@ import ipaddress
 import logging
 import socket
 import ssl
-import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -39,6 +34,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from protocol.adapters.files import require_private_file, write_private_file
+from protocol.adapters.wire.addresses import find_caller
 from protocol.spec.errors import InvalidInput
 
 
@@ -175,7 +171,8 @@ class TlsListener:
         most: int,
     ) -> None:
         self._factory, self._context, self._listening, self._most = factory, context, listening, most
-        self._shaking: dict[asyncio.Task[None], None] = {}
+        self._shaking: dict[str, dict[asyncio.Task[None], None]] = {}
+        """By caller (`find_caller`), the oldest first."""
         self._accepting: asyncio.Task[None] | None = None
 
     @classmethod
@@ -205,7 +202,8 @@ class TlsListener:
 
     async def close(self) -> None:
         """Take no more connections, and drop those that have not shaken hands."""
-        tasks = [*self._shaking] + ([self._accepting] if self._accepting else [])
+        tasks = [task for tasks in self._shaking.values() for task in tasks]
+        tasks += [self._accepting] if self._accepting else []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -215,19 +213,26 @@ class TlsListener:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(self._listening)
+                connection, address = await loop.sock_accept(self._listening)
             except OSError as error:
                 log.warning("a connection cannot be taken: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            if len(self._shaking) >= self._most:
-                oldest = next(iter(self._shaking))
-                del self._shaking[oldest]
+            if sum(map(len, self._shaking.values())) >= self._most:
+                busiest = max(self._shaking, key=lambda caller: len(self._shaking[caller]))
+                oldest = next(iter(self._shaking[busiest]))
+                self._forget(busiest, oldest)
                 oldest.cancel()
-            task = asyncio.create_task(self._shake(connection))
-            self._shaking[task] = None
-            task.add_done_callback(lambda done: self._shaking.pop(done, None))
+            caller, task = find_caller(address[0]), asyncio.create_task(self._shake(connection))
+            self._shaking.setdefault(caller, {})[task] = None
+            task.add_done_callback(partial(self._forget, caller))
             await asyncio.sleep(0)  # Taking one that waits gives no other task a turn.
+
+    def _forget(self, caller: str, task: asyncio.Task[None]) -> None:
+        tasks = self._shaking.get(caller, {})
+        tasks.pop(task, None)
+        if not tasks:
+            self._shaking.pop(caller, None)
 
     async def _shake(self, connection: socket.socket) -> None:
         """Raises nothing: who does not speak TLS is dropped."""
@@ -246,126 +251,3 @@ class TlsListener:
                 # The loop's transport owns the socket by now, and lets go of it at its end.
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-
-
-# --- Limits for one stranger --------------------------------------------------------------------------------
-MAX_BUCKETS = 10_000
-"""callers remembered; the one heard longest ago is forgotten first."""
-
-
-@dataclass(frozen=True)
-class WireLimits:
-    """Limits of a server. Streams are answers that carry a blob; messages are what desks answer."""
-
-    requests_per_second: float = 50.0
-    burst_requests: int = 200
-    address_requests_per_second: float = 500.0
-    """per network address, before a signature is checked; many nodes may share one"""
-    address_burst_requests: int = 2000
-    streams_per_account: int = 4
-    streams: int = 128
-    messages_per_account: int = 4
-    messages: int = 128
-    """that are answered at once"""
-    strangers: int = 8
-    """streams, and as many messages, of all strangers together"""
-    strangers_per_second: float = 50.0
-    """requests of all strangers together"""
-    strangers_burst: int = 200
-    reports_per_second: float = 5.0
-    """of one network address, for reports of a round: who asks for them signs nothing"""
-    burst_reports: int = 50
-    handshakes: int = 64
-    """TLS handshakes under way; beyond it the oldest is given up"""
-    body_seconds: float = 10.0
-    """a message that is not there within this is not read"""
-    connections: int = 256
-    idle_seconds: float = 15.0
-    """a connection without a complete request is closed after this"""
-    write_seconds: float = 30.0
-    """a reader that does not take the next piece (256 KiB) within this is dropped"""
-    header_bytes: int = 8190
-    headers: int = 32
-
-
-class RateLimit:
-    """A token bucket for each caller: `rate` tokens a second, at most `burst` saved."""
-
-    def __init__(self, rate: float, burst: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._now = now
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def try_take(self, caller: str, price: int = 1) -> bool:
-        """Whether `caller` may make one more request now. price: what is taken; of more than is left, all."""
-        now = self._now()
-        tokens, then = self._buckets.pop(caller, (float(self._burst), now))
-        tokens = min(float(self._burst), tokens + (now - then) * self._rate)
-        is_allowed = tokens >= 1.0
-        self._buckets[caller] = (max(0.0, tokens - price) if is_allowed else tokens, now)
-        if len(self._buckets) > MAX_BUCKETS:
-            self._buckets.popitem(last=False)
-        return is_allowed
-
-
-class StreamLimit:
-    """Counts what runs at once, streams or messages, per account and in total."""
-
-    def __init__(self, per_account: int, total: int) -> None:
-        self._per_account, self._total = per_account, total
-        self._running: Counter[str] = Counter()
-
-    @contextmanager
-    def hold(self, account: str) -> Iterator[bool]:
-        """True inside the block when `account` got one, which is returned at the block's end."""
-        is_free = self._running.total() < self._total
-        if not is_free or self._running[account] >= self._per_account:
-            yield False
-            return
-        self._running[account] += 1
-        try:
-            yield True
-        finally:
-            self._running[account] -= 1
-            if not self._running[account]:
-                del self._running[account]
-
-
-class ConnectionWatch:
-    """Closes connections beyond the limit and those on which no request completes in time."""
-
-    def __init__(self, limits: WireLimits) -> None:
-        self._limits = limits
-        self._busy: Counter[web.RequestHandler] = Counter()
-        self._idle_since: dict[web.RequestHandler, float] = {}
-
-    @contextmanager
-    def mark_busy(self, request: web.Request) -> Iterator[None]:
-        """The connection of `request` is at work inside the block."""
-        protocol = request.protocol
-        self._busy[protocol] += 1
-        self._idle_since.pop(protocol, None)
-        try:
-            yield
-        finally:
-            self._busy[protocol] -= 1
-            if not self._busy[protocol]:
-                del self._busy[protocol]
-
-    async def run(self, server: web.Server) -> None:
-        """Watch the connections of `server` until cancelled."""
-        while True:
-            self.sweep(server, time.monotonic())
-            await asyncio.sleep(min(1.0, self._limits.idle_seconds / 4))
-
-    def sweep(self, server: web.Server, now: float) -> None:
-        """One look at all connections at the monotonic second `now`."""
-        idle = [connection for connection in server.connections if connection not in self._busy]
-        self._idle_since = {connection: self._idle_since.get(connection, now) for connection in idle}
-        excess = len(server.connections) - self._limits.connections
-        # Longest idle first: they are the least likely to be an honest peer about to speak.
-        for connection in sorted(idle, key=self._idle_since.__getitem__):
-            if excess > 0 or now - self._idle_since[connection] > self._limits.idle_seconds:
-                connection.force_close()
-                excess -= 1

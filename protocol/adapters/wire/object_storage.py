@@ -11,18 +11,17 @@ alone (`private_origins` are the operator's exceptions), with nothing of this no
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Network, ip_address, ip_network
-from socket import AF_UNSPEC, AddressFamily
 
 import aiohttp
 import msgspec
-from aiohttp.abc import ResolveResult
 from yarl import URL
 
+from protocol.adapters.wire.addresses import is_public
 from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS, find_endpoint_fault
-from protocol.adapters.wire.session import OwnResolver, Peer
+from protocol.adapters.wire.lookups import PeerResolver, is_literal_refused
+from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 
 READ_BYTES = 256 * 1024
@@ -35,22 +34,6 @@ MOST_SHUNNED = 1024
 MOST_CONNECTIONS = 128
 """to all storages: more than the peers that a few blobs are asked of at once, each with a silent storage"""
 TLS_PORT, FREE_PORTS = 443, 1024
-NAT64 = IPv6Network("64:ff9b::/96")
-UNICAST = IPv6Network("2000::/3")
-"""All public addresses of version 6 lie here: nothing local, compatible, mapped, translated or reserved."""
-SPECIAL = tuple(
-    ip_network(text)
-    for text in (
-        "192.0.0.0/24",  # assigned to protocols; metadata of Oracle's older machines
-        "192.88.99.0/24",  # relays of 6to4
-        "168.63.129.16",  # of Azure: each machine's own host
-        "2001::/23",  # assigned to protocols, Teredo among them
-        "2002::/16",  # 6to4
-        "3fff::/20",  # documentation
-    )
-)
-"""Not all of them are so in each version of `ipaddress`, or in any."""
-
 _LOCATION = re.compile(f"[!-~]{{1,{MAX_LOCATION_CHARACTERS}}}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,32}(?:/[A-Za-z0-9_-]{1,32}){0,3}")
@@ -105,36 +88,6 @@ def _find_origin(text: str) -> URL | None:
     return None
 
 
-class PublicResolver(OwnResolver):
-    """The system's lookup, where it leads to public addresses alone. What it returns is what is connected
-    to, so a name cannot change in between."""
-
-    def __init__(self, excepted: Collection[tuple[str, int]] = ()) -> None:
-        """excepted: (host, port) of storages that may be anywhere."""
-        super().__init__()
-        self._excepted = frozenset(excepted)
-
-    async def resolve(
-        self, host: str, port: int = 0, family: AddressFamily = AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Addresses of `host`. Raises OSError where it has none, or one that is not public."""
-        found = await super().resolve(host, port, family)
-        if (host, port) not in self._excepted and not all(is_public(one["host"]) for one in found):
-            raise OSError("an address that is not public")
-        return found
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address, and one that it carries inside, is one of the public internet."""
-    with suppress(ValueError):
-        one = ip_address(address)
-        if one in NAT64:
-            one = IPv4Address(one.packed[-4:])
-        is_usual = one.is_global and not one.is_multicast and not any(one in net for net in SPECIAL)
-        return is_usual and (isinstance(one, IPv4Address) or one in UNICAST)
-    return False
-
-
 class StorageReader:
     """Fetches what peers have in their buckets. `open` it inside a running loop, then `close`."""
 
@@ -149,7 +102,7 @@ class StorageReader:
         """Make the connection pool: no cookies, proxies, decompression or redirects, the system's
         authorities."""
         excepted = [URL(text) for text in self._excepted]
-        resolver = PublicResolver([(one.host or "", one.port or 0) for one in excepted])
+        resolver = PeerResolver(is_public, [(one.host or "", one.port or 0) for one in excepted])
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S),
             connector=aiohttp.TCPConnector(resolver=resolver, limit=MOST_CONNECTIONS),
@@ -211,17 +164,9 @@ class StorageReader:
                 port, name = url.port or 0, url.raw_host
                 is_usual = url.scheme == "https" and (port == TLS_PORT or port >= FREE_PORTS)
                 is_host = not find_endpoint_fault(f"https://[{name}]" if ":" in name else f"https://{name}")
-                if is_excepted or (is_usual and is_host and not is_private_literal(name)):
+                if is_excepted or (is_usual and is_host and not is_literal_refused(name, is_public)):
                     return url
         raise _not_stored(None, "an https URL of a public host", "something else")
-
-
-def is_private_literal(host: str) -> bool:
-    """Whether a host is an address, which no resolver sees, and no public one."""
-    with suppress(ValueError):
-        ip_address(host)
-        return not is_public(host)
-    return False
 
 
 def _not_stored(url: URL | None, expected: str, actual: str) -> EnvironmentFault:

@@ -23,14 +23,12 @@ from protocol.adapters.messages import Message, encode_message
 from protocol.adapters.part_store import LeafSource, PartStore, run_apart
 from protocol.adapters.store import READ_BYTES, BlobStore
 from protocol.adapters.wire import conventions
+from protocol.adapters.wire.addresses import find_caller
 from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer, RequestVerifier
+from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
 from protocol.adapters.wire.listener import (
-    ConnectionWatch,
-    RateLimit,
-    StreamLimit,
     TlsIdentity,
     TlsListener,
-    WireLimits,
     make_request_log,
     make_server_context,
 )
@@ -169,7 +167,7 @@ class BlobServer:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with self._watch.mark_busy(request):
-            if not self._address_rate.try_take(request.remote or ""):
+            if not self._address_rate.try_take(_find_caller(request)):
                 return refuse(429, "too many requests from this address", "Wait, then ask less often.")
             if request.body_exists and request.method != "POST":
                 refusal = refuse(413, "a request carries no body", "Send none.")
@@ -179,7 +177,8 @@ class BlobServer:
                 return await handler(request)
             except ProtocolFault as fault:
                 log.info("refused %s %s: %s", request.method, request.path, fault)
-                return refuse(401, fault.what, fault.remedy, fault.expected, fault.actual)
+                said = (fault.what, str(fault.expected), str(fault.actual), fault.remedy)
+                return _answer(401, RefusalAnswer(*said, self._verifier.read_clock()))
 
     async def _get_health(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"health": "ok"})
@@ -189,7 +188,7 @@ class BlobServer:
 
     async def _get_reports(self, request: web.Request) -> web.StreamResponse:
         """Who asks is not known, so it takes from what strangers may ask together, one address a part."""
-        if not self._reports_rate.try_take(request.remote or "") or not self._stranger_rate.try_take(""):
+        if not self._reports_rate.try_take(_find_caller(request)) or not self._stranger_rate.try_take(""):
             return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
         place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])
         said = self._policy.get_reports(*place)
@@ -298,7 +297,7 @@ class BlobServer:
         try:
             return self._verifier.verify(request.method, request.raw_path, request.headers)
         except ProtocolFault:
-            self._address_rate.try_take(request.remote or "", FALSE_PRICE)
+            self._address_rate.try_take(_find_caller(request), FALSE_PRICE)
             raise
 
     def _try_take(self, account: str) -> bool:
@@ -340,6 +339,10 @@ class BlobServer:
                 await response.write(piece)
             self.served_bytes += len(piece)
         await response.write_eof()
+
+
+def _find_caller(request: web.Request) -> str:
+    return find_caller(request.remote or "")
 
 
 def refuse(status: int, what: str, remedy: str, expected: object = "", actual: object = "") -> web.Response:

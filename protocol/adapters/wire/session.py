@@ -6,63 +6,30 @@ server gives, is the peer's fault, and it is not asked for twice.
 
 `ask_in_turn` asks several peers for the same, one after the other, and does not wait for a slow one: it asks
 the next beside it. A peer that is slow on purpose costs a pause and no more.
-
-Names of peers are looked up in threads of their own. A lookup cannot be broken off, and the account that
-announces a name also chooses how long its servers take to answer. In asyncio's common threads a few such
-names would hold up training, hashing and reading from disk.
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 
+from protocol.adapters.wire.addresses import is_public
+from protocol.adapters.wire.clocks import PeerClocks
 from protocol.adapters.wire.conventions import (
     FORM,
     MAX_REFUSAL_BYTES,
     REDIRECT,
     REFUSAL,
     STORAGE,
+    RefusalAnswer,
     find_endpoint_fault,
 )
+from protocol.adapters.wire.lookups import NotLet, PeerResolver, is_literal_refused
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
-
-LOOKUPS = 32
-"""At once; more wait, and a request gives up after its time to connect."""
-
-
-class OwnResolver(AbstractResolver):
-    """The system's lookup. Threads that are still at it when it is closed end by themselves."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(LOOKUPS, "lookup")
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Addresses of `host`. Raises OSError where it has none."""
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            self._threads, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
-        )
-        return [
-            ResolveResult(
-                hostname=host, host=str(address[0]), port=int(address[1]), family=kind, proto=protocol,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for kind, _, protocol, _, address in found
-        ]  # fmt: skip
-
-    async def close(self) -> None:
-        """Begin no more lookups."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
 
 Answer = TypeVar("Answer")
 
@@ -119,7 +86,7 @@ WHO_MAY_READ = (
     "what claims stand on is for accounts with a stake, while its window is open. Ask again then, or stake."
 )
 REMEDIES = {
-    401: "Set this machine's clock right, and use the deployment file of the chain that the peer is on.",
+    401: "Use the deployment file of the chain that the peer is on, and set this machine's clock right.",
     403: WHO_MAY_READ,
     409: "It is asked again: the peer may not have read the chain as far.",
 }
@@ -181,14 +148,18 @@ class PeerSession:
     `close`."""
 
     def __init__(
-        self, patience: Patience, make_resolver: Callable[[], AbstractResolver] = OwnResolver
+        self,
+        patience: Patience,
+        is_let: Callable[[str], bool] = is_public,
+        clocks: PeerClocks | None = None,
     ) -> None:
-        """make_resolver: what looks up names of peers."""
-        self._patience, self._make_resolver = patience, make_resolver
+        """is_let: whether an endpoint may lead to this address; clocks: of whoever signs the requests."""
+        self._patience, self._is_let, self._clocks = patience, is_let, clocks or PeerClocks()
         # One object per pin: the connection pool tells peers apart by it.
         self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
         self._silent_at: dict[str, float] = {}
+        self._answered_at: dict[str, float] = {}
 
     def open(self) -> None:
         """Make the connection pool: no cookies, no proxies, no decompression, no redirects."""
@@ -197,7 +168,7 @@ class PeerSession:
         )
         self._session = aiohttp.ClientSession(
             timeout=timeout,
-            connector=aiohttp.TCPConnector(resolver=self._make_resolver()),
+            connector=aiohttp.TCPConnector(resolver=PeerResolver(self._is_let)),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
@@ -224,6 +195,8 @@ class PeerSession:
         everything that may be different next time; both name the peer. Holds inside the block too.
         """
         assert self._session is not None, "open() comes first"
+        if is_literal_refused(urlsplit(peer.url).hostname or "", self._is_let):
+            raise _not_let(peer)
         pin = self._pins.setdefault(peer.fingerprint, aiohttp.Fingerprint(peer.fingerprint))
         with _sorted_errors(peer, path), self._noting_silence(peer):
             async with (
@@ -237,14 +210,21 @@ class PeerSession:
                     allow_redirects=False,
                 ) as response,
             ):
+                self._answered_at[peer.account] = asyncio.get_running_loop().time()
                 if response.status != REDIRECT or STORAGE not in headers:
-                    await _require_success(response, peer, path)
+                    await _require_success(response, peer, path, self._clocks)
+                self._clocks.note_served(peer.account)
                 yield response
 
     def get_silence(self, peer: Peer) -> float:
         """When the peer last gave no timely answer, in seconds of the loop's clock; 0 where it never was
         silent, or has answered since."""
         return self._silent_at.get(peer.account, 0.0)
+
+    def get_answer_s(self, peer: Peer) -> float:
+        """Returns when the peer last answered, in whatever way, in seconds of the loop's clock; 0 where it
+        never did."""
+        return self._answered_at.get(peer.account, 0.0)
 
     @contextmanager
     def _noting_silence(self, peer: Peer) -> Iterator[None]:
@@ -314,6 +294,8 @@ def _sorted_errors(peer: Peer, path: str) -> Iterator[None]:
     except TimeoutError as error:
         raise _no_answer(peer, path, "no timely answer") from error
     except (aiohttp.ClientError, ConnectionError) as error:
+        if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, NotLet):
+            raise _not_let(peer) from error
         raise _no_answer(peer, path, tell_reason(error)) from error
 
 
@@ -321,6 +303,18 @@ def tell_reason(error: Exception) -> str:
     """Why no connection came about, in words of the system: aiohttp's own text has objects in it."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__
+
+
+def _not_let(peer: Peer) -> EnvironmentFault:
+    return EnvironmentFault(
+        what=f"the endpoint of {peer.account} leads to an address that is not public",
+        expected="a public address, or one of the private network in which this node's own endpoint lies",
+        actual="another one",
+        where=peer.url,
+        remedy="This node does not connect to it. In a private network let all nodes announce addresses, not "
+        "names (public_url in config.toml).",
+        retryable=False,
+    )
 
 
 def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
@@ -333,10 +327,16 @@ def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
     )
 
 
-async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: str) -> None:
+async def _require_success(
+    response: aiohttp.ClientResponse, peer: Peer, path: str, clocks: PeerClocks
+) -> None:
     if response.status in (200, 206):
         return
-    reason = show(_parse_reason(await read_at_most(response, MAX_REFUSAL_BYTES)))
+    said = _parse_refusal(await read_at_most(response, MAX_REFUSAL_BYTES))
+    is_told = response.status == 401 and said.unix_second is not None
+    is_timed_anew = is_told and clocks.note_told(peer.account, said.unix_second or 0)
+    parts = (("what", said.what), ("expected", said.expected), ("actual", said.actual))
+    reason = show("; ".join(f"{name}: {text}" for name, text in parts if text))
     is_refusal = response.status >= 400
     if not is_refusal:
         raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
@@ -346,8 +346,9 @@ async def _require_success(response: aiohttp.ClientResponse, peer: Peer, path: s
         actual=f"status {response.status}: {reason}",
         where=peer.format_url(path),
         remedy=REMEDIES.get(response.status, "Ask again later, or ask another peer."),
-        # 400, 401, 413, 416: the same request stays wrong. 403, 409: its window may open. 429, 5xx: busy.
-        retryable=response.status in (403, 409, 429) or response.status >= 500,
+        # 400, 413, 416: the same request stays wrong. 401: that too, unless it is signed by another time.
+        # 403, 409: its window may open. 429, 5xx: busy.
+        retryable=is_timed_anew or response.status in (403, 409, 429) or response.status >= 500,
     )
 
 
@@ -361,13 +362,11 @@ async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> by
     return bytes(body[: limit_bytes + 1])
 
 
-def _parse_reason(body: bytes) -> str:
+def _parse_refusal(body: bytes) -> RefusalAnswer:
     try:
-        said = REFUSAL.decode(body)
+        return REFUSAL.decode(body)
     except ProtocolFault:
-        return body.decode(errors="replace")
-    parts = (("what", said.what), ("expected", said.expected), ("actual", said.actual))
-    return "; ".join(f"{name}: {text}" for name, text in parts if text)
+        return RefusalAnswer(body.decode(errors="replace"))
 
 
 def show(text: str) -> str:

@@ -19,7 +19,7 @@ from explorer.node_reports import Asked
 from explorer.page_server import Explorer, open_explorer
 from explorer.story import Names, fold_books
 from node import export
-from node.submit import RoundPlan, post_task
+from node.submit import RoundPlan, build_task, post_task
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig
@@ -221,7 +221,9 @@ async def open_submitter(show: Show, company: Company, ticking: "asyncio.Task[No
     """Post the task and play it to its end with whoever else is there; then take the rest out."""
     setting, watch = show.setting, show.watch
     async with open_party(show.configure(SUBMITTER)) as party:
-        task = await post_task(party, setting.plan, setting.dataset, secrets.token_bytes(32))
+        words = (setting.plan, setting.dataset, party.account, secrets.token_bytes(32))
+        built = await asyncio.to_thread(build_task, *words)
+        task = await post_task(party, *built, setting.dataset)
         await catch_up(party)
         await open_task(party, task)
         loss = await show.observer.measure_first(party)

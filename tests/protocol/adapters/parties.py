@@ -18,12 +18,8 @@ from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.conventions import Desk, NodeStatus, RequestSigner
-from protocol.adapters.wire.listener import (
-    TlsIdentity,
-    WireLimits,
-    load_or_create_identity,
-    make_server_context,
-)
+from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity, make_server_context
 from protocol.adapters.wire.object_storage import ObjectStorage
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
@@ -83,6 +79,7 @@ class Party:
     get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
     bucket: Bucket | None = None
     storage: ObjectStorage | None = None
+    own_host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         self.key = make_key(self.seed)
@@ -125,7 +122,7 @@ class Party:
 
     def make_client(self) -> BlobClient:
         """A client into this party's store."""
-        return BlobClient(self.store, self.signer, self.patience, self.storage)
+        return BlobClient(self.store, self.signer, self.patience, self.storage, self.own_host)
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from protocol.adapters.reports import (
 )
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.conventions import REACH, REACH_SAID, Desk, Reach, ReachAsked, ReachSaid
-from protocol.adapters.wire.listener import WireLimits
+from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec.containers import MILLIONTHS_MAX, Comparison
 from protocol.spec.errors import EnvironmentFault, ProtocolFault

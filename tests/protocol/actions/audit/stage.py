@@ -57,7 +57,7 @@ SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")
 TINY = get_spec()
 HASTE = Patience(attempts=1, first_pause_s=0.01, longest_pause_s=0.01, connect_s=5, silence_s=5)
-SOLVER, OTHER_SOLVER, STRANGER = 1, 2, 99
+SOLVER, OTHER_SOLVER, BYSTANDER, STRANGER = 1, 2, 98, 99
 VERIFIERS, WHISTLEBLOWERS = range(11, 17), range(21, 26)
 """Seeds of keys."""
 
@@ -310,7 +310,7 @@ class Node:
     folder: Path
     may_serve: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     is_durable: bool = False
-    make_client: Callable[[BlobStore, RequestSigner, Patience], BlobClient] = BlobClient
+    make_client: Callable[..., BlobClient] = BlobClient
 
     def __post_init__(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -319,7 +319,9 @@ class Node:
         self.lines: list[str] = []
         self.store = BlobStore(self.folder / "blobs", is_durable=self.is_durable)
         self.journal = Journal(self.folder / "journal.sqlite", RECORDS)
-        self.client = self.make_client(self.store, RequestSigner(self.key, SIGNING), HASTE)
+        self.client = self.make_client(
+            self.store, RequestSigner(self.key, SIGNING), HASTE, own_host="127.0.0.1"
+        )
         self.room = self._make_room()
         self.audits = Audits(self.room)
 
@@ -339,6 +341,7 @@ class Node:
             get_game=lambda: stage.game,
             get_head=lambda: stage.head,
             find_peer=stage.find_peer,
+            list_others=lambda: [one for one in stage.peers.values() if one.account != self.account],
             wait_for_block=stage.wait_for_block,
             sign=self._sign,
             recover=lambda statement, signature, source: recover_signer(
@@ -387,6 +390,12 @@ def make_solver(stage: Stage, folder: Path, **changes: Any) -> Node:
     node = Node(stage, SOLVER, folder / "solver", **changes)
     node.keep_claim()
     return node
+
+
+def make_bystander(stage: Stage, folder: Path) -> Node:
+    """A node that has no part in the audits. While it runs, whoever asks it knows that the own network
+    works."""
+    return Node(stage, BYSTANDER, folder / "bystander")
 
 
 def judge(stage: Stage, *votes: Vote) -> None:

@@ -27,6 +27,7 @@ from tests.protocol.actions.audit.stage import (
     Twist,
     get_account,
     judge,
+    make_bystander,
     make_solver,
     make_stage,
 )
@@ -116,7 +117,7 @@ async def test_a_reserve_says_unserved_where_that_alone_counts(tmp_path: Path) -
         solver = make_solver(stage, tmp_path / str(is_serving))
         if not is_serving:
             clock = asyncio.create_task(stage.pass_blocks(stage.audit_end, pause_s=0.001))
-            async with node.run():
+            async with node.run(), make_bystander(stage, tmp_path).run():
                 vote = await audit(node.room, drawn)
             await clock
             assert vote is not None and vote.word == VoteWord.UNSERVED

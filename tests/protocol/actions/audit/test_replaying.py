@@ -1,6 +1,7 @@
 """An auditor and a solver over real HTTPS: what is found, what it stands on, and what a kill leaves."""
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from protocol.actions.audit.audit_messages import SEAL, START
 from protocol.actions.audit.audit_records import ShownWork
 from protocol.actions.audit.replaying import audit
 from protocol.adapters.chain.abi import BoundaryProof
+from protocol.adapters.store import BlobStore
+from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.conventions import RequestSigner
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
@@ -25,15 +29,18 @@ from protocol.spec.statements import (
 )
 from tests.protocol.actions.audit import stage as stage_module
 from tests.protocol.actions.audit.stage import (
+    SIGNING,
     Claim,
     Node,
     Stage,
     Twist,
     begin_model,
     get_account,
+    make_bystander,
     make_solver,
     make_stage,
 )
+from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, make_word
 
 
@@ -64,6 +71,24 @@ async def test_a_right_claim_is_accepted(tmp_path: Path) -> None:
     vote, auditor = await run_audit(stage, tmp_path)
     assert (vote.word, vote.named_leaf) == (VoteWord.ACCEPT, 0), auditor.lines
     require_true(stage, vote, auditor)
+
+
+@pytest.mark.parametrize("ahead_s", [-90, 90])
+async def test_an_auditor_whose_clock_is_wrong_audits(tmp_path: Path, ahead_s: float) -> None:
+    """Its requests were refused as stale, and it said UNSERVED: a fee for the solver, and for itself."""
+    stage = make_stage()
+    key = make_key(stage.find_auditor())
+
+    def make_client(store: BlobStore, _: Any, *rest: Any, **more: Any) -> BlobClient:
+        signer = RequestSigner(key, SIGNING, lambda: time.time() + ahead_s)
+        return BlobClient(store, signer, *rest, **more)
+
+    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor", make_client=make_client)
+    async with make_solver(stage, tmp_path).run(), auditor.run():
+        clock = asyncio.create_task(stage.pass_blocks(stage.audit_end, pause_s=0.1))
+        vote = await audit(auditor.room, stage.get_drawn())
+        clock.cancel()
+    assert vote is not None and vote.word == VoteWord.ACCEPT
 
 
 async def test_a_wrong_end_is_rejected_with_its_worst_leaf(tmp_path: Path) -> None:
@@ -169,7 +194,7 @@ async def test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time(tmp_p
     until = compute_serving_until(stage.game, drawn.place, begun)
     assert stage.audit_end - until == (stage.audit_end - begun) // 3
     clock = asyncio.create_task(stage.pass_blocks(until - 1))
-    async with auditor.run():
+    async with auditor.run(), make_bystander(stage, tmp_path).run():
         waiting = asyncio.create_task(audit(auditor.room, drawn))
         await clock
         await asyncio.sleep(0.1)
@@ -241,7 +266,7 @@ async def test_who_would_owe_too_much_abstains(tmp_path: Path) -> None:
         stage = make_stage(amounts=replace(AMOUNTS, unserved_fee=fee))
         auditor = Node(stage, stage.find_auditor(), tmp_path / str(fee))
         clock = asyncio.create_task(stage.pass_blocks(stage.audit_end, pause_s=0.001))
-        async with auditor.run():
+        async with auditor.run(), make_bystander(stage, tmp_path / str(fee)).run():
             vote = await audit(auditor.room, stage.get_drawn())
         clock.cancel()
         assert vote is not None

@@ -12,9 +12,20 @@ from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.params import ZERO_WORD
 from protocol.spec.statements import VoteWord, compute_seal
-from tests.protocol.actions.audit.stage import Node, Stage, Twist, judge, make_solver, make_stage
+from tests.protocol.actions.audit.stage import (
+    SOLVER,
+    Node,
+    Stage,
+    Twist,
+    get_account,
+    judge,
+    make_bystander,
+    make_solver,
+    make_stage,
+)
 from tests.protocol.actions.audit.test_audit_votes import make_vote
 
+ACCUSED = get_account(SOLVER)
 LATER = 1 << 30
 """A block that never comes."""
 
@@ -40,12 +51,14 @@ def auditor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(stage, stage.find_auditor(), tmp_path / "auditor")
 
 
-async def test_a_solver_that_is_late_is_asked_again_until_its_time_is_over(auditor: Node) -> None:
+async def test_a_solver_that_is_late_is_asked_again_until_its_time_is_over(
+    auditor: Node, tmp_path: Path
+) -> None:
     stage, slow, silent = auditor.stage, SlowSolver(20), SlowSolver(LATER)
     until = stage.head + 4
-    async with auditor.run():
-        assert await ask_until(auditor.room, slow.ask, until, "the start") == 20
-        waiting = asyncio.create_task(ask_until(auditor.room, silent.ask, until, "the start"))
+    async with auditor.run(), make_bystander(stage, tmp_path).run():
+        assert await ask_until(auditor.room, ACCUSED, slow.ask, until, "the start") == 20
+        waiting = asyncio.create_task(ask_until(auditor.room, ACCUSED, silent.ask, until, "the start"))
         await stage.pass_blocks(until - 1)
         await asyncio.sleep(0.05)
         assert not waiting.done() and silent.count
@@ -61,7 +74,7 @@ async def test_an_auditor_that_comes_after_the_time_waits_for_one_block_all_the_
     """It was down, so its solver was never asked. A vote of UNSERVED would cost that solver a fee."""
     slow = SlowSolver(20)
     async with auditor.run():
-        assert await ask_until(auditor.room, slow.ask, auditor.stage.head - 9, "the start") == 20
+        assert await ask_until(auditor.room, ACCUSED, slow.ask, auditor.stage.head - 9, "the start") == 20
 
 
 async def test_what_is_sealed_is_the_auditors_own_end_under_a_salt(auditor: Node, tmp_path: Path) -> None:

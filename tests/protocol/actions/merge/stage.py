@@ -193,7 +193,7 @@ class Stage:
         async with AsyncExitStack() as stack:
             journal = stack.enter_context(Journal(home / "journal.sqlite", RECORDS))
             store, key = BlobStore(home / "blobs", is_durable=False), make_key(seed)
-            client = BlobClient(store, RequestSigner(key, SIGNING), HASTE)
+            client = BlobClient(store, RequestSigner(key, SIGNING), HASTE, own_host="127.0.0.1")
             party = self._make_party(seed, home, store, journal, client)
             await stack.enter_async_context(client)
             await self._serve(party, stack)

@@ -229,7 +229,8 @@ async def test_before_the_close_nobody_is_sent_to_the_bucket(tmp_path: Path) -> 
         ref = refer_delta(finished.delta_root, party.task.spec.terms.parameter_count)
         reader = BlobStore(tmp_path / "reader", is_durable=False)
         signer, follow = RequestSigner(make_key(2), SIGNING), make_settings(storage.url)
-        async with serve(party) as peer, BlobClient(reader, signer, HASTE, follow) as client:
+        client = BlobClient(reader, signer, HASTE, follow, "127.0.0.1")
+        async with serve(party) as peer, client:
             with pytest.raises(EnvironmentFault, match="not served to you now"):
                 await client.fetch(peer, ref)
             assert not storage.asked

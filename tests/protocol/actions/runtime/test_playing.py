@@ -13,19 +13,23 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
+from protocol.actions.dispute.dispute_duties import DisputeDuty
 from protocol.actions.runtime import playing
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, make_scratch
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, Party, Wait
+from protocol.actions.runtime.party import Duty, Party, Wait, find_round
 from protocol.actions.runtime.playing import RECORDS, Loop
+from protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep
 from protocol.adapters.chain.gate import GateShut
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import REORG_BLOCKS
+from protocol.spec.game.calls import CloseGame
 from protocol.spec.game.purse import Purse, stake_of
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
+from scripts.console import open_logs
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 
@@ -159,6 +163,46 @@ async def test_what_is_due_and_what_failed_is_counted() -> None:
         chain.listed.clear()
         await chain.mine()
         assert not chain.party.meter.due
+
+
+async def test_what_a_duty_tells_is_of_the_round_that_it_belongs_to(tmp_path: Path) -> None:
+    """Also what it tells from a thread. The number was read out of the words, whoever had written them."""
+
+    @dataclass(frozen=True)
+    class Tell:
+        """A duty of a round, or of a draw in it."""
+
+        round: int | None = None
+        place: Any = None
+
+        async def perform(self, party: Any) -> None:
+            await asyncio.to_thread(playing.log.warning, "a peer says: round 7")
+
+    told = DisputeDuty("ask", 1, lambda party: Tell().perform(party), find_round(StatementRef(5, 0)))
+    with open_logs("info", tmp_path / "log"):
+        async with run_loop() as chain:
+            chain.listed += [Tell(3), Tell(place=StatementRef(4, 0)), told, Tell()]
+            await chain.mine()
+            while chain.loop.running:
+                await asyncio.sleep(0.01)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert sorted(line.partition("round 7")[2] for line in lines) == ["", " round=3", " round=4", " round=5"]
+
+
+async def test_each_kind_of_duty_is_counted_by_itself() -> None:
+    """Of fifteen kinds of duties in disputes the metric told one name."""
+
+    async def refuse_it(party: Any) -> None:
+        raise refuse()
+
+    async with run_loop() as chain:
+        chain.listed += [DisputeDuty(what, 1, refuse_it) for what in ("ask", "post roots")]
+        chain.listed += [Upkeep(CloseGame()), Upkeep(SettleSeats((1,), 2))]
+        await chain.mine()
+        names = {"Ask", "PostRoots", "CloseGame", "SettleSeats"}
+        assert chain.party.meter.due == dict.fromkeys(names, 1)
+        await chain.settle()
+        assert chain.party.meter.failures.keys() == names and chain.party.meter.failures["PostRoots"] == 1
 
 
 async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_sent() -> None:

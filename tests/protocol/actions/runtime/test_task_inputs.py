@@ -16,7 +16,7 @@ from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, ope
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.leaf_runs import LeafRun, count_leaves
 from protocol.adapters.part_store import LeafSource
-from protocol.adapters.wire.listener import WireLimits
+from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Peer
 from protocol.compute.model.batches import (
     OUTSIDE_TOKEN,

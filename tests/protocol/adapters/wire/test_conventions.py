@@ -22,7 +22,7 @@ from protocol.adapters.wire.conventions import (
     RequestSigner,
     RequestVerifier,
 )
-from protocol.adapters.wire.listener import WireLimits
+from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.statements import SigningDomain

@@ -14,12 +14,12 @@ from aiohttp import web
 from protocol.adapters.blobs import BlobKey, BlobRef
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire import object_storage
+from protocol.adapters.wire.addresses import is_public
 from protocol.adapters.wire.blob_client import BlobClient
+from protocol.adapters.wire.lookups import PeerResolver
 from protocol.adapters.wire.object_storage import (
     ObjectStorage,
-    PublicResolver,
     StorageReader,
-    is_public,
     require_usable,
 )
 from protocol.adapters.wire.session import Peer
@@ -283,7 +283,7 @@ async def test_an_address_that_is_not_public_is_not_asked(
     async with open_scene(tmp_path, give) as scene:
         scene.bucket.location = location
         async with scene.open() as (peer, client):
-            monkeypatch.setattr(PublicResolver, "resolve", None)
+            monkeypatch.setattr(PeerResolver, "resolve", None)
             await client.fetch(peer, REF)
         assert scene.auditor.store.get(REF) == DATA and not scene.storage.asked
 
@@ -303,7 +303,7 @@ def test_a_public_address_is_asked_as_it_was_signed(location: str) -> None:
 
 
 async def test_a_name_of_a_private_address_is_not_connected_to() -> None:
-    resolver = PublicResolver([("localhost", 9000)])
+    resolver = PeerResolver(is_public, [("localhost", 9000)])
     with pytest.raises(OSError, match="not public"):
         await resolver.resolve("localhost", 443)
     assert (await resolver.resolve("localhost", 9000))[0]["host"] in ("127.0.0.1", "::1")

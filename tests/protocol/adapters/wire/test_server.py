@@ -8,7 +8,7 @@ import pytest
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.conventions import HEADER, PROOF, REFUSAL, STATUS_FORM
-from protocol.adapters.wire.listener import WireLimits
+from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, open_session

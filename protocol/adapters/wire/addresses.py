@@ -1,0 +1,69 @@
+"""Addresses of peers: whom one counts as, and which ones an endpoint may lead to.
+
+Any account announces any endpoint. So an endpoint leads a node to public addresses alone, or to those of the
+private network in which the node's own endpoint lies: this machine, for a test network. Anything else could
+be a service of the node's own network, or its provider's metadata.
+"""
+
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+
+NAT64 = IPv6Network("64:ff9b::/96")
+UNICAST = IPv6Network("2000::/3")
+"""All public addresses of version 6 lie here: nothing local, compatible, mapped, translated or reserved."""
+SPECIAL = tuple(
+    ip_network(text)
+    for text in (
+        "192.0.0.0/24",  # assigned to protocols; metadata of Oracle's older machines
+        "192.88.99.0/24",  # relays of 6to4
+        "168.63.129.16",  # of Azure: each machine's own host
+        "2001::/23",  # assigned to protocols, Teredo among them
+        "2002::/16",  # 6to4
+        "3fff::/20",  # documentation
+    )
+)
+"""Not all of them are so in each version of `ipaddress`, or in any."""
+INNER = tuple(
+    tuple(map(ip_network, group))
+    for group in (
+        ("127.0.0.0/8", "::1"),
+        ("10.0.0.0/8",),
+        ("172.16.0.0/12",),
+        ("192.168.0.0/16",),
+        ("100.64.0.0/10",),
+        ("fc00::/7",),
+    )
+)
+"""Networks that are not public: this machine, and the usual ranges of a house or a firm."""
+
+
+def is_public(address: str) -> bool:
+    """Returns whether an IP address, and one that it carries inside, is one of the public internet."""
+    with suppress(ValueError):
+        one = ip_address(address)
+        if one in NAT64:
+            one = IPv4Address(one.packed[-4:])
+        is_usual = one.is_global and not one.is_multicast and not any(one in net for net in SPECIAL)
+        return is_usual and (isinstance(one, IPv4Address) or one in UNICAST)
+    return False
+
+
+def may_lead_to(address: str, own_host: str) -> bool:
+    """Returns whether a peer's endpoint may lead to an address. own_host: of the node's own endpoint. A name
+    lies in no private network: who owns the name chooses where it leads."""
+    if is_public(address):
+        return True
+    with suppress(ValueError):
+        both = ip_address(address), ip_address(own_host)
+        return any(all(any(one in network for network in group) for one in both) for group in INNER)
+    return False
+
+
+def find_caller(address: str) -> str:
+    """Returns whom an address counts as where callers are told apart. Of version 6 the first 64 bits count:
+    whoever has one address there has them all."""
+    with suppress(ValueError):
+        one = ip_address(address.partition("%")[0])
+        inner = one.ipv4_mapped if isinstance(one, IPv6Address) else one
+        return str(inner or ip_network(f"{one}/64", strict=False))
+    return address
