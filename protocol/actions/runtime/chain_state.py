@@ -11,6 +11,7 @@ from typing import Any
 
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import Event, LogBatch
+from protocol.adapters.chain.pots import BONDS, name_pot
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from protocol.spec.game.contests import ContestFolds, fold_contest
@@ -125,6 +126,8 @@ class ChainState:
     seals: dict[bytes, int] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
     head_block: int = 0
+    _bonds: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+    """Tasks by the names of the pots of their bonds."""
     _events: list[Event] = field(default_factory=list, repr=False)
     _seated: Seated = field(default_factory=Seated, repr=False)
 
@@ -157,7 +160,7 @@ class ChainState:
 
     def _refold(self, standing: list[Event]) -> None:
         by_task = (self.games, self.texts, self.task_terms, self.inner, self.contests, self.refused)
-        for fold in (*by_task, self.credits, self.seals, self.network.peers, self._events):
+        for fold in (*by_task, self.credits, self.seals, self.network.peers, self._bonds, self._events):
             fold.clear()
         self._seated = Seated()
         for event in standing:
@@ -173,7 +176,8 @@ class ChainState:
         task = event.arguments.get("task")
         if task is None:
             self._take_common(event)
-        elif event.name == "TaskPosted":
+            task = self._bonds.get(event.arguments.get("pot", b""), b"")
+        if event.name == "TaskPosted":
             self._start(task, event)
         elif task in self.games:
             self._fold(task, event)
@@ -198,7 +202,7 @@ class ChainState:
             return
         self.games[task], self.texts[task] = game, event.arguments["training"]
         self.task_terms[task], self.contests[task] = terms, ContestFolds(depth)
-        self.inner[task] = InnerBook(game.terms.windows.respond)
+        self.inner[task], self._bonds[name_pot(BONDS, task)] = InnerBook(game.terms.windows.respond), task
 
     def _fold(self, task: bytes, event: Event) -> None:
         name, values, block = event.name, event.arguments, event.block_number
