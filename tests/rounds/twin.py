@@ -159,7 +159,7 @@ class Twin:
         """By the task's logs alone it is the machine's. It explains the credits, of which the purse tells."""
         self._equal("book of money", self.money, self.logged.game.money)
         found = self.logged.compute_money()
-        for account in {*found, *self.logged.brought}:
+        for account in {*found, *(party.address for party in self.parties.values())}:
             money = found.get(account, AccountMoney(account))
             explained = self.logged.brought[account] + money.change
             self._equal(f"explained credit of {account}", explained, self.logged.credits[account])

@@ -1,4 +1,6 @@
-"""The book of a task's money: what each account has won, lost and spent in it, and why, from its events.
+"""The book of a task's money: what each account has won, lost and spent in it, and why.
+
+Its events tell:
 
     events (WeiMoved, SeatSettled, PayRestored) --> MoneyBook --> `account_money.py`, with the state of now
 
