@@ -16,6 +16,7 @@ from protocol.actions.runtime.playing import RECORDS
 from protocol.actions.runtime.watching import note_state
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.pace import Pace
 from protocol.adapters.journal import FILE_NAME, Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game import calls
@@ -24,7 +25,7 @@ from protocol.spec.params import TOKEN_WEI
 from scripts import money_commands, wallet
 from scripts.console import Console
 from scripts.home import list_left, unlock_key
-from scripts.money_commands import Pace, add_stake, withdraw
+from scripts.money_commands import add_stake, withdraw
 from tests.e2e.world import AMOUNTS
 from tests.protocol.adapters.lossy import run_lossy_node
 from tests.protocol.spec.game.test_posting import make_judged

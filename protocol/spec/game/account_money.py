@@ -89,12 +89,24 @@ class AccountMoney:
         return min(self.stake, self._sum_unsettled(FEES))
 
     def _sum_unsettled(self, reasons: Iterable[MoneyReason]) -> int:
-        unsettled = (one for one in self.rounds if one.settled is None)
-        return sum(one.sums.get(reason, 0) for one in unsettled for reason in reasons)
+        sums = self.sum_unsettled()
+        return sum(sums.get(reason, 0) for reason in reasons)
+
+    @property
+    def open(self) -> int:
+        """Returns the wei of claims that audits still decide."""
+        return self._sum_unsettled({MoneyReason.OPEN_CLAIM})
 
     def sum_settled(self, kind: MoneyKind) -> int:
         """Returns the wei of one kind that is over."""
         return sum_kind(self.sums, kind)
+
+    def sum_unsettled(self) -> Sums:
+        """Returns what the rounds that are not settled give and take, in wei by reason."""
+        sums: Sums = {}
+        for one in self.rounds:
+            sums = add_sums(sums, one.sums if one.settled is None else {})
+        return sums
 
     @property
     def change(self) -> int:

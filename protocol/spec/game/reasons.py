@@ -8,19 +8,21 @@ from enum import StrEnum
 
 
 class MoneyKind(StrEnum):
-    """What a reason does to the account that it names. SETTLED: the money is credit of the account. UNPAID:
-    pay that a claim could have had; nothing of the account's own is gone. LOST: the account had it. SPENT:
-    what a submitter has paid out of its escrow, and who pays revenue."""
+    """What a reason does to the account that it names. SETTLED: the money is credit of the account. OPEN: pay
+    of a claim that audits still decide. UNPAID: pay that a claim could have had; nothing of the account's own
+    is gone. LOST: the account had it. SPENT: what a submitter has paid out of its escrow, and who pays
+    revenue."""
 
     SETTLED = "settled"
+    OPEN = "open"
     UNPAID = "unpaid"
     LOST = "lost"
     SPENT = "spent"
 
 
 class MoneyReason(StrEnum):
-    """Why. UNDECIDED_CLAIM: audits still decide, or their time ran out; MISSED_DRAW: nobody recorded the
-    randomness of the round; PAY, FEE: of a settlement, where the rounds do not explain it (never seen)."""
+    """Why. UNDECIDED_CLAIM: the time of its audits ran out; MISSED_DRAW: nobody recorded the randomness of
+    the round; PAY, FEE: of a settlement, where the rounds do not explain it (never seen)."""
 
     ACCEPTED_CLAIM = "accepted_claim"
     AUDIT = "audit"
@@ -32,6 +34,7 @@ class MoneyReason(StrEnum):
     BOND_SHARE = "bond_share"
     REVENUE = "revenue"
 
+    OPEN_CLAIM = "open_claim"
     REJECTED_CLAIM = "rejected_claim"
     LATE_REJECTED_CLAIM = "late_rejected_claim"
     UNDECIDED_CLAIM = "undecided_claim"
@@ -65,6 +68,7 @@ FEES = frozenset({MoneyReason.MISSED_ROUND, MoneyReason.UNSERVED_FEE, MoneyReaso
 """What a settlement burns of the stake for a round."""
 BURNED_PAY = frozenset(
     {
+        MoneyReason.OPEN_CLAIM,
         MoneyReason.REJECTED_CLAIM,
         MoneyReason.LATE_REJECTED_CLAIM,
         MoneyReason.UNDECIDED_CLAIM,
@@ -72,7 +76,8 @@ BURNED_PAY = frozenset(
         MoneyReason.CONVICTED_SEAT,
     }
 )
-"""Pay that a settlement burns of the escrow. Of other claims that are not paid the escrow keeps it."""
+"""Pay that a settlement burns of the escrow (no claim is open by then). Of other claims that are not paid the
+escrow keeps it."""
 
 _KINDS = {
     MoneyKind.SETTLED: (
@@ -84,8 +89,9 @@ _KINDS = {
         MoneyReason.BOND_SHARE,
         MoneyReason.REVENUE,
     ),
+    MoneyKind.OPEN: (MoneyReason.OPEN_CLAIM,),
     MoneyKind.UNPAID: (
-        *BURNED_PAY,
+        *(BURNED_PAY - {MoneyReason.OPEN_CLAIM}),
         MoneyReason.UNSERVED_CLAIM,
         MoneyReason.CONVICTED_CLAIM,
         MoneyReason.RESTORED_CLAIM,

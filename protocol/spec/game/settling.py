@@ -110,7 +110,9 @@ def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) 
     if slot in game_round.restored:
         return MoneyReason.RESTORED_CLAIM
     fate = get_claim_fate(state, game_round, slot, block)
-    if fate != ClaimFate.ACCEPTED:
+    if fate in (ClaimFate.UNDECIDED, ClaimFate.LATE_UNDECIDED):
+        return MoneyReason.OPEN_CLAIM
+    if fate == ClaimFate.VOID:
         return _judge_void(state, game_round, slot, block)
     is_rejected = is_rejected_late(get_votes(game_round, slot, state.terms.draws))
     return MoneyReason.LATE_REJECTED_CLAIM if is_rejected else MoneyReason.ACCEPTED_CLAIM

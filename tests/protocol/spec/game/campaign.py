@@ -65,7 +65,7 @@ from protocol.spec.game.terms import (
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.game.upkeep import get_next_block
 from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.cashier import Cashier
+from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.payday import Bookkeeper
 from tests.protocol.spec.game.silences import find_silences
 from tests.protocol.spec.game.world import (
@@ -168,7 +168,7 @@ class Campaign(RuleBasedStateMachine):
         self.books = Bookkeeper({seat.number: seat.settled for seat in self.world.state.seats.values()})
         self.world.watchers = [self.books.watch]
         self.world.plans = [plan_watcher, conduct.plan]
-        self.cashier = Cashier(create_game(self.world.state.terms, LIMITS_LOCAL, START_BLOCK))
+        self.cashier = open_cashier(self.world)
         self.owners: dict[tuple[int, int], str] = {}
         self.seen = 0
         if conduct.is_false:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from protocol.spec.game.account_money import AccountMoney, compute_account, compute_money
 from protocol.spec.game.events import GameEvent, WeiMoved
 from protocol.spec.game.folding import fold
-from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.ledger import LoggedGame, get_state_at
 from protocol.spec.game.money_book import MoneyBook, note_event
 from protocol.spec.game.purse import BURNED, ESCROW, OUTSIDE, PotKind, credit_of
 from protocol.spec.game.reasons import MoneyReason
-from protocol.spec.game.state import GameState, SeatStatus
-from protocol.spec.game.terms import compute_escrow
+from protocol.spec.game.state import GameState, SeatStatus, create_game
+from protocol.spec.game.terms import LIMITS_LOCAL, compute_escrow
+from tests.protocol.spec.game.world import START_BLOCK, World
 
 UNEXPLAINED = {MoneyReason.PAY, MoneyReason.FEE}
 
@@ -66,8 +67,17 @@ class Cashier:
             assert found[seat.account].stake == 0 if lost else found[seat.account].locked >= 0
         return found
 
+    def make_game(self) -> LoggedGame:
+        """The task as logs would tell it, with credits in the purse."""
+        return LoggedGame(**vars(self.state), money=self.book)
+
     def check_single(self, block: int, account: str) -> None:
         """One account by itself has what it has among all."""
         state = get_state_at(self.state, block)
         alone = compute_account(state, self.book, account, block)
         assert alone == self.compute(block).get(account, AccountMoney(account))
+
+
+def open_cashier(world: World) -> Cashier:
+    """Before the first event of a world."""
+    return Cashier(create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK))

@@ -7,21 +7,14 @@ from protocol.spec.game.account_money import (
     RoundEntry,
 )
 from protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, sum_kind
-from protocol.spec.game.state import create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from tests.protocol.spec.game.cashier import Cashier
+from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.mishaps import play_mishaps
 from tests.protocol.spec.game.test_logs import play_contests, play_fall, play_questions
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld, make_troubled
-from tests.protocol.spec.game.world import KEEPER, START_BLOCK, World
+from tests.protocol.spec.game.world import KEEPER, World
 
 PROMISED = PAID | FEES | {MoneyReason.RESTITUTION}
 Sums = dict[MoneyReason, int]
-
-
-def make_cashier(world: World) -> Cashier:
-    """Of a world from its first event on."""
-    return Cashier(create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK))
 
 
 @cache
@@ -41,7 +34,7 @@ def play_troubled() -> tuple[TroubledWorld, tuple[TroubledWorld, ...]]:
 
 def list_reasons(world: World) -> set[MoneyReason]:
     """Checks the money at each block; returns all reasons that were seen."""
-    cashier, seen = make_cashier(world), set[MoneyReason]()
+    cashier, seen = open_cashier(world), set[MoneyReason]()
     for block in sorted({block for block, _ in world.log}):
         cashier.take([one for one in world.log if one[0] <= block])
         found = cashier.check(block + 1)
@@ -85,7 +78,7 @@ def test_what_was_promised_is_what_is_settled_if_nothing_else_happens() -> None:
     """From a block on all are silent but who sends what any account may send."""
     promised = 0
     for world in [fork for fork in play_troubled()[1] if is_quiet(fork)][::6]:
-        cashier = make_cashier(world)
+        cashier = open_cashier(world)
         cashier.take(world.log)
         before = cashier.check(world.block + 1)
         silent = world.fork()
