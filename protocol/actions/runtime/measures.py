@@ -205,10 +205,10 @@ def _read_seat(game: GameState, account: str) -> Values:
 
 def _read_money(money: AccountMoney) -> Values:
     amounts = {"locked": money.locked, "earned": money.earned, "owed": money.owed}
-    values = {f"touchstone_{name}_tokens": _one(wei / TOKEN_WEI) for name, wei in amounts.items()}
+    values: Values = {f"touchstone_{name}_tokens": _one(wei / TOKEN_WEI) for name, wei in amounts.items()}
     for kind in (MoneyKind.SETTLED, MoneyKind.LOST):
         reasons = [reason for reason in KINDS if KINDS[reason] == kind]
-        sums = {(reason.value,): money.sums.get(reason, 0) / TOKEN_WEI for reason in reasons}
+        sums: Samples = {(reason.value,): money.sums.get(reason, 0) / TOKEN_WEI for reason in reasons}
         values[f"touchstone_{kind.value}_tokens"] = sums
     return values
 

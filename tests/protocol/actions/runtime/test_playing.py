@@ -18,10 +18,12 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, m
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.actions.runtime.playing import RECORDS, Loop
+from protocol.adapters.chain.connection import RpcHealth
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import REORG_BLOCKS
+from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import Purse, stake_of
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -35,7 +37,8 @@ class FakeState:
     """The chain as far as it was read."""
 
     def __init__(self) -> None:
-        self.games: dict[bytes, Any] = {TASK: create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)}
+        game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+        self.games: dict[bytes, Any] = {TASK: LoggedGame(**vars(game))}
         self.head_block = START_BLOCK
 
     def take(self, batch: "Batch") -> None:
@@ -88,7 +91,9 @@ async def run_loop(account: str = "") -> AsyncIterator[Chain]:
             yield await queue.get()
 
     nothing, config = cast(Any, None), cast(Any, SimpleNamespace(say=lambda line: None))
-    outside = (config, cast(Any, SimpleNamespace(mined_block=0, address=account)), nothing, nothing, nothing)
+    connection = SimpleNamespace(health=RpcHealth())
+    asked = cast(Any, SimpleNamespace(mined_block=0, address=account, connection=connection))
+    outside = (config, asked, nothing, nothing, nothing)
     party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
     party.joined = cast(Any, SimpleNamespace(task=TASK))
     listed: list[Duty | Wait] = []
