@@ -7,8 +7,10 @@ machine has. The role itself then checks the rest.
 
 import argparse
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -19,12 +21,13 @@ from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.actions.runtime.watching import RETRY_S, play_while_idle, wait_until_idle
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.pace import read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
 from protocol.adapters.machine import MachineUse, lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
-from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from protocol.spec.errors import Declined, EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
@@ -51,7 +54,6 @@ from scripts.wallet import (
     find_own_game,
     read_state,
     refuse_unasked,
-    require_agreement,
     require_coin,
     require_no_seat,
     require_tokens,
@@ -60,6 +62,7 @@ from scripts.wallet import (
     tell_format,
     tell_lending,
     tell_missing,
+    tell_seat,
     tell_solver,
 )
 
@@ -156,7 +159,8 @@ class Sitting:
     """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
     before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone;
     has_agreed: a seat was agreed on; has_sat: a seat was played, or begun; has_played: a seat was there and
-    is paid out, or a bond was; mined: transactions of the account before the last look."""
+    is paid out, or a bond was; mined: transactions of the account before the last look; answered: the
+    operator, or nothing is to be asked."""
 
     chain: GameChain
     config: PartyConfig
@@ -172,6 +176,7 @@ class Sitting:
     has_sat: bool = False
     has_played: bool = False
     mined: int = 0
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def agree(self) -> None:
         """Agree with the operator on a seat. An account without one first plays for a bond that it has in an
@@ -195,9 +200,9 @@ class Sitting:
         self.has_agreed = True
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
-        """Agree with the operator, once: later the same is agreed on, without a word. Raises InvalidInput or
+        """Say what the seat takes, once: later the same is agreed on, without a word. Raises InvalidInput or
         EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
-        or the machine has; where the money is not there; or where the operator does not agree."""
+        or the machine has; or where the money is not there."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
         console = hush() if self.has_agreed and offer.is_agreed else self.console
         refuse_seat(self.task, game, account, offer, state.head_block + 1)
@@ -216,24 +221,31 @@ class Sitting:
             await asyncio.to_thread(import_start, store, offer.weights, spec)
         words = (self.chain, game, self.home, path, account, offer, console)
         wish = await agree_on_seat(*words, self.config.use)
-        # Without being asked nobody takes back what was typed, also while this looked at the machine.
-        if not self.is_seated and not offer.is_agreed:
-            note_left(self.config.home, self.task, is_left=False)
-        self.wish = replace(wish, require_wanted=self._require_wanted)
+        self.wish = replace(wish, require_wanted=partial(self._require_wanted, offer, wish.require_wanted))
         # As much as the seat has or gets, each time.
         has_wei = self.wish.stake_wei if seat is None else get_stake(game, seat.number)
-        self.offer = Offer(offer.role, max(has_wei, get_required_stake(game, offer.role)), is_agreed=True)
+        is_agreed = offer.is_agreed or self.is_seated
+        self.offer = Offer(offer.role, max(has_wei, get_required_stake(game, offer.role)), is_agreed)
 
-    def _require_wanted(self) -> None:
-        """Raises NotNeeded where the operator has typed `touchstone leave` since the seat was agreed on: the
-        machine is checked for minutes before the stake is locked."""
+    def _require_wanted(self, offer: Offer, ask: Callable[[], None] | None) -> None:
+        """Ask the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it has
+        typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
+        if ask is not None:
+            ask()
+        if not offer.is_agreed:
+            # Without being asked nobody takes back what was typed.
+            note_left(self.config.home, self.task, is_left=False)
+        self.offer = replace(self.offer, is_agreed=True)
+        self.answered.set()
         refuse_unasked(self.task, has_left=self._has_left(), is_convicted=False)
 
     async def play(self) -> bool:
         """As the `run` of the role."""
         self.has_sat = self.has_sat or not self.is_bound
         run = resolve_name(ROLES[self.offer.role])
-        progress = show_progress(self.chain, self.task, self.console)
+        if self.is_seated or self.offer.is_agreed:
+            self.answered.set()
+        progress = self._show_progress()
         try:
             is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
         except NotNeeded:
@@ -242,6 +254,11 @@ class Sitting:
             raise
         self.has_played = True
         return is_closed
+
+    async def _show_progress(self) -> None:
+        """No bar is drawn over the question."""
+        await self.answered.wait()
+        await show_progress(self.chain, self.task, self.console)
 
     async def wait(self) -> bool:
         """Wait until nobody uses the machine, then agree again: much may have changed. With a seat nothing is
@@ -346,9 +363,9 @@ async def agree_on_seat(
     console: Console,
     use: MachineUse | None = None,
 ) -> SeatWish:
-    """The seat that the operator agrees to take, and the figures by which the node judges the task again.
-    path: of the configuration; use: where the seat is kept while nobody uses the machine. Raises InvalidInput
-    where the task could hurt, where the money is not there, or where the operator does not agree."""
+    """The seat that the operator wants, and the figures by which the node judges the task again; its
+    `require_wanted` asks, and raises Declined. path: of the configuration; use: where the seat is kept while
+    nobody uses the machine. Raises InvalidInput where the task could hurt, or the money is not there."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)
     if seat is not None:
@@ -362,15 +379,30 @@ async def agree_on_seat(
     refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
     stake_wei = _choose_stake(game, offer)
     await require_tokens(chain, account, stake_wei)
-    line = (
-        f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
-        "leave`) or the task is over, and for some time after; a fault that is proven costs all of it"
-    )
-    lines = [line, *tell_format(game.terms), *tell_lending(game.terms, use)]
+    seat_lines = tell_seat(game.terms, offer.role, stake_wei, await read_pace(chain))
+    lines = [*seat_lines, *tell_format(game.terms), *tell_lending(game.terms, use)]
     if missing := tell_missing(game):
         lines.append(f"before you join, the task lacks {missing}: its rounds wait for them")
-    require_agreement(console, lines, "Lock it?", offer.is_agreed)
-    return SeatWish(offer.role, stake_wei, figures)
+    if offer.is_agreed:
+        for line in lines:
+            console.say(line)
+        return SeatWish(offer.role, stake_wei, figures)
+    console.say("the machine is checked first. Then you are asked, before anything is locked")
+    ask = partial(ask_to_lock, console, lines, f"Lock {format_tokens(stake_wei)} and join?")
+    return SeatWish(offer.role, stake_wei, figures, require_wanted=ask)
+
+
+def ask_to_lock(console: Console, lines: Sequence[str], question: str) -> None:
+    """Show the lines and ask. Raises Declined where the answer is no."""
+    for line in lines:
+        console.say(line)
+    if not console.confirm(question):
+        raise Declined(
+            what="nothing was locked",
+            expected="your agreement",
+            actual="none",
+            remedy="Run it again and answer y, or pass --yes. This node has announced its endpoint, no more.",
+        )
 
 
 def _choose_stake(game: LoggedGame, offer: Offer) -> int:

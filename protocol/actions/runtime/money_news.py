@@ -79,7 +79,7 @@ EARNED = PAID | {MoneyReason.RESTITUTION}
 class MoneyNews:
     """What of one account's money was told. rounds: as they were last looked at; open: those with a claim
     that audits still decide; sums: wei by reason, as far as they were told; settled: rounds of seats; first:
-    the block from which on the pace is measured; looked_at: the state and the block of the last look."""
+    the head at the first line, from which on the pace is measured; looked_at: what the last look saw."""
 
     told: set[Key] = field(default_factory=set)
     rounds: dict[int, GameRound] = field(default_factory=dict)
@@ -95,11 +95,9 @@ class MoneyNews:
         before, self.looked_at = self.looked_at, (game, block)
         if before is not None and before[0] is game and before[1] == block:
             return []
-        now, head = get_state_at(game, block), party.chain.connection.health.head
-        self.first = self.first or head
-        pace = self._measure(head, party.chain.limits.name) if head is not None else Pace(block - 1, None)
+        now = get_state_at(game, block)
         lines = [
-            *self._list_of_rounds(now, party.account, block, pace),
+            *self._list_of_rounds(now, party, block),
             *self._list_of_account(game, party.account),
             *self._list_settled(game, party.account),
         ]
@@ -107,15 +105,20 @@ class MoneyNews:
             return list(tell_begin(compute_account(now, game.money, party.account, block)))
         return lines
 
-    def _measure(self, head: Head, preset: str) -> Pace:
-        pace = measure_pace(self.first, head)
-        is_measured = self.first is not None and head.number >= self.first.number + MEASURED_BLOCKS
-        return pace if is_measured else Pace(head.number, BLOCK_S.get(preset))
+    def _find_pace(self, party: Party) -> Pace:
+        """As it was measured since the first line; before, that of the preset."""
+        head = party.chain.connection.health.head
+        if head is None:
+            return Pace(party.state.head_block, None)
+        self.first = self.first or head
+        if head.number >= self.first.number + MEASURED_BLOCKS:
+            return measure_pace(self.first, head)
+        return Pace(head.number, BLOCK_S.get(party.chain.limits.name))
 
     # --- Rounds -----------------------------------------------------------------------------------------
-    def _list_of_rounds(self, now: GameState, account: str, block: int, pace: Pace) -> Iterator[str]:
+    def _list_of_rounds(self, now: GameState, party: Party, block: int) -> Iterator[str]:
         """Rounds that have changed since they were looked at, and those that the clock may decide."""
-        seat, before, self.rounds = find_seat(now, account), self.rounds, dict(now.rounds)
+        seat, before, self.rounds = find_seat(now, party.account), self.rounds, dict(now.rounds)
         if seat is None:
             return
         for index, game_round in now.rounds.items():
@@ -126,12 +129,12 @@ class MoneyNews:
                 continue
             sums = list_round_sums(now, seat, game_round, block)
             (self.open.add if MoneyReason.OPEN_CLAIM in sums else self.open.discard)(game_round.index)
-            for what, wei in _list_news(now, seat, game_round, sums, account, block):
+            for what, wei in _list_news(now, seat, game_round, sums, block):
                 key = (seat.joined, seat.number, game_round.index, what, wei)
                 if key not in self.told:
                     self.told.add(key)
                     due = find_due(now, seat, game_round.index, block, estimate_round_blocks(now))
-                    yield _tell_round(game_round.index, what, wei, pace.show_wait(due))
+                    yield _tell_round(game_round.index, what, wei, self._find_pace(party).show_wait(due))
 
     # --- What is over -----------------------------------------------------------------------------------
     def _list_of_account(self, game: LoggedGame, account: str) -> Iterator[str]:
@@ -151,13 +154,13 @@ class MoneyNews:
 
 
 def _list_news(
-    now: GameState, seat: Seat, game_round: GameRound, sums: Sums, account: str, block: int
+    now: GameState, seat: Seat, game_round: GameRound, sums: Sums, block: int
 ) -> Iterator[tuple[str, int]]:
     _, restitution = compute_restitution(now, seat, game_round, block)
     sums = add_sums(sums, {MoneyReason.RESTITUTION: restitution})
     yield from ((reason, wei) for reason, wei in sums.items() if reason in {**ROUND_LINES, **ROUND_WARNINGS})
     if game_round.phase == RoundPhase.POSTED and (pay := sums.get(MoneyReason.ACCEPTED_CLAIM)):
-        slot = find_own_slot(now, game_round, account)
+        slot = find_own_slot(now, game_round, seat.account)
         yield MERGED if slot in game_round.merged else UNMERGED, pay
 
 

@@ -18,7 +18,6 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, m
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, Party, Wait
 from protocol.actions.runtime.playing import RECORDS, Loop
-from protocol.adapters.chain.connection import RpcHealth
 from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
@@ -91,9 +90,7 @@ async def run_loop(account: str = "") -> AsyncIterator[Chain]:
             yield await queue.get()
 
     nothing, config = cast(Any, None), cast(Any, SimpleNamespace(say=lambda line: None))
-    connection = SimpleNamespace(health=RpcHealth())
-    asked = cast(Any, SimpleNamespace(mined_block=0, address=account, connection=connection))
-    outside = (config, asked, nothing, nothing, nothing)
+    outside = (config, cast(Any, SimpleNamespace(mined_block=0, address=account)), nothing, nothing, nothing)
     party = Party(*outside, cast(Any, FakeState()), Status("0x"), follow())
     party.joined = cast(Any, SimpleNamespace(task=TASK))
     listed: list[Duty | Wait] = []
