@@ -17,6 +17,7 @@ from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneErro
 from protocol.spec.game.contests import ContestFolds, fold_contest
 from protocol.spec.game.inner_dispute import InnerBook, fold_inner
 from protocol.spec.game.logs import LoggedGame, start_game, take_log
+from protocol.spec.game.money_book import UNNAMED
 from protocol.spec.game.terms import DeploymentLimits
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
 from protocol.spec.statements import SigningDomain
@@ -126,8 +127,8 @@ class ChainState:
     seals: dict[bytes, int] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
     head_block: int = 0
-    _bonds: dict[bytes, bytes] = field(default_factory=dict, repr=False)
-    """Tasks by the names of the pots of their bonds."""
+    _unnamed: bytes | None = field(default=None, repr=False)
+    """The task of a log behind which the purse tells, at once, who gets a part of a bond."""
     _events: list[Event] = field(default_factory=list, repr=False)
     _seated: Seated = field(default_factory=Seated, repr=False)
 
@@ -160,7 +161,7 @@ class ChainState:
 
     def _refold(self, standing: list[Event]) -> None:
         by_task = (self.games, self.texts, self.task_terms, self.inner, self.contests, self.refused)
-        for fold in (*by_task, self.credits, self.seals, self.network.peers, self._bonds, self._events):
+        for fold in (*by_task, self.credits, self.seals, self.network.peers, self._events):
             fold.clear()
         self._seated = Seated()
         for event in standing:
@@ -176,8 +177,7 @@ class ChainState:
         task = event.arguments.get("task")
         if task is None:
             self._take_common(event)
-            task = self._bonds.get(event.arguments.get("pot", b""), b"")
-        if event.name == "TaskPosted":
+        elif event.name == "TaskPosted":
             self._start(task, event)
         elif task in self.games:
             self._fold(task, event)
@@ -191,6 +191,9 @@ class ChainState:
             self.network.announce(**values)
         elif event.name == "ProofSealed" and values["sender"] == self.account:
             self.seals[values["digest"]] = event.block_number
+        task = self._unnamed
+        if event.name == "Given" and task is not None and values["pot"] == name_pot(BONDS, task):
+            self._fold(task, event)
 
     def _start(self, task: bytes, event: Event) -> None:
         terms = event.arguments["terms"]
@@ -202,7 +205,7 @@ class ChainState:
             return
         self.games[task], self.texts[task] = game, event.arguments["training"]
         self.task_terms[task], self.contests[task] = terms, ContestFolds(depth)
-        self.inner[task], self._bonds[name_pot(BONDS, task)] = InnerBook(game.terms.windows.respond), task
+        self.inner[task] = InnerBook(game.terms.windows.respond)
 
     def _fold(self, task: bytes, event: Event) -> None:
         name, values, block = event.name, event.arguments, event.block_number
@@ -210,6 +213,7 @@ class ChainState:
             self.games[task] = take_log(self.games[task], name, values, block)
             self.inner[task] = fold_inner(self.inner[task], name, values, block)
             self.contests[task] = fold_contest(self.contests[task], name, values)
+            self._unnamed = task if UNNAMED in self.games[task].money.accounts else None
         except _BROKEN as error:
             self._give_up(task, event, error)
             return
