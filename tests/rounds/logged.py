@@ -68,7 +68,7 @@ class LoggedTask:
 
     def compute_money(self) -> dict[str, AccountMoney]:
         """What each account has in the task, by the logs alone."""
-        block = self._chain.get_block()
+        block = self._chain.get_block() + 1
         return compute_money(get_state_at(self.game, block), self.game.money, block)
 
     def list_differences(self, state: GameState) -> list[str]:

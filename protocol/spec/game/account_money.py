@@ -4,8 +4,8 @@ What is over stands in the book (`money_book.py`). What is earned and not settle
 if nothing more happens: `settling.py` says both.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -13,14 +13,8 @@ from protocol.spec.game.fates import get_epoch, get_epoch_start, get_stake, is_h
 from protocol.spec.game.money_book import MoneyBook
 from protocol.spec.game.purse import ESCROW, bond_of
 from protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums, sum_kind
-from protocol.spec.game.settling import (
-    close_sums,
-    compute_restitution,
-    is_in_pool,
-    list_audit_wei,
-    list_round_sums,
-)
-from protocol.spec.game.state import GameRound, GameState, Seat, SeatRole, SeatStatus
+from protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from protocol.spec.game.state import GameRound, GameState, Seat, SeatStatus
 from protocol.spec.game.terms import compute_duty_blocks
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 
@@ -211,10 +205,10 @@ def _list_unsettled(
     for index, game_round in sorted(state.rounds.items()):
         if game_round.closed is None:
             continue
-        sitting = [seat for seat in seats if seat.settled <= index and is_in_pool(game_round, seat)]
-        audits = _list_audits(state, game_round) if sitting else {}
-        for seat in sitting:
-            sums = _list_sums(state, seat, game_round, audits, block)
+        for seat in seats:
+            if seat.settled > index or not is_in_pool(game_round, seat):
+                continue
+            sums = _list_sums(state, seat, game_round, block)
             if not sums:
                 continue
             at = seat.number, get_epoch(index)
@@ -223,18 +217,7 @@ def _list_unsettled(
             yield seat, RoundEntry(seat.number, index, sums, due=dues[at])
 
 
-def _list_audits(state: GameState, game_round: GameRound) -> Mapping[int, Counter[MoneyReason]]:
-    found = defaultdict[int, Counter[MoneyReason]](Counter)
-    for number, reason, wei in list_audit_wei(state, game_round):
-        found[number][reason] += wei
-    return found
-
-
-def _list_sums(
-    state: GameState, seat: Seat, game_round: GameRound, audits: Mapping[int, Sums], block: int
-) -> Sums:
-    if seat.role != SeatRole.SOLVER:
-        return close_sums(seat, audits.get(seat.number, {}))
+def _list_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
     _, restitution = compute_restitution(state, seat, game_round, block)
     sums = list_round_sums(state, seat, game_round, block)
     return add_sums(sums, {MoneyReason.RESTITUTION: restitution})

@@ -5,8 +5,8 @@ What a round is worth to a seat: its pay and its fees, and its share of what is 
 A seat settles a round once nothing that it said or did in it can cost it any more.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from protocol.spec.errors import require
@@ -43,6 +43,7 @@ from protocol.spec.game.state import (
     SeatRole,
     SeatStatus,
 )
+from protocol.spec.game.terms import RING_ROUNDS, GameTerms
 from protocol.spec.game.timing import get_duty_until, is_late_draw, is_over, is_unsealed
 from protocol.spec.statements import VoteWord
 
@@ -71,15 +72,12 @@ def compute_round_money(state: GameState, seat: Seat, game_round: GameRound, blo
 def list_round_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
     """Returns pay and fees of a seat for a round by reason, in wei, as a settlement in `block` finds them."""
     if seat.role == SeatRole.SOLVER:
-        return close_sums(seat, _list_solver_sums(state, seat, game_round, block))
-    found = Counter[MoneyReason]()
-    for number, reason, wei in list_audit_wei(state, game_round):
-        found[reason] += wei * (number == seat.number)
-    return close_sums(seat, found)
+        return _close_sums(seat, _list_solver_sums(state, seat, game_round, block))
+    return _close_sums(seat, sum_audits(state, game_round).get(seat.number, {}))
 
 
-def close_sums(seat: Seat, sums: Sums) -> Sums:
-    """Returns what is left of a round's pay and fees. A convicted seat earns nothing: its pay is burned."""
+def _close_sums(seat: Seat, sums: Sums) -> Sums:
+    """What a seat gets of a round's pay and fees. A convicted one earns nothing: its pay is burned."""
     if seat.status != SeatStatus.CLOSED:
         return {reason: wei for reason, wei in sums.items() if wei}
     burned = sum(wei for reason, wei in sums.items() if reason in PAID | BURNED_PAY)
@@ -127,9 +125,27 @@ def _judge_void(state: GameState, game_round: GameRound, slot: int, block: int) 
     return MoneyReason.REJECTED_CLAIM if DrawFate.FAILED in fates else MoneyReason.UNDECIDED_CLAIM
 
 
-def list_audit_wei(state: GameState, game_round: GameRound) -> Iterator[tuple[int, MoneyReason, int]]:
-    """Yields for each vote of a round the number of its seat, and what it earns or costs, in wei. Paid is
-    what counted and was opened, in undone rounds too: by then it stood."""
+_sums_of_audits: dict[int, tuple[GameRound, GameTerms, Mapping[int, Sums]]] = {}
+"""What `sum_audits` has found, by the identity of the round: all seats ask for the same rounds."""
+
+
+def sum_audits(state: GameState, game_round: GameRound) -> Mapping[int, Sums]:
+    """Returns what the votes of a round earn and cost, in wei by reason, by the number of the seat."""
+    kept = _sums_of_audits.get(id(game_round))
+    if kept is not None and kept[0] is game_round and kept[1] is state.terms:
+        return kept[2]
+    found = defaultdict[int, Counter[MoneyReason]](Counter)
+    for number, reason, wei in _list_audit_wei(state, game_round):
+        found[number][reason] += wei
+    if len(_sums_of_audits) >= RING_ROUNDS:
+        _sums_of_audits.clear()
+    _sums_of_audits[id(game_round)] = game_round, state.terms, found
+    return found
+
+
+def _list_audit_wei(state: GameState, game_round: GameRound) -> Iterator[tuple[int, MoneyReason, int]]:
+    """For each vote the number of its seat, and what it earns or costs. Paid is what counted and was opened,
+    in undone rounds too: by then it stood."""
     amounts = state.terms.amounts
     for (slot, draw), votes in game_round.votes.items():
         is_late = is_late_draw(state, draw)

@@ -2,12 +2,12 @@
 
 from functools import cache
 
-from protocol.spec.game.account_money import (
-    AccountMoney,
-    RoundEntry,
-)
+from protocol.spec.game.account_money import AccountMoney, LockKind, RoundEntry
+from protocol.spec.game.events import SeatFreed
 from protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, sum_kind
-from tests.protocol.spec.game.cashier import open_cashier
+from protocol.spec.game.settling import get_settled_until
+from protocol.spec.game.timing import is_over, list_late_missing
+from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.mishaps import play_mishaps
 from tests.protocol.spec.game.test_logs import play_contests, play_fall, play_questions
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld, make_troubled
@@ -94,4 +94,38 @@ def test_what_was_promised_is_what_is_settled_if_nothing_else_happens() -> None:
         earned = sum(sum_kind(sums, MoneyKind.SETTLED) for sums in promises.values())
         assert earned == sum(money.earned for money in before.values())
         promised += earned
+        check_released(silent, before)
     assert promised > 10_000
+
+
+def check_released(silent: World, before: dict[str, AccountMoney]) -> None:
+    """No stake comes back before its block."""
+    freed = {event.seat: block for block, event in silent.log if isinstance(event, SeatFreed)}
+    for lock in (lock for money in before.values() for lock in money.locks):
+        assert lock.kind != LockKind.STAKE or lock.until is None or freed[lock.number] >= lock.until
+
+
+def test_once_no_round_is_to_come_it_settles_in_the_block_that_is_told() -> None:
+    told = 0
+    for world in (fork for fork in play_troubled()[1] if is_quiet(fork)):
+        now, block = world.get_now(), world.block
+        if not is_over(now, block) or list_late_missing(now, block):
+            continue
+        cashier = open_cashier(world)
+        cashier.take(world.log)
+        for money in cashier.compute(block).values():
+            for one in (one for one in money.rounds if one.settled is None):
+                seat, due = now.seats[one.seat], one.due or 0
+                assert get_settled_until(now, seat, due) >= one.round
+                assert due == block or get_settled_until(now, seat, due - 1) < one.round
+                told += 1
+        for lock in (lock for money in cashier.compute(block).values() for lock in money.locks):
+            if lock.kind == LockKind.STAKE and lock.until is not None:
+                dues = [one.due or 0 for one in list_open_rounds(cashier, block) if one.seat == lock.number]
+                assert lock.until == max(dues, default=block), "it comes back with the last settlement"
+    assert told > 50
+
+
+def list_open_rounds(cashier: Cashier, block: int) -> list[RoundEntry]:
+    found = cashier.compute(block).values()
+    return [one for money in found for one in money.rounds if one.settled is None]
