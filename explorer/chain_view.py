@@ -17,12 +17,13 @@ from operator import attrgetter
 from typing import Any
 
 from explorer.event_index import EventIndex, Reported, add_reports, make_losses
+from explorer.money_documents import TOTALS, Money, find_money, sum_money
 from explorer.number import find_number
-from explorer.story import MOVEMENTS, PAY, Books, Conviction, Names, Teller, group_names, name_pots
+from explorer.story import TOLD_POTS, Conviction, Names, Teller, group_names
 from explorer.task_documents import (
     Totals,
-    add_event,
     add_round,
+    add_votes,
     make_round,
     make_training,
 )
@@ -32,6 +33,7 @@ from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations
+from protocol.adapters.chain.pots import name_pot
 from protocol.spec.codec import decode_training
 from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import get_epoch
@@ -53,16 +55,15 @@ log = logging.getLogger(__name__)
 class ChainView:
     """One deployment. names: what accounts are called here; the chain knows no names.
 
-    By task: books, convictions, posted (block), totals (of votes, fees, and rounds that were freed), and
-    touched: in which turn it last changed. turn: how often anything has changed; head: up to which all is
-    folded; trouble: why the chain is not read, else empty; others: contracts that are not those of this
-    version, with what differs, None before they were looked at."""
+    By task: convictions, posted (block), totals (of votes, and of rounds that were freed), and touched: in
+    which turn it last changed. turn: how often anything has changed; head: up to which all is folded;
+    trouble: why the chain is not read, else empty; others: contracts that are not those of this version, with
+    what differs, None before they were looked at."""
 
     chain: GameChain
     index: EventIndex
     names: Names = field(default_factory=lambda: Names({}))
     state: ChainState = field(init=False)
-    books: dict[bytes, Books] = field(default_factory=dict)
     convictions: dict[bytes, list[Conviction]] = field(default_factory=dict)
     posted: dict[bytes, int] = field(default_factory=dict)
     totals: dict[bytes, Totals] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class ChainView:
     trouble: str = ""
     others: dict[str, str] | None = None
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-    _pots: dict[bytes, tuple[bytes, str]] = field(default_factory=dict)
+    _pots: dict[bytes, bytes] = field(default_factory=dict)
     _tellers: dict[bytes, Teller] = field(default_factory=dict)
     _sought: list[Event] = field(default_factory=list)
     _events: Counter[bytes] = field(default_factory=Counter)
@@ -123,7 +124,7 @@ class ChainView:
     async def refold(self) -> None:
         """Fold all stored events anew: at the start, and after a reorg."""
         self.state = ChainState.of(self.chain)
-        told = (self.books, self.convictions, self.posted, self.totals, self._events, self._added)
+        told = (self.convictions, self.posted, self.totals, self._events, self._added)
         for fold in (*told, self._pots, self._tellers, self._sought):
             fold.clear()
         self._losses.clear()
@@ -173,39 +174,34 @@ class ChainView:
         before: Event | None = None
         for event in events:
             self._fold_one(event, beside[event.transaction_hash], lines)
-            if event.name == "SeatConvicted" and event.arguments["task"] in self.books:
+            if event.name == "SeatConvicted" and event.arguments["task"] in self.posted:
                 self._convict(event.arguments["task"], event, _find_ended(before, event))
             before = event if event.name in ("DisputeEnded", "SeatConvicted") else before
         self.index.put_lines(lines)
 
     def _begin(self, task: bytes, event: Event) -> None:
-        """Money goes into the escrow before the log that names the task."""
-        self.posted[task], self.books[task], self.convictions[task] = event.block_number, Books(), []
-        self.totals[task] = {}
-        self._pots |= {pot: (task, kind) for pot, kind in name_pots(task).items()}
+        """Before the events of its block."""
+        self.posted[task], self.convictions[task], self.totals[task] = event.block_number, [], {}
+        self._pots |= {name_pot(kind, task): task for kind in TOLD_POTS}
 
     def _fold_one(self, event: Event, beside: set[str], lines: list[tuple[bytes, int, int, str]]) -> None:
         values = event.arguments
-        task, kind = values.get("task"), ""
-        if event.name in MOVEMENTS:
-            task, kind = self._pots.get(values["pot"], (None, ""))
+        task = self._pots.get(values["pot"]) if event.name == "Given" else values.get("task")
         if event.name == "EpochFreed":
             self._keep_rounds(values["task"], values["epoch"], event.block_number)
         self.state.fold(event)
-        if task not in self.books:
+        if task not in self.posted:
             return
         self.touched[task] = self.turn + 1
         self._events[task] += 1
-        if event.name in MOVEMENTS:
-            self.books[task].take(event, kind, beside)
-        elif task in self.state.games:
-            self._add_event(task, event)
+        if task in self.state.games:
+            self._add_votes(task, event)
         place = (task, event.block_number, event.log_index)
         lines += [(*place, line) for line in self._tell(task, event, beside)]
 
-    def _add_event(self, task: bytes, event: Event) -> None:
+    def _add_votes(self, task: bytes, event: Event) -> None:
         try:
-            add_event(self.totals[task], self.state.games[task], event.name, event.arguments)
+            add_votes(self.totals[task], self.state.games[task], event.name, event.arguments)
         except BROKEN as error:
             log.error("%s of block %d is not added: %s", event.name, event.block_number, error)
 
@@ -282,8 +278,10 @@ class ChainView:
     def _add_task(self, task: bytes) -> Totals:
         game, training = self.state.games[task], self._read_training(task)
         totals = {account: Counter(done) for account, done in self.totals[task].items()}
-        for account, reasons in self.books[task].accounts.items():
-            totals.setdefault(account, Counter())["paid_wei"] += reasons[PAY]
+        for account, money in self.find_money(task).items():
+            sums = sum_money(money)
+            wei = {name: sums[name.removesuffix("_wei")] for name in TOTALS}
+            totals.setdefault(account, Counter()).update(wei)
         for one in filter(lambda one: one.account, self.convictions[task]):
             totals.setdefault(one.account, Counter())["convictions"] += 1
         for game_round in game.rounds.values():
@@ -292,6 +290,14 @@ class ChainView:
             except BROKEN as error:
                 log.error("Round %d of %s is not added: %s", game_round.index, task.hex(), error)
         return {account: done for account, done in totals.items() if any(done.values())}
+
+    def find_money(self, task: bytes) -> Money:
+        """What each account has in a task; nothing where that cannot be found."""
+        try:
+            return find_money(self.state.games[task], self.next_block)
+        except BROKEN as error:
+            log.error("The money of %s is not found: %s", task.hex(), error)
+            return {}
 
     def _read_training(self, task: bytes) -> dict[str, Any]:
         return make_training(self.state.task_terms[task], self.state.texts[task])

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from explorer.chain_view import BROKEN, ChainView
 from explorer.event_index import EventIndex
+from explorer.money_documents import list_seats, make_money
 from explorer.node_reports import Asked, follow
 from explorer.story import Conviction, Names, show_wei
 from explorer.task_documents import (
@@ -29,11 +30,9 @@ from explorer.task_documents import (
     format_accounts,
     format_csv,
     list_accounts,
-    list_seats,
     list_work,
     make_conviction,
     make_dispute_row,
-    make_money,
     make_round_row,
     make_row,
     make_training,
@@ -181,6 +180,7 @@ class PageServer:
         """A task in full, but for rounds, lines and disputes."""
         (task, game), view = self._find(request), self._view
         amounts = {name: show_wei(wei) for name, wei in asdict(game.terms.amounts).items()}
+        money = view.find_money(task)
         return answer({
             **self._make_row(task),
             "training": make_training(view.state.task_terms[task], view.state.texts[task]),
@@ -188,8 +188,8 @@ class PageServer:
             "root": to_hex(game.root),
             "amounts": amounts,
             "windows": asdict(game.terms.windows),
-            "seated": list_seats(game, view.books[task], view.names),
-            "money": make_money(view.books[task], view.names),
+            "seated": list_seats(game, money, view.names),
+            "money": make_money(game, money, view.names),
             "convicted": [self._make_conviction(one) for one in view.convictions[task][: -PAGE - 1 : -1]],
         })  # fmt: skip
 

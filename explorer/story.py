@@ -1,28 +1,26 @@
-"""A task in plain words: names for accounts, money with its reason, a line for each event."""
+"""A task in plain words: names for accounts, amounts, and a line for each event."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
 
 from protocol.actions.merge.merge_records import find_holder
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.contract_events import Event
+from protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.game.auditing import get_drawn
 from protocol.spec.game.fates import list_draws
-from protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerDispute
+from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
 from protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
 from protocol.spec.game.logs import VOTE_BYTES
 from protocol.spec.game.state import GameState, ProofKind, StatementRef
-from protocol.spec.game.terms import FALLS_MAX
 from protocol.spec.game.timing import is_late_draw
 from protocol.spec.statements import VoteWord
 
 SHORT = 10
+TOLD_POTS = (BONDS, STAKES)
+"""Money that the purse gives out of these is told by its own log."""
 
 
 @dataclass(frozen=True)
@@ -61,72 +59,9 @@ def show_wei(wei: int) -> str:
     return f"{'-' if wei < 0 else ''}{int(whole):,}{dot}{rest} {unit}"
 
 
-# --- Money --------------------------------------------------------------------------------------------------
-POTS = ("escrow", "stakes", "bonds", "revenue")
-RESTITUTION = "restitution"
-"""As the library `Pots` names them; of the last there is one for each fall of a root."""
-MOVEMENTS = ("Given", "Taken", "Discarded")
-"""Events of the purse that name a pot, and move money out of it or into it."""
-PAY, REWARD, STAKE, BOND, ESCROW, REVENUE = "pay", "slash share", "stake", "bonds", "escrow", "revenue"
-REASONS = (PAY, REWARD, STAKE, BOND, ESCROW)
-"""Columns of a table of money; each is what came in less what went out. A task may have REVENUE as well."""
-
-
-@dataclass(frozen=True)
-class Books:
-    """accounts: wei by reason of each account; burned: wei that no account has any more, by what they were
-    before; asked: bonds in wei, by account, of asks that were answered. One in 64 ACCEPTs is asked about by
-    chance, so an honest node pays such a bond now and then."""
-
-    accounts: dict[str, Counter[str]] = field(default_factory=dict)
-    burned: Counter[str] = field(default_factory=Counter)
-    asked: Counter[str] = field(default_factory=Counter)
-
-    def take(self, event: Event, kind: str, beside: set[str]) -> None:
-        """Note a movement of the purse. kind: of the pot that it names; beside: names of all events of its
-        transaction."""
-        values, reason = event.arguments, _find_reason(kind, event.name, beside)
-        if event.name == "Discarded":
-            self.burned[_find_reason(kind, event.name, set())] += values["wei_"]
-        else:
-            sign = 1 if event.name == "Given" else -1
-            self.accounts.setdefault(values["account"], Counter())[reason] += sign * values["wei_"]
-
-    def get_change(self, account: str) -> int:
-        """What an account has more than before, in wei."""
-        return sum(self.accounts.get(account, Counter()).values())
-
-
-def name_pots(task: bytes) -> dict[bytes, str]:
-    """Kind of money by the name of its pot."""
-    pots = {keccak(encode(["string", "bytes32"], [kind, task])): kind for kind in POTS}
-    for fall in range(FALLS_MAX + 1):
-        pots[keccak(encode(["string", "bytes32", "uint256"], [RESTITUTION, task, fall]))] = RESTITUTION
-    return pots
-
-
-def fold_books(task: bytes, events: Sequence[Event]) -> Books:
-    """Every movement between an account and a pot of the task."""
-    pots, books = name_pots(task), Books(asked=_fold_asks(events))
-    together = group_names(events)
-    for event in events:
-        if event.name in MOVEMENTS and event.arguments["pot"] in pots:
-            kind = pots[event.arguments["pot"]]
-            books.take(event, kind, together[event.transaction_hash])
-    return books
-
-
-def _fold_asks(events: Iterable[Event]) -> Counter[str]:
-    """What each account paid for asks that ended with an answer."""
-    opened, found = dict[bytes, tuple[str, int]](), Counter[str]()
-    for event in events:
-        values = event.arguments
-        if event.name == "AskOpened":
-            opened[values["id"]] = (values["asker"], values["bond_wei"])
-        elif event.name == "AskEnded" and values["ending"] == AskEnding.CLEARED:
-            asker, bond_wei = opened[values["id"]]
-            found[asker] += bond_wei
-    return found
+def make_person(account: str, names: Names) -> dict[str, str]:
+    """An account with the name that it is known by here, which is its first digits where there is none."""
+    return {"account": account, "name": names.of(account)}
 
 
 def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
@@ -135,17 +70,6 @@ def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
     for event in events:
         found.setdefault(event.transaction_hash, set()).add(event.name)
     return found
-
-
-def _find_reason(kind: str, name: str, beside: set[str]) -> str:
-    """Why money moved: by its pot, and by what else the transaction did."""
-    if kind == "escrow":
-        return PAY if name == "Given" and "GameClosed" not in beside else ESCROW
-    if kind == "stakes":
-        return REWARD if name == "Given" and "SeatConvicted" in beside else STAKE
-    if kind == RESTITUTION:
-        return PAY if name == "Given" else STAKE
-    return REVENUE if kind == "revenue" else BOND
 
 
 @dataclass(frozen=True)
@@ -183,7 +107,7 @@ class Teller:
 
     def __init__(self, names: Names, state: ChainState, task: bytes) -> None:
         self._names, self._state, self._task = names, state, task
-        self._pots = name_pots(task)
+        self._pots = {name_pot(kind, task): kind for kind in TOLD_POTS}
 
     @property
     def _game(self) -> LoggedGame:
@@ -249,9 +173,9 @@ class Teller:
 
     def _tell_given(self, v: Mapping[str, Any], beside: set[str]) -> Iterator[str]:
         kind, who = self._pots.get(v["pot"]), self._names.of(v["account"])
-        if kind == "stakes" and "SeatConvicted" in beside:
+        if kind == STAKES and "SeatConvicted" in beside:
             yield f"{who} gets {show_wei(v['wei_'])} of the slashed stake"
-        elif kind == "bonds":
+        elif kind == BONDS:
             yield f"{who} gets {show_wei(v['wei_'])} of a bond"
 
     # --- Rounds ---------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
-from explorer.story import PAY, REASONS, REVENUE, Books, Conviction, Names, show_wei
+from explorer.money_documents import TOTALS
+from explorer.story import Conviction, Names, make_person, show_wei
 from protocol.spec.codec import decode_training
 from protocol.spec.drawing import RANKS, deal_shards
 from protocol.spec.errors import TouchstoneError
@@ -19,7 +20,6 @@ from protocol.spec.game.fates import (
     get_claim_fate,
     get_drawn_seat,
     get_drawn_segment,
-    get_stake,
     get_votes,
     list_draws,
 )
@@ -27,7 +27,7 @@ from protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeStage, Inner
 from protocol.spec.game.ledger import LoggedGame, get_state_at
 from protocol.spec.game.logs import VOTE_BYTES
 from protocol.spec.game.purse import ESCROW
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatRole, SeatStatus
+from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
 
 SHOWN_TERMS = 16
@@ -61,11 +61,6 @@ def tell_phase(game: GameState, block: int) -> str:
 def count_sitting(game: GameState, role: SeatRole) -> int:
     """Open seats of a role."""
     return sum(seat.role == role and seat.status == SeatStatus.OPEN for seat in game.seats.values())
-
-
-def make_person(account: str, names: Names) -> dict[str, str]:
-    """An account with the name that it is known by here, which is its first digits where there is none."""
-    return {"account": account, "name": names.of(account)}
 
 
 def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[str, Any]:
@@ -102,40 +97,6 @@ def make_training(terms: Any, text: bytes) -> dict[str, Any]:
         "dataset_root": to_hex(training.dataset_root),
         "dataset_tokens": training.token_count,
     }
-
-
-def make_seat(game: LoggedGame, seat: Seat, books: Books, names: Names) -> dict[str, Any]:
-    """A seat, and what its account was paid in this task."""
-    is_paid_out = seat.number not in game.seats
-    status = "paid out" if is_paid_out else seat.status.name.lower()
-    return {
-        "seat": seat.number,
-        "role": seat.role.name.lower(),
-        **make_person(seat.account, names),
-        "status": "convicted" if seat.status == SeatStatus.CLOSED else status,
-        "stake": show_wei(0 if is_paid_out else get_stake(game, seat.number)),
-        "paid": show_wei(books.accounts.get(seat.account, Counter[str]())[PAY]),
-        "joined_before_round": seat.joined,
-    }
-
-
-def make_money(books: Books, names: Names) -> dict[str, Any]:
-    """Who earned and lost what in a task, and why; what nobody has any more."""
-    columns = (*REASONS, REVENUE)
-    rows = [
-        make_person(account, names)
-        | {reason: show_wei(found[reason]) for reason in columns}
-        | {"change": show_wei(books.get_change(account))}
-        for account, found in books.accounts.items()
-    ]
-    burned = {reason: show_wei(books.burned[reason]) for reason in columns}
-    return {"reasons": list(columns), "accounts": rows, "burned": burned}
-
-
-def list_seats(game: LoggedGame, books: Books, names: Names) -> list[dict[str, Any]]:
-    """All seats that are held, and those paid out whose number is free."""
-    held = {**game.former, **game.seats}
-    return [make_seat(game, held[number], books, names) for number in sorted(held)]
 
 
 # --- Rounds -------------------------------------------------------------------------------------------------
@@ -307,8 +268,7 @@ def count_work(segments: int, training: dict[str, Any]) -> tuple[int, int, int]:
 # --- Accounts -----------------------------------------------------------------------------------------------
 TRAINED = ("steps", "tokens", "flops")
 DONE = (
-    "rounds_trained", "rounds_accepted", "rounds_merged", *TRAINED, "audits_voted", "paid_wei", "fees_wei",
-    "convictions",
+    "rounds_trained", "rounds_accepted", "rounds_merged", *TRAINED, "audits_voted", *TOTALS, "convictions",
 )  # fmt: skip
 """What is added up of an account: figures of the ledger of work, counted votes, money."""
 ACCOUNT_COLUMNS = ("account", "task", *DONE)
@@ -328,19 +288,17 @@ def add_round(
         found.update(dict(zip(TRAINED, count_work(claim.segments, training), strict=True)))
 
 
-def add_event(totals: Totals, game: LoggedGame, name: str, values: Mapping[str, Any]) -> None:
-    """Add the votes that an event counts, or the fee that it takes. game: after it, so the seats are still
-    those that the event means: a number may be another account's later."""
-    if name == "SeatSettled" and values["seat"] in game.seats:
-        account = game.seats[values["seat"]].account
-        totals.setdefault(account, Counter())["fees_wei"] += values["fee_wei"]
-    if name == "VotesCounted":
-        said, game_round = bytes(values["votes"]), game.rounds[values["round"]]
-        for at in range(0, len(said), VOTE_BYTES):
-            slot, draw, rank, _ = said[at : at + VOTE_BYTES]
-            seat = game.seats.get(get_drawn_seat(game, game_round, slot, draw, rank) or 0)
-            if seat is not None:
-                totals.setdefault(seat.account, Counter())["audits_voted"] += 1
+def add_votes(totals: Totals, game: LoggedGame, name: str, values: Mapping[str, Any]) -> None:
+    """Add the votes that an event counts. game: after it, so the seats are still those that the event means:
+    a number may be another account's later."""
+    if name != "VotesCounted":
+        return
+    said, game_round = bytes(values["votes"]), game.rounds[values["round"]]
+    for at in range(0, len(said), VOTE_BYTES):
+        slot, draw, rank, _ = said[at : at + VOTE_BYTES]
+        seat = game.seats.get(get_drawn_seat(game, game_round, slot, draw, rank) or 0)
+        if seat is not None:
+            totals.setdefault(seat.account, Counter())["audits_voted"] += 1
 
 
 def list_accounts(

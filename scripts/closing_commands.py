@@ -9,6 +9,7 @@ import argparse
 from dataclasses import dataclass
 
 from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.pace import Pace, read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.logs import LoggedGame
@@ -16,7 +17,7 @@ from protocol.spec.game.state import Seat
 from protocol.spec.game.terms import EPOCH_ROUNDS
 from protocol.spec.game.timing import is_over
 from scripts.console import Console, Document, parse_tokens, spell_id
-from scripts.money_commands import Pace, find_holding, read_pace, tell_release
+from scripts.money_commands import find_holding, tell_release
 from scripts.wallet import (
     find_game,
     is_task_closable,

@@ -7,7 +7,9 @@ machine has. The role itself then checks the rest.
 
 import argparse
 import asyncio
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -17,12 +19,13 @@ from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyCon
 from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.pace import read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.journal import require_free
 from protocol.adapters.machine import lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
-from protocol.spec.errors import GameRefusal, InvalidInput
+from protocol.spec.errors import Declined, GameRefusal, InvalidInput
 from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake
@@ -46,7 +49,6 @@ from scripts.wallet import (
     find_own_game,
     read_state,
     refuse_unasked,
-    require_agreement,
     require_coin,
     require_no_seat,
     require_tokens,
@@ -54,6 +56,7 @@ from scripts.wallet import (
     show_task,
     tell_format,
     tell_missing,
+    tell_seat,
     tell_solver,
 )
 
@@ -145,6 +148,7 @@ class Sitting:
     wish: SeatWish | None = None
     is_seated: bool = False
     is_bound: bool = False
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> bool:
         """Agree and play; again where only a bond was played, since the operator wanted a seat, which may be
@@ -176,9 +180,9 @@ class Sitting:
             raise
 
     async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
-        """Agree with the operator. Raises InvalidInput or EnvironmentFault where the task does not take the
-        seat, could hurt, or takes more than the home allows or the machine has; where the money is not there;
-        or where the operator does not agree."""
+        """Say what the seat takes. Raises InvalidInput or
+        EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
+        or the machine has; or where the money is not there."""
         offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
         refuse_seat(self.task, game, account, offer, state.head_block + 1)
         if not self.is_seated and offer.is_agreed:
@@ -195,20 +199,26 @@ class Sitting:
             spec = read_checked_spec(state, self.task)
             await asyncio.to_thread(import_start, store, offer.weights, spec)
         wish = await agree_on_seat(self.chain, game, self.home, path, account, offer, self.console)
-        # Without being asked nobody takes back what was typed, also while this looked at the machine.
-        if not self.is_seated and not offer.is_agreed:
-            note_left(self.config.home, self.task, is_left=False)
-        self.wish = replace(wish, require_wanted=self._require_wanted)
+        self.wish = replace(wish, require_wanted=partial(self._require_wanted, offer, wish.require_wanted))
 
-    def _require_wanted(self) -> None:
-        """Raises NotNeeded where the operator has typed `touchstone leave` since the seat was agreed on: the
-        machine is checked for minutes before the stake is locked."""
+    def _require_wanted(self, offer: Offer, ask: Callable[[], None] | None) -> None:
+        """Ask the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it has
+        typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
+        if ask is not None:
+            ask()
+        if not offer.is_agreed:
+            # Without being asked nobody takes back what was typed.
+            note_left(self.config.home, self.task, is_left=False)
+        self.offer = replace(self.offer, is_agreed=True)
+        self.answered.set()
         refuse_unasked(self.task, has_left=self._has_left(), is_convicted=False)
 
     async def play(self) -> bool:
         """As the `run` of the role."""
         run = resolve_name(ROLES[self.offer.role])
-        progress = show_progress(self.chain, self.task, self.console)
+        if self.is_seated or self.offer.is_agreed:
+            self.answered.set()
+        progress = self._show_progress()
         try:
             is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
         except NotNeeded:
@@ -216,6 +226,11 @@ class Sitting:
             await require_no_seat(self.chain, self.task, state)
             raise
         return is_closed
+
+    async def _show_progress(self) -> None:
+        """No bar is drawn over the question."""
+        await self.answered.wait()
+        await show_progress(self.chain, self.task, self.console)
 
     def _has_left(self) -> bool:
         """Whether the operator has typed `touchstone leave`."""
@@ -256,10 +271,9 @@ async def agree_on_seat(
     offer: Offer,
     console: Console,
 ) -> SeatWish:
-    """The seat that the operator agrees to take, and the figures by which the node judges the task again.
-    path: of the configuration. Raises InvalidInput
-    where the contracts are not those of this version, the task could hurt, the money is not there, or the
-    operator does not agree."""
+    """The seat that the operator wants, and the figures by which the node judges the task again; its
+    `require_wanted` asks, and raises Declined. path: of the configuration; use: where the seat is kept while
+    nobody uses the machine. Raises InvalidInput where the task could hurt, or the money is not there."""
     figures = read_figures(home.economics, game.terms, path)
     seat = find_seat(game, account)
     if seat is not None:
@@ -274,15 +288,30 @@ async def agree_on_seat(
     refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
     stake_wei = _choose_stake(game, offer)
     await require_tokens(chain, account, stake_wei)
-    line = (
-        f"a seat as {offer.role.name.lower()} locks {format_tokens(stake_wei)} until you leave (`touchstone "
-        "leave`) or the task is over, and for some time after; a fault that is proven costs all of it"
-    )
-    lines = [line, *tell_format(game.terms), *([WHEN_USED] if home.when_idle else [])]
+    seat_lines = tell_seat(game.terms, offer.role, stake_wei, await read_pace(chain))
+    lines = [*seat_lines, *tell_format(game.terms), *([WHEN_USED] if home.when_idle else [])]
     if missing := tell_missing(game):
         lines.append(f"before you join, the task lacks {missing}: its rounds wait for them")
-    require_agreement(console, lines, "Lock it?", offer.is_agreed)
-    return SeatWish(offer.role, stake_wei, figures)
+    if offer.is_agreed:
+        for line in lines:
+            console.say(line)
+        return SeatWish(offer.role, stake_wei, figures)
+    console.say("the machine is checked first. Then you are asked, before anything is locked")
+    ask = partial(ask_to_lock, console, lines, f"Lock {format_tokens(stake_wei)} and join?")
+    return SeatWish(offer.role, stake_wei, figures, require_wanted=ask)
+
+
+def ask_to_lock(console: Console, lines: Sequence[str], question: str) -> None:
+    """Show the lines and ask. Raises Declined where the answer is no."""
+    for line in lines:
+        console.say(line)
+    if not console.confirm(question):
+        raise Declined(
+            what="nothing was locked",
+            expected="your agreement",
+            actual="none",
+            remedy="Run it again and answer y, or pass --yes. This node has announced its endpoint, no more.",
+        )
 
 
 def _choose_stake(game: LoggedGame, offer: Offer) -> int:

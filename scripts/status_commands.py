@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,26 @@ from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.pace import Pace, read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.reports import FULL_DISK_BYTES, NodeState, read_node_state, tell_node_state
-from protocol.spec.game.fates import find_seat, get_required_stake
+from protocol.spec.game.account_money import AccountMoney, compute_money
+from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import ESCROW
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
 from scripts.console import Console, Document, spell_id
 from scripts.home import HomeConfig, read_config
-from scripts.money_commands import Holding, Pace, describe_stake, find_holding, read_pace, tell_release
+from scripts.money_commands import Holding, describe_stake, find_holding
+from scripts.money_tables import (
+    describe_money,
+    find_money,
+    has_money,
+    make_money_table,
+    make_rounds_table,
+    sum_account,
+)
 from scripts.wallet import (
     DIGITS,
     find_game,
@@ -117,12 +127,11 @@ def show_status(sight: Sight, console: Console) -> None:
     show(_make_task_table(state, ROLE_NAMES if console.rich.width >= WIDE_COLUMNS else SHORT_NAMES))
     for line in _list_notes(state):
         show(line, markup=False)
-    show(_make_money_table(sight))
-    if seats := _list_seats(sight):
-        show(_make_seat_table(seats))
-    own = {task: game for task, game in state.games.items() if game.terms.submitter == sight.account}
-    if any(not game.is_closed for game in own.values()):
-        show(_make_escrow_table(own, sight.pace))
+    show(_make_wallet_table(sight))
+    for task, game in state.games.items():
+        money = find_money(game, sight.account, sight.pace)
+        if has_money(money):
+            show(make_money_table(task, game, money, sight.pace))
 
 
 def _list_seats(sight: Sight) -> list[tuple[bytes, LoggedGame, Holding]]:
@@ -172,45 +181,12 @@ def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
     ]
 
 
-def _make_money_table(sight: Sight) -> Table:
+def _make_wallet_table(sight: Sight) -> Table:
     credit_wei = sight.state.credits[sight.account]
     table = Table("", "amount", "can be taken out", title=f"Account {sight.account}", title_justify="left")
     table.add_row("coin for gas", f"{sight.coin_wei / 1e18:.4f}")
     table.add_row("tokens in the wallet", format_tokens(sight.token_wei))
     table.add_row("credit", format_tokens(credit_wei), "now: touchstone withdraw" if credit_wei else "")
-    return table
-
-
-def _make_seat_table(seats: Sequence[tuple[bytes, LoggedGame, Holding]]) -> Table:
-    """What is at stake, and until when."""
-    table = Table(title="Your seats", title_justify="left")
-    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
-    for name in ("seat", "state", "stake"):
-        table.add_column(name, overflow="fold")
-    table.add_column("can be taken out", overflow="fold")
-    for task, game, holding in seats:
-        seat = holding.seat
-        words = (show_seat(seat), seat.status.name.lower(), _tell_stake(game, holding))
-        table.add_row(show_task(task), *words, tell_release(holding))
-    return table
-
-
-def _tell_stake(game: LoggedGame, holding: Holding) -> str:
-    least_wei = get_required_stake(game, holding.seat.role)
-    short = "" if holding.stake_wei >= least_wei else f" (to sit it takes {format_tokens(least_wei)})"
-    return format_tokens(holding.stake_wei) + short
-
-
-def _make_escrow_table(own: dict[bytes, LoggedGame], pace: Pace) -> Table:
-    table, block = Table(title="Escrow of your tasks", title_justify="left"), pace.head_block + 1
-    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
-    for name in ("left", "comes back as credit", "still open"):
-        table.add_column(name, overflow="fold")
-    for task, game in own.items():
-        if not game.is_closed:
-            when = "now: touchstone task close" if is_task_closable(game, block) else "when all is settled"
-            row = (format_tokens(game.purse.get_wei(ESCROW)), when)
-            table.add_row(show_task(task), *row, "; ".join(list_open(game, block)) or "nothing")
     return table
 
 
@@ -229,13 +205,24 @@ def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Conso
     for index, one in sorted(now.rounds.items()):
         rounds.add_row(str(index), *_describe_round_shortly(one))
     show(rounds)
-    seats = Table(title="Seats", title_justify="left")
-    for name in ("seat", "account", "state", "stake"):
-        seats.add_column(name, overflow="fold")
+    show(_make_seat_table(now, compute_money(now, game.money, block)))
+    money = find_money(game, sight.account, sight.pace)
+    if has_money(money):
+        show(make_money_table(task, game, money, sight.pace))
+    if money.rounds:
+        show(make_rounds_table(money, sight.pace))
+
+
+def _make_seat_table(now: GameState, money: Mapping[str, AccountMoney]) -> Table:
+    """All seats, with what their accounts have in the task."""
+    table = Table(title="Seats", title_justify="left")
+    for name in ("seat", "account", "state", "stake", "earned", "settled", "lost"):
+        table.add_column(name, overflow="fold")
     for seat in now.seats.values():
-        stake = _tell_stake(game, find_holding(game, seat, sight.pace))
-        seats.add_row(show_seat(seat), seat.account, seat.status.name.lower(), stake)
-    show(seats)
+        amounts = (get_stake(now, seat.number), *sum_account(money[seat.account]))
+        shown = (format_tokens(wei).split()[0] for wei in amounts)
+        table.add_row(show_seat(seat), seat.account, seat.status.name.lower(), *shown)
+    return table
 
 
 def _describe_round_shortly(one: GameRound) -> list[str]:
@@ -270,6 +257,11 @@ def describe_status(sight: Sight) -> Document:
         "refused": [{"task": spell_id(task), "reason": why} for task, why in state.refused.items()],
         "account": _describe_account(sight),
         "seats": [_describe_seat(task, game, holding) for task, game, holding in _list_seats(sight)],
+        "money": [
+            describe_money(task, money)
+            for task, game in state.games.items()
+            if has_money(money := find_money(game, sight.account, sight.pace))
+        ],
     }
 
 
@@ -283,6 +275,10 @@ def describe_task_status(sight: Sight, task: bytes, game: LoggedGame) -> Documen
         "account": _describe_account(sight),
         "seats": [
             _describe_seat(task, game, find_holding(game, seat, sight.pace)) for seat in now.seats.values()
+        ],
+        "money": [
+            describe_money(task, money)
+            for money in compute_money(now, game.money, sight.state.head_block + 1).values()
         ],
         "rounds": [_describe_round(index, one) for index, one in sorted(now.rounds.items())],
     }

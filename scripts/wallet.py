@@ -18,12 +18,13 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.follower import LogBatch
+from protocol.adapters.chain.pace import Pace, show_duration
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
 from protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from protocol.adapters.journal import FILE_NAME, require_free
 from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.disputes import has_duties
@@ -31,7 +32,7 @@ from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
 from protocol.spec.game.state import GameState, Seat, SeatRole
-from protocol.spec.game.terms import LIMITS_LOCAL, GameTerms
+from protocol.spec.game.terms import LIMITS_LOCAL, GameTerms, compute_release_blocks
 from protocol.spec.game.timing import get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from scripts.console import Console, Document, NotNeeded
@@ -171,6 +172,24 @@ def tell_format(terms: GameTerms) -> Iterator[str]:
             "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
             "new: lock only what you can lose"
         )
+
+
+def tell_seat(terms: GameTerms, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
+    """What a seat locks, until when, and what it earns."""
+    blocks = compute_release_blocks(terms.windows)
+    hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
+    yield (
+        f"joining as a {role.name.lower()} locks {format_tokens(stake_wei)}. You get them back some "
+        f"{blocks:,} blocks{hours} after you leave (`touchstone leave`) or the task ends. If you are proven "
+        "wrong you lose all of them"
+    )
+    amounts = terms.amounts
+    earns = {
+        SeatRole.SOLVER: f"a round earns {format_tokens(amounts.solver_pay)} if its claim is accepted",
+        SeatRole.VERIFIER: f"each audit earns {format_tokens(amounts.audit_pay)}, some in most rounds",
+        SeatRole.WHISTLEBLOWER: f"each late audit earns {format_tokens(amounts.late_pay)}",
+    }
+    yield f"{earns[role]}. It is paid about as long after its round (`touchstone status`)"
 
 
 Due = calls.SettleSeat | calls.PayOut | calls.FreeEpoch
@@ -341,11 +360,11 @@ async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> Non
 
 
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:
-    """Show the warnings; the operator has to agree. Raises InvalidInput where it does not."""
+    """Show the warnings; the operator has to agree. Raises Declined where it does not."""
     for line in warnings:
         console.say(line)
     if not is_agreed and not console.confirm(question):
-        raise InvalidInput(
+        raise Declined(
             what="nothing was done",
             expected="your agreement",
             actual="none",

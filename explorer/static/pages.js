@@ -48,7 +48,8 @@ export async function showAccounts(account, offset) {
     ["rounds trained", (row) => row.rounds_trained, true], ["accepted", (row) => row.rounds_accepted, true],
     ["merged", (row) => row.rounds_merged, true], ["tokens", (row) => big(row.tokens), true],
     ["FLOPs", (row) => big(row.flops), true], ["audits voted", (row) => row.audits_voted, true],
-    ["pay settled", (row) => row.paid, true], ["fees", (row) => row.fees, true],
+    ["locked", (row) => row.locked, true], ["earned, not settled", (row) => row.earned, true],
+    ["settled", (row) => row.settled, true], ["lost", (row) => row.lost, true],
     ["convictions", (row) => row.convictions ? el("span", { class: "bad" }, String(row.convictions)) : 0, true]];
   const title = account ? `Account ${found.accounts.length ? found.accounts[0].name : short(account)}` : "Accounts";
   const caption = account ? "What this account did, by task" : "What each account did in all tasks, most training first";
@@ -56,7 +57,7 @@ export async function showAccounts(account, offset) {
   return [el("h1", {}, title), account ? el("p", {}, el("code", {}, account)) : null,
     table(caption, columns, found.accounts),
     end < found.total && !account ? el("p", {}, link(["accounts", String(end)], "more accounts")) : null,
-    el("p", { class: "soft" }, "A FLOP count is an estimate: six for each weight and token. Pay and fees are those of settled rounds."),
+    el("p", { class: "soft" }, "A FLOP count is an estimate: six for each weight and token. Locked is what the contracts hold and give back; earned is what settlements pay if nothing more happens."),
     el("p", {}, el("a", { href: "/api/accounts.csv" }, "By account and task, as CSV"))];
 }
 
@@ -155,14 +156,15 @@ function disputeTables(task, found) {
 const seatTable = (seats) => table("Seats of the task", [
   ["account", person], ["role", (row) => row.role],
   ["status", (row) => el("span", { class: row.status === "convicted" ? "bad" : null }, row.status)],
-  ["stake", (row) => row.stake, true], ["paid so far", (row) => row.paid, true],
+  ["stake", (row) => row.stake, true], ["earned, not settled", (row) => row.earned, true],
+  ["settled", (row) => row.settled, true], ["lost", (row) => row.lost, true],
 ], seats);
 
 function moneyTables(money) {
-  const columns = [["account", person], ...money.reasons.map((reason) => [reason, (row) => row[reason], true]),
-    ["in all", (row) => row.change, true]];
-  const burned = list(money.reasons.map((reason) => [`burned of ${reason}`, money.burned[reason]]));
-  return [table("What each account has more or less than before, and why", columns, money.accounts), burned];
+  const columns = [["account", person], ...money.columns.map((name) => [name === "earned" ? "earned, not settled" : name, (row) => row[name], true])];
+  const why = [["account", person], ["what", (row) => row.kind], ["why", (row) => row.reason], ["amount", (row) => row.amount, true]];
+  const burned = list(Object.entries(money.burned).map(([kind, amount]) => [`burned of ${kind}`, amount]));
+  return [table("What each account has in this task", columns, money.accounts), table("Why", why, money.why), burned];
 }
 
 const showLines = (lines) => el("ol", { class: "lines" }, lines.map((one) =>

@@ -2,6 +2,7 @@
 
     TouchstoneError
     |-- InvalidInput        the caller's: an argument, an option, a file of one's own. Fix it, call again.
+    |   `-- Declined        its answer to a question was no.
     |-- ProtocolFault       the counterparty's: it broke a rule. The fields are evidence; do not retry.
     `-- EnvironmentFault    no party's: a chain, a disk, a network. Retry where `retryable`, else stop.
 
@@ -39,6 +40,10 @@ class TouchstoneError(Exception):
 
 class InvalidInput(TouchstoneError):
     """The caller passed something that no rule allows. Nothing was changed."""
+
+
+class Declined(InvalidInput):
+    """The operator was asked, and said no."""
 
 
 class ProtocolFault(TouchstoneError):

@@ -18,10 +18,10 @@ LINES = [TimelineEntry(1.5, "cheat", "<script>alert(1)</script> & more")]
 
 
 def make_report(**changes: Any) -> dict[str, Any]:
-    cheat = {"name": "cheat", "is_honest": False, "moved": {"stake": -(10**18)}, "change": -(10**18)}
+    cheat = {"name": "cheat", "is_honest": False, "moved": {"lost": -(10**18)}, "change": -(10**18)}
     return {
         "task_rounds": 1, "wall_s": 12.0, "blocks": 34, "loss": [5.5, 3.25], "parties": [cheat],
-        "burned": 5 * 10**17, "burned_from": {"stake": 3 * 10**17, "escrow": 2 * 10**17},
+        "burned": 5 * 10**17, "burned_from": {"lost": 3 * 10**17, "spent": 2 * 10**17},
         "convicted_numbers": {"cheat": NUMBER},
         "utilisation": {"all": 0.5, "solvers": {"solver-1": {"train_s": 1.0, "seat_s": 2.0}}},
         "gas": {"per_solver_round": 1, "claims": 1, "of_rounds": 1, "of_questions": 1},

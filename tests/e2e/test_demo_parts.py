@@ -1,4 +1,4 @@
-"""The demo's parts: books, words, verdict, options, processes that see nothing of each other."""
+"""The demo's parts: money, words, verdict, options, processes that see nothing of each other."""
 
 import asyncio
 import os
@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from explorer.story import fold_books, name_pots
 from node.submit import build_task
 from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.model.batches import get_batch, open_corpus
 from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import begin_round, train_segment
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.inner_dispute import AskEnding
+from protocol.spec.game.account_money import AccountMoney, Lock, LockKind
 from protocol.spec.game.ledger import read_terms
+from protocol.spec.game.purse import PotKind
+from protocol.spec.game.reasons import MoneyReason
 from protocol.spec.game.state import GameRound, Pool, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from protocol.spec.program import Operation
@@ -35,6 +35,7 @@ from tests.e2e.demo.__main__ import FAULTS, make_setting, parse
 from tests.e2e.demo.company import open_company
 from tests.e2e.demo.plan import QUICK, build_plan
 from tests.e2e.demo.player import Order
+from tests.e2e.demo.report import list_burned, list_moved
 from tests.e2e.demo.roster import CHEAT, Member, make_roster
 from tests.e2e.demo.screen import draw_curve
 from tests.e2e.demo.stage import Folders
@@ -44,57 +45,18 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import make_dataset
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
-SOLVER, FINDER, OPENER = ("0x" + digit * 40 for digit in "abc")
+SOLVER = "0x" + "a" * 40
 
 
-# --- Books --------------------------------------------------------------------------------------------------
-def make_events(*said: tuple[int, str, dict[str, Any]]) -> list[Event]:
-    """(number of the transaction, event, values)."""
-    return [
-        Event("Purse", name, values, number, i, bytes(32), bytes([number]) * 32)
-        for i, (number, name, values) in enumerate(said)
-    ]
-
-
-def test_books_count_what_asks_cost_that_were_answered() -> None:
-    def end(ask: int, ending: int) -> tuple[int, str, dict[str, Any]]:
-        return 9, "AskEnded", {"id": bytes([ask]), "ending": ending}
-
-    opened = [(n, "AskOpened", {"id": bytes([n]), "asker": FINDER, "bond_wei": n}) for n in (1, 2, 4)]
-    books = fold_books(TASK, make_events(*opened, end(1, AskEnding.CLEARED), end(2, AskEnding.CONVICTED)))
-    assert books.asked == {FINDER: 1}
-
-
-def test_books_tell_why_money_moved() -> None:
-    pot = {kind: name for name, kind in name_pots(TASK).items()}
-
-    def move(kind: str, account: str, wei: int) -> dict[str, Any]:
-        return {"pot": pot[kind], "account": account, "wei_": wei}
-
-    books = fold_books(
-        TASK,
-        make_events(
-            (1, "Taken", move("escrow", SUBMITTER, 100)),
-            (2, "Taken", move("stakes", SOLVER, 40)),
-            (3, "Taken", move("bonds", OPENER, 8)),
-            (4, "SeatConvicted", {}),
-            (4, "Given", move("stakes", FINDER, 10)),
-            (4, "Given", move("bonds", OPENER, 8)),
-            (4, "Discarded", {"pot": pot["stakes"], "wei_": 30}),
-            (5, "Given", move("escrow", FINDER, 5)),
-            (6, "GameClosed", {}),
-            (6, "Given", move("escrow", SUBMITTER, 95)),
-            (7, "Taken", move("stakes", FINDER, 3)),
-            (8, "Given", move("stakes", FINDER, 3)),
-            (9, "Taken", move("revenue", OPENER, 6)),
-            (10, "Given", move("revenue", FINDER, 5)),
-        ),
-    )
-    assert dict(books.accounts[FINDER]) == {"slash share": 10, "pay": 5, "stake": 0, "revenue": 5}
-    assert dict(books.accounts[SOLVER]) == {"stake": -40}
-    assert dict(books.accounts[OPENER]) == {"bonds": 0, "revenue": -6}
-    assert dict(books.accounts[SUBMITTER]) == {"escrow": -5} and books.burned == {"stake": 30}
-    assert sum(map(books.get_change, books.accounts)) + books.burned.total() == -1, "one wei is not claimed"
+# --- Money --------------------------------------------------------------------------------------------------
+def test_what_came_and_went_is_what_the_wallet_has_more() -> None:
+    """By column; what an account still has locked is not in its wallet."""
+    reasons = (MoneyReason.ACCEPTED_CLAIM, MoneyReason.SLASH_SHARE, MoneyReason.MISSED_ROUND)
+    sums = {reason: 10 * place for place, reason in enumerate((*reasons, MoneyReason.PAID_MEMBERS), 1)}
+    money = AccountMoney(SOLVER, (Lock(LockKind.STAKE, 0, 7, None),), sums=sums)
+    assert list_moved(money) == {"pay": 10, "shares": 20, "locked": -7, "lost": -30, "spent": -40}
+    assert sum(list_moved(money).values()) == money.change
+    assert list_burned({PotKind.ESCROW: 1, PotKind.STAKE: 2, PotKind.BOND: 4}) == {"lost": 6, "spent": 1}
 
 
 # --- Rounds -------------------------------------------------------------------------------------------------
@@ -130,10 +92,10 @@ def make_report() -> dict[str, Any]:
         "convicted_numbers": {CHEAT: {"is_fault": True}},
         "claims": [claim, {**claim, "solver": "solver-1", "is_merged": True}],
         "parties": [
-            party("submitter", "submitter", -2, escrow=-7, reward=5),
+            party("submitter", "submitter", -2, spent=-7, shares=5),
             party("solver-1", "solver", 7, pay=7),
-            party("verifier-1", "verifier", 4, reward=4),
-            party(CHEAT, "solver", -20, stake=-20),
+            party("verifier-1", "verifier", 4, shares=4),
+            party(CHEAT, "solver", -20, lost=-20),
         ],
         "burned": 11,
     }
@@ -158,11 +120,11 @@ def test_a_good_run_passes_however_long_it_took() -> None:
         (("exported_weights_root",), "", "exported model"),
         (("convicted_numbers",), {}, "one number"),
         (("parties", 3, "is_convicted"), False, "cheat was not convicted"),
-        (("parties", 3, "moved"), {"pay": 1, "stake": -21}, "cheat lost"),
+        (("parties", 3, "moved"), {"pay": 1, "lost": -21}, "cheat lost"),
         (("claims", 0, "is_merged"), True, "merged"),
         (("parties", 1, "is_convicted"), True, "solver-1 is honest and was convicted"),
-        (("parties", 2), {**make_report()["parties"][2], "change": -1, "moved": {"bonds": -1}}, "verifier-1"),
-        (("parties", 1, "moved"), {"reward": 7}, "solver-1"),
+        (("parties", 2), {**make_report()["parties"][2], "change": -1, "moved": {"lost": -1}}, "verifier-1"),
+        (("parties", 1, "moved"), {"shares": 7}, "solver-1"),
         (("parties", 1, "change"), 8, "wallets of solver-1"),
         (("burned",), 10, "missing"),
     ],
@@ -180,12 +142,12 @@ def test_each_wrong_is_seen_and_said(path: tuple[str | int, ...], value: object,
 def test_the_bond_of_an_answered_ask_is_no_fault_and_is_told() -> None:
     """One ACCEPT in 64 is asked about by chance; more than the bond must not be missing."""
     report = make_report()
-    report["parties"][2].update(change=-36, asked=40, moved={"pay": 4, "bonds": -40})
+    report["parties"][2].update(change=-36, asked=40, moved={"pay": 4, "lost": -40})
     report["burned"] += 40
     assert find_wrong(report) == []
     told = [finding.sentence for finding in judge_run(report)]
     assert any("verifier-1 paid" in sentence and "for answered asks" in sentence for sentence in told)
-    report["parties"][2].update(change=-41, moved={"pay": -1, "bonds": -40})
+    report["parties"][2].update(change=-41, moved={"pay": -1, "lost": -40})
     assert any("lost money" in sentence for sentence in find_wrong(report))
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from explorer.story import BOND, fold_books
 from protocol.actions.dispute import known_statements
 from protocol.actions.runtime.party import Party
 from protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
+from protocol.spec.game.reasons import MoneyReason
 from protocol.spec.program import Operation
 from tests.e2e.cheating import (
     allow_cheating,
@@ -158,7 +158,9 @@ async def test_honest_statements_outlive_whoever_harasses_them(
         # What it staked on them is gone: half to whom it put to the trouble.
         happened = await read_happened(world)
         opened = happened.list_events("DisputeOpened") + happened.list_events("AskOpened")
-        moved = fold_books(world.task, happened.events).accounts
-        assert moved[harasser][BOND] == -sum(one.arguments["bond_wei"] for one in opened)
+        lost, accounts = {MoneyReason.LOST_DISPUTE, MoneyReason.ANSWERED_ASK}, game.money.accounts
+        bonds = sum(wei for reason, wei in accounts[harasser].sums.items() if reason in lost)
+        assert bonds == sum(one.arguments["bond_wei"] for one in opened)
         accused = {game.seats[one.seat].account for one in book.disputes.values()}
-        assert all(moved[one][BOND] >= AMOUNTS.dispute_bond // 2 for one in accused)
+        shares = [accounts[one].sums[MoneyReason.BOND_SHARE] for one in accused]
+        assert all(wei >= AMOUNTS.dispute_bond // 2 for wei in shares)

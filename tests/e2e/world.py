@@ -21,7 +21,7 @@ from protocol.adapters.chain.deployment import GameDeployment, write_game_deploy
 from protocol.adapters.keys import AccountKey
 from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig
 from protocol.spec.float32 import nearest
-from protocol.spec.game.state import GameState
+from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
 from scripts.deploy import deploy_game
 from scripts.devnet import fund, give_coin, run_anvil
@@ -153,7 +153,7 @@ async def run_world(
     until: Callable[[Party], bool] = lambda submitter: False,
     deadline_s: float = 3_600.0,
     least_parties: int | None = None,
-) -> tuple[GameState, Joined]:
+) -> tuple[LoggedGame, Joined]:
     """Post the task and let everybody play it to the end, or until what the chain tells the submitter is
     enough; the task as the submitter knows it then. least_parties: of those that are there idle blocks are
     skipped, all unless some go. Raises TimeoutError after `deadline_s`, and what the first failing party

@@ -18,13 +18,14 @@ from typing import Any, cast
 
 from explorer.event_index import EventIndex
 from explorer.page_server import open_explorer
-from explorer.story import Names, name_pots
+from explorer.story import Names
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.abi import load_own_abi
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from protocol.adapters.chain.follower import LogBatch
+from protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from protocol.spec.containers import StateHeader
 from protocol.spec.game.fates import get_late_draw
 from protocol.spec.game.inner_dispute import NO_DRAW, DisputeStage
@@ -113,7 +114,7 @@ class Crowd:
 
     def __post_init__(self) -> None:
         self.state = ChainState.of(make_chain())
-        self.pots = {kind: pot for pot, kind in name_pots(TASK).items()}
+        self.pots = {kind: name_pot(kind, TASK) for kind in ("escrow", STAKES, BONDS)}
         self._transaction = 0
 
     @property

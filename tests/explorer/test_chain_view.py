@@ -11,16 +11,17 @@ import pytest
 
 from explorer import chain_view
 from explorer.chain_view import ChainView
-from explorer.story import fold_books
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import LogBatch
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.account_money import AccountMoney
 from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.purse import BURNED
+from protocol.spec.game.reasons import MoneyKind
 from tests.explorer.plays import find_first, make_batch, open_reader, open_view, play_task, read_all
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
@@ -59,13 +60,16 @@ async def test_all_games_are_told_with_their_money(
     async with open_reader(chain) as reader, open_view(reader, tmp_path / "index.sqlite") as view:
         await follow_to(view, chain.get_block())
         assert_games(view, chain, players)
-        events = await read_all(reader)
         for player in players:
-            task = player.twin.task
-            books = fold_books(task, events)
-            assert view.books[task].accounts == books.accounts and books.accounts
-            assert view.books[task].burned == books.burned
-            assert player.twin.state.purse.get_wei(BURNED) == sum(books.burned.values())
+            task, logged = player.twin.task, player.twin.logged
+            money = view.find_money(task)
+            assert money == logged.compute_money()
+            assert any(one.earned or one.sum_settled(MoneyKind.SETTLED) for one in money.values())
+            for party in player.twin.parties.values():
+                one = money.get(party.address, AccountMoney(party.address))
+                assert view.state.credits[party.address] == logged.brought[party.address] + one.change
+            burned = view.state.games[task].money.burned
+            assert player.twin.state.purse.get_wei(BURNED) == sum(burned.values())
             (oldest,) = view.index.list_lines(task, (view.posted[task], 1 << 30), 1)
             assert "posts the task" in oldest[2]
 

@@ -19,12 +19,13 @@ from yarl import URL
 from explorer import page_server
 from explorer.event_index import LOSS, Reported
 from explorer.page_server import Explorer, open_explorer
-from explorer.story import Names
+from explorer.story import Names, show_wei
 from explorer.task_documents import WORK_COLUMNS, make_row
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.contract_events import Event
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.inner_dispute import DisputeStage
+from protocol.spec.game.reasons import MoneyKind
 from tests.explorer.plays import make_batch, make_deployment, open_reader, play_task
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
@@ -115,6 +116,30 @@ async def test_the_status_says_whether_the_contracts_are_those_of_this_version(
     # Who calls the contract is told its address: they name another one.
     assert "Evidence" in told and "Settlement" in told and "in the place of" in told["Settlement"]
     assert "Purse" not in told
+
+
+async def test_a_stake_is_locked_and_not_lost_and_pay_is_earned_before_it_is_settled(
+    pages: Pages, players: list[Player]
+) -> None:
+    _, browser = pages
+    shown = set[str]()
+    for player in players:
+        task = await get(browser, f"/api/tasks/0x{player.twin.task.hex()}")
+        found = player.twin.logged.compute_money()
+        rows = {row["account"]: row for row in task["money"]["accounts"]}
+        assert set(rows) == set(found) and task["money"]["columns"][0] == "locked"
+        for account, money in found.items():
+            row = rows[account]
+            assert row["locked"] == show_wei(money.locked) and row["earned"] == show_wei(money.earned)
+            assert row["lost"] == show_wei(money.sum_settled(MoneyKind.LOST))
+            assert row["change"] == show_wei(money.change)
+            why = [one for one in task["money"]["why"] if one["account"] == account]
+            assert len(why) == len(money.sums) + len(money.sum_unsettled())
+            shown |= {one["reason"] for one in why}
+        seats = {one["seat"]: one for one in task["seated"]}
+        for number, seat in player.twin.state.seats.items():
+            assert seats[number]["earned"] == show_wei(found[seat.account].earned)
+    assert {"accepted claim", "audit", "paid members"} <= shown
 
 
 async def test_a_dispute_is_shown_move_by_move(pages: Pages, players: list[Player]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 from protocol.adapters.chain.answers import read_logs
 from protocol.adapters.chain.contract_events import DecodedEvent, decode_log, make_registry
 from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from protocol.adapters.chain.pots import BONDS, name_pot
+from protocol.spec.game.account_money import AccountMoney, compute_money
 from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame, start_game, take_log
 from protocol.spec.game.purse import PotKind, Purse
@@ -21,13 +23,15 @@ _COINS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
 
 
 class LoggedTask:
-    """game: the fold of the task's logs; credits: that of the purse's, by account; counts: logs by name."""
+    """game: the fold of the task's logs; credits: that of the purse's, by account; brought: wei that an
+    account deposited less what it withdrew; counts: logs by name."""
 
     def __init__(self, chain: RoundChain, task: bytes, signing: SigningDomain, from_block: int) -> None:
         self._chain, self._task, self._signing, self._next = chain, task, signing, from_block
         names = {chain.addresses[name]: name for name in GAME_CONTRACTS.values()}
         self._registry = make_registry(names)
         self.credits: Counter[str] = Counter()
+        self.brought: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.game: LoggedGame
         self.catch_up()
@@ -52,13 +56,20 @@ class LoggedTask:
         values = event.arguments
         if event.name in _COINS:
             self.credits[values["account"]] += _COINS[event.name] * values["wei_"]
-        if values.get("task") != self._task:
+        if event.name in ("Deposited", "Withdrawn"):
+            self.brought[values["account"]] += _COINS[event.name] * values["wei_"]
+        if values.get("task") != self._task and values.get("pot") != name_pot(BONDS, self._task):
             return
         self.counts[event.name] += 1
         if event.name == "TaskPosted":
             self.game = start_game(values, block, self._chain.limits, self._signing)
         else:
             self.game = take_log(self.game, event.name, values, block)
+
+    def compute_money(self) -> dict[str, AccountMoney]:
+        """What each account has in the task, by the logs alone."""
+        block = self._chain.get_block() + 1
+        return compute_money(get_state_at(self.game, block), self.game.money, block)
 
     def list_differences(self, state: GameState) -> list[str]:
         """What the logs tell otherwise than the machine. The clock closes a round in the contracts only when

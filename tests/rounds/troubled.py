@@ -7,6 +7,7 @@ pest gives its contest up, and nobody answers for the forged root.
 
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import TypeVar
 
 from protocol.spec.errors import GameRefusal
 from protocol.spec.game import calls
@@ -146,6 +147,9 @@ class ChainWorld(TroubledWorld):
         return sum(sender == party for _, sender, _ in self.acts)
 
 
+Kind = TypeVar("Kind", bound=ChainWorld)
+
+
 def _list_unnamed(state: GameState) -> list[GameRound]:
     """The rounds without the solvers' accounts, which have names in the world and addresses on the chain."""
     rounds = []
@@ -157,21 +161,27 @@ def _list_unnamed(state: GameState) -> list[GameRound]:
 
 def open_troubled(chain: RoundChain, salt: int, silent: SilentAct | None = None) -> ChainWorld:
     """The task, posted, its members seated."""
+    world = open_world(chain, salt, ChainWorld, 9)
+    world.false_claims = {(CHEAT, FALSE_ROUND)}
+    world.silent = silent
+    return world
+
+
+def open_world(chain: RoundChain, salt: int, kind: type[Kind], rounds: int) -> Kind:
+    """A task of so many rounds, posted, its members seated."""
     terms: GameTerms = make_terms(
-        rounds=9, solver_seats=6, late_chance=1 << 16, windows=WINDOWS, contest_levels=1,
+        rounds=rounds, solver_seats=6, late_chance=1 << 16, windows=WINDOWS, contest_levels=1,
         domain=bytes([180 + salt]) * 32,
     )  # fmt: skip
     others = tuple(party for party in PARTIES if party != SUBMITTER)
     twin = AnsweringTwin(chain, terms, others)
     state = replace(twin.state, terms=replace(twin.state.terms, submitter=SUBMITTER))
-    world = ChainWorld(state, block=twin.get_block(), twin=twin)
-    world.false_claims = {(CHEAT, FALSE_ROUND)}
+    world = kind(state, block=twin.get_block(), twin=twin)
     for role, members in zip(SeatRole, (SOLVERS, VERIFIERS, WHISTLES), strict=True):
         amounts = terms.amounts
         stake = amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
         for member in members:
             world.send(calls.JoinSeat(role, stake), member)
-    world.silent = silent
     return world
 
 

@@ -15,9 +15,12 @@ from protocol.spec.codec import hash_words
 from protocol.spec.drawing import deal_shards
 from protocol.spec.errors import GameRefusal
 from protocol.spec.game import calls
+from protocol.spec.game.account_money import AccountMoney
 from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
-from protocol.spec.game.ledger import apply, fold_all, get_state_at
+from protocol.spec.game.folding import fold
+from protocol.spec.game.ledger import apply, get_state_at
+from protocol.spec.game.money_book import MoneyBook, note_event
 from protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
 from protocol.spec.game.rounds import SHARES
 from protocol.spec.game.state import (
@@ -74,6 +77,7 @@ class Twin:
         self.signing = SigningDomain(CHAIN_ID, chain.addresses["Tasks"])
         terms = replace(terms, submitter=submitter.address, domain=domain, root=root)
         self.state = create_game(terms, chain.limits, chain.get_block())
+        self.money = MoneyBook()
         self.logged = LoggedTask(chain, self.task, self.signing, start)
         self.ids: dict[int, bytes] = {}
         self.behind: dict[bytes, tuple[bytes, bytes]] = {}
@@ -128,7 +132,9 @@ class Twin:
             refused, events = refusal.name, ()
         sent = self._send(prepared, party)
         self._compare(prepared, refused, sent)
-        self.state = fold_all(self.state, tuple(events), block)
+        for event in events:
+            self.money = note_event(self.money, self.state, event, block)
+            self.state = fold(self.state, event, block)
         if refused is None:
             self._remember(prepared, before, party, sent)
             self.check()
@@ -147,6 +153,16 @@ class Twin:
         for name, party in self.parties.items():
             held = self.state.purse.get_wei(credit_of(party.address))
             self._equal(f"logged credit of {name}", held, self.logged.credits[party.address])
+        self._check_account_of_money()
+
+    def _check_account_of_money(self) -> None:
+        """By the task's logs alone it is the machine's. It explains the credits, of which the purse tells."""
+        self._equal("book of money", self.money, self.logged.game.money)
+        found = self.logged.compute_money()
+        for account in {*found, *(party.address for party in self.parties.values())}:
+            money = found.get(account, AccountMoney(account))
+            explained = self.logged.brought[account] + money.change
+            self._equal(f"explained credit of {account}", explained, self.logged.credits[account])
 
     def _compare(self, call: GameCall, refused: str | None, sent: Sent | None) -> None:
         if sent is None:

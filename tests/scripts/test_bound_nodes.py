@@ -18,6 +18,7 @@ from protocol.actions.runtime.joining import SeatWish
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.disputes import has_bond
+from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import (
     OpenAsk,
     RunningDispute,
@@ -107,7 +108,7 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
 
     for name in ("catch_up", "open_task"):
         monkeypatch.setattr(playing, name, do_nothing)
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     if has_dispute:
         game = replace(game, **OPEN["dispute"](ACCOUNT))
     rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
@@ -157,7 +158,7 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
 
 
 def test_a_bond_is_its_own_accounts() -> None:
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     assert not has_bond(game, "alice")
     for change in OPEN.values():
         found = replace(game, **change("alice"))
@@ -223,8 +224,17 @@ async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
     await sitting.agree()
     assert list_left(tmp_path) == {TASK.hex()}, "nobody was asked yet"
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
+    asked = list[str]()
+
+    async def offer_seat(*_: object) -> SeatWish:
+        return SeatWish(SeatRole.SOLVER, 5, require_wanted=lambda: asked.append("Lock it?"))
+
+    monkeypatch.setattr(role_commands, "agree_on_seat", offer_seat)
     await sitting.agree()
-    assert len(made_up.agreed) == 1 and list_left(tmp_path) == set()
+    assert sitting.wish is not None and sitting.wish.require_wanted is not None
+    assert not asked and list_left(tmp_path) == {TASK.hex()}, "the machine is checked first"
+    sitting.wish.require_wanted()
+    assert asked == ["Lock it?"] and list_left(tmp_path) == set()
 
 
 async def test_a_leave_is_heard_until_the_stake_is_locked(
@@ -259,7 +269,7 @@ async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
 
 
 def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_bond() -> None:
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     alike = TASK[:6] + bytes(26)
     state: Any = SimpleNamespace(
         games={TASK: replace(game, **OPEN["dispute"](ACCOUNT)), alike: game}, refused={}, account=ACCOUNT
@@ -276,7 +286,7 @@ async def test_a_bond_needs_no_first_weights(monkeypatch: pytest.MonkeyPatch, is
         raise silence()
 
     monkeypatch.setattr(joining, "require_start_here", lack)
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     training = SimpleNamespace(is_start_given=is_start_given)
     party: Any = SimpleNamespace(
         task=SimpleNamespace(spec=SimpleNamespace(training=training)), game=game, account=ACCOUNT, say=print
@@ -291,7 +301,7 @@ def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They took the memory in which the dispute was to be played. Who may still get a seat has them."""
     opened = list[object]()
     monkeypatch.setattr(joining, "open_team", lambda *words: opened.append(words))
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     bound, seats = replace(game, **OPEN["dispute"](ACCOUNT)), {7: replace(SEAT, account=ACCOUNT)}
     for now in (bound, game, replace(bound, seats=seats)):
         state, config = SimpleNamespace(games={TASK: now}), SimpleNamespace()
@@ -311,7 +321,9 @@ def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(audit_duties, "open_pool", open_pool)
     monkeypatch.setattr(audit_duties, "has_replay_processes", lambda _: True)
-    game = replace(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), **OPEN["dispute"](ACCOUNT))
+    game = replace(
+        LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK))), **OPEN["dispute"](ACCOUNT)
+    )
     config = PartyConfig(Path(), Path(), "", cast(Any, None), executor="ray")
     party: Any = SimpleNamespace(
         config=config, state=SimpleNamespace(games={TASK: game}), account=ACCOUNT, say=print
@@ -333,7 +345,7 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
 
     for name in ("catch_up", "open_task"):
         monkeypatch.setattr(playing, name, do_nothing)
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
     party: Any = SimpleNamespace(
         task=SimpleNamespace(**rooms), game=replace(game, **OPEN["dispute"](ACCOUNT)), account=ACCOUNT,

@@ -6,6 +6,7 @@ import pytest
 import rich.console
 
 from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.pace import Pace
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game import calls
@@ -13,7 +14,6 @@ from protocol.spec.game.purse import credit_of
 from scripts import closing_commands, wallet
 from scripts.closing_commands import SHOWN_SEATS, close_task, halt_task
 from scripts.console import Console
-from scripts.money_commands import Pace
 from tests.protocol.spec.game.world import SUBMITTER, is_posted, make_quiet_world, make_world
 from tests.scripts.test_wallet import TASK, WorldChain, play_over, use
 

@@ -274,7 +274,12 @@ def test_money_and_tasks(operators: Operators) -> None:
     (game,) = [one for one in seen["tasks"] if one["task"] == f"0x{task}"]  # type: ignore[attr-defined]
     assert game["verifiers"] == 1 and game["status"] == "stands still" and game["lacks"]
     assert "rounds" not in seen
+    (money,) = [one for one in seen["money"] if one["task"] == f"0x{task}"]  # type: ignore[attr-defined]
+    assert money["locked_wei"] == raised["stake_wei"] and money["earned_wei"] == money["lost_wei"] == "0"
+    assert [lock["kind"] for lock in money["locks"]] == ["stake"] and money["rounds"] == []
     one = play("bob", "status", task[:8])
+    holders = {money["account"] for money in one["money"]}  # type: ignore[attr-defined]
+    assert holders == {operators.account_of("alice"), operators.account_of("submitter")}
     assert [seat["account"] for seat in one["seats"]] == [operators.account_of("alice")]  # type: ignore[attr-defined]
     assert one["rounds"] == [] and one["account"]["address"] == operators.account_of("bob")  # type: ignore[index]
     left = play("alice", "leave", task[:8], "--yes")

@@ -14,6 +14,7 @@ import pytest
 from protocol.actions.runtime.playing import RECORDS
 from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.chain.pace import Pace
 from protocol.adapters.chain.transactions import MiningPatience
 from protocol.adapters.journal import FILE_NAME, Journal
 from protocol.spec.errors import EnvironmentFault
@@ -23,7 +24,7 @@ from protocol.spec.params import TOKEN_WEI
 from scripts import money_commands, wallet
 from scripts.console import Console
 from scripts.home import list_left, unlock_key
-from scripts.money_commands import Pace, add_stake, withdraw
+from scripts.money_commands import add_stake, withdraw
 from tests.e2e.world import AMOUNTS
 from tests.faults.provider import PASS, HttpRefusal, Request, run_provider
 from tests.protocol.spec.game.test_posting import make_judged

@@ -119,14 +119,17 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
     task = wait_for_line(log, r"posted 0x([0-9a-f]{64})")
     assert f"0x{task[:12]}" in operators.run("alice", "status")
     assert f"0x{task[:12]}" in operators.fail("alice", "solve", "0x" + task[:4] + "zz")[1]
-    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    assert "nothing was done" in operators.fail("alice", "solve", task[:8])[0]
+    sent = operators.count_sent("alice")
     # The figure is a solver's: an auditor keeps what it was drawn for.
     for command, is_told in (("solve", True), ("verify", False)):
         monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
         operators.capsys.readouterr()
         assert main([command, task[:8], "--home", str(operators.home_of("alice"))]) == 2
-        assert ("MB of disk" in operators.capsys.readouterr().out) is is_told
+        shown = operators.capsys.readouterr()
+        assert ("MB of disk" in shown.out) is is_told and "error:    nothing was locked" in shown.err
+        _check_question(shown.out)
+    assert operators.count_sent("alice") == sent + 2, "each announced its endpoint, and moved no token"
+    assert "it was stopped" in operators.run("alice", "status"), "no is no error of the node"
     lines = operators.fail("alice", "solve", task[:8], "--stake", "1", "--yes")
     assert "too small" in lines[0] and lines[2].endswith("1 tokens")
     lines = operators.fail("alice", "verify", task[:8], "--stake", "100001", "--yes")
@@ -138,6 +141,15 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
     assert "it costs at most" in said and "MB of disk" in said and "Traceback" not in said
     # Each amount with the inequality that fixed it.
     assert "solver_stake" in said and "C + gas of a round" in said and "(wrong)" not in said
+
+
+def _check_question(said: str) -> None:
+    """Who cannot do the work is told before it locks anything; who is asked knows for how long."""
+    lines = ("the machine is checked first", "checking one step", "checked one step", "joining as a", "Lock ")
+    places = [said.index(line) for line in lines]
+    assert places == sorted(places)
+    assert re.search(r"locks [\d.]+ tokens\. You get them back some [\d,]+ blocks", said)
+    assert re.search(r"Lock [\d.]+ tokens and join\? \[y/n\]", said)
 
 
 def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:

@@ -28,7 +28,7 @@ def test_who_has_nothing_staked(operators: Operators) -> None:
     said = operators.run("keeper", "status")
     rows = read_rows(said)
     assert rows["tokens in the wallet"] == "100000 tokens|" and rows["credit"] == "0 tokens|"
-    assert "Your seats" not in said and "Escrow of your tasks" not in said
+    assert "Your money" not in said
     assert operators.account_of("keeper") in said
 
 
@@ -50,18 +50,22 @@ def test_seats_and_own_tasks(operators: Operators) -> None:
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     said = operators.run("alice", "status")
     rows = read_rows(said)
-    listed, seat = rows[shown].split("; ", 1)
-    assert listed.startswith("0/3|stands still|0|1|0|")
+    assert rows[shown].startswith("0/3|stands still|0|1|0|")
     assert f"{shown}: lacks 2 more solvers, 2 more verifiers, 3 more whistleblowers" in said
-    assert seat.startswith("verifier 0|open|0.0000000000000005 tokens|the seat is open")
+    seat = rows["locked: verifier 0 (open)"]
+    assert seat.startswith("0.0000000000000005|the seat is open")
+    assert re.search(r"if you leave now, it comes back with block \d+ .*at the earliest", seat)
+    assert "locked: escrow" not in rows and "settled" not in rows and "lost" not in rows
     operators.run("alice", "leave", task[:8], "--yes")
-    assert read_rows(operators.run("alice", "status"))[shown].endswith("|now: touchstone withdraw")
-    own = read_rows(operators.run("submitter", "status"))[shown].split("; ", 1)[1]
-    assert "when all is settled|rounds still to open: 3; seats still to be paid out: 1" in own
+    left = read_rows(operators.run("alice", "status"))["locked: verifier 0 (leaving)"]
+    assert left == "0.0000000000000005|now: touchstone withdraw"
+    own = read_rows(operators.run("submitter", "status"))["locked: escrow"]
+    assert own.endswith("|back when all is settled; rounds still to open: 3; seats still to be paid out: 1")
     operators.run("submitter", "task", "halt", task[:8], "--yes")
     operators.run("alice", "withdraw")
-    own = read_rows(operators.run("submitter", "status"))[shown]
-    assert "|halted|" in own and own.endswith("now: touchstone task close|nothing")
+    halted = read_rows(operators.run("submitter", "status"))
+    assert "|halted|" in halted[shown]
+    assert halted["locked: escrow"].endswith("|now: touchstone task close")
     operators.run("submitter", "task", "close", task[:8])
     said = operators.run("submitter", "status")
     assert "|closed|" in read_rows(said)[shown]
@@ -76,7 +80,7 @@ def test_one_task_in_detail(operators: Operators) -> None:
     assert "stands still" in said and "- rounds still to open: 3" in said and "- lacks 2 more solvers" in said
     # Seats of others too; nothing of other tasks.
     seat = read_rows(said)["verifier 0"]
-    assert seat.startswith(f"{operators.account_of('alice')}|open|0.0000000000000005 tokens")
+    assert seat.startswith(f"{operators.account_of('alice')}|open|0.0000000000000005|0|0|0")
     assert other[:12] not in said
     assert "unknown task" in operators.fail("bob", "status", "0xzz")[0]
 

@@ -15,11 +15,13 @@ from typing import Any
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract_events import Event
 from protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
+from protocol.adapters.chain.pots import BONDS, name_pot
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from protocol.spec.game.contests import ContestFolds, fold_contest
 from protocol.spec.game.inner_dispute import InnerBook, fold_inner
 from protocol.spec.game.logs import LoggedGame, start_game, take_log
+from protocol.spec.game.money_book import UNNAMED
 from protocol.spec.game.terms import DeploymentLimits
 from protocol.spec.merkle import compute_depth, count_tensor_leaves
 from protocol.spec.statements import SigningDomain
@@ -113,6 +115,7 @@ KEPT_BLOCKS = 2 * NEAR_BLOCKS
 """So many blocks can be undone: more than the follower ever takes back."""
 FOLDS = (
     "games", "texts", "task_terms", "inner", "contests", "refused", "credits", "seals", "network", "_others",
+    "_unnamed",
 )  # fmt: skip
 """What is folded, beside the seats. All values in them are frozen."""
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
@@ -152,6 +155,8 @@ class ChainState:
     seals: dict[bytes, int] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
     head_block: int = 0
+    _unnamed: bytes | None = field(default=None, repr=False)
+    """The task of a log behind which the purse tells, at once, who gets a part of a bond."""
     _seated: Seated = field(default_factory=Seated, repr=False)
     _focus: bytes | None = field(default=None, repr=False)
     _others: set[bytes] = field(default_factory=set, repr=False)
@@ -279,6 +284,9 @@ class ChainState:
             self.network.announce(**values)
         elif event.name == "ProofSealed" and values["sender"] == self.account:
             self.seals[values["digest"]] = event.block_number
+        task = self._unnamed
+        if event.name == "Given" and task in self.games and values["pot"] == name_pot(BONDS, task):
+            self._fold(task, event)
 
     def _start(self, task: bytes, event: Event) -> None:
         terms = event.arguments["terms"]
@@ -301,6 +309,7 @@ class ChainState:
             self.games[task] = take_log(self.games[task], name, values, block)
             self.inner[task] = fold_inner(self.inner[task], name, values, block)
             self.contests[task] = fold_contest(self.contests[task], name, values)
+            self._unnamed = task if UNNAMED in self.games[task].money.accounts else None
         except _BROKEN as error:
             self._give_up(task, event, error)
             return

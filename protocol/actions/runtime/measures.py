@@ -18,11 +18,13 @@ from protocol.actions.runtime.watching import Watch
 from protocol.adapters.reports import Metric, MetricsServer, Samples, Trouble
 from protocol.adapters.wire.server import BlobServer
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.game.account_money import AccountMoney, compute_account
 from protocol.spec.game.auditing import DrawnAudit, get_due_block, is_wanted, list_drawn
 from protocol.spec.game.contests import ENDED, InnerTurn
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_closed
 from protocol.spec.game.inner_dispute import AskEnding, InnerDispute, Move, is_answerable, list_moves
 from protocol.spec.game.ledger import get_state_at
+from protocol.spec.game.reasons import KINDS, MoneyKind
 from protocol.spec.game.state import GameState, RoundPhase, Seat, SeatStatus
 from protocol.spec.game.timing import compute_closing_block, get_live_round, get_votes_from, is_late_draw
 from protocol.spec.params import TOKEN_WEI
@@ -48,6 +50,11 @@ METRICS = (
     Metric("touchstone_seat_stake_tokens", "What the seat has at stake."),
     Metric("touchstone_seat_required_stake_tokens", "What a seat must have at stake to sit in a round."),
     Metric("touchstone_credit_tokens", "What the account may withdraw, stake or put down as a bond."),
+    Metric("touchstone_locked_tokens", "Stake, bonds and escrow of the account in its task."),
+    Metric("touchstone_earned_tokens", "What settlements will pay if nothing more happens."),
+    Metric("touchstone_owed_tokens", "Fees that settlements will take if nothing more happens."),
+    Metric("touchstone_settled_tokens", "What became credit of the account in its task.", ("reason",)),
+    Metric("touchstone_lost_tokens", "What the account has lost in its task.", ("reason",)),
     Metric("touchstone_gas_left", "Gas that the account's coin pays for at the price of now."),
     Metric("touchstone_rounds_trained_total", "Claims that were trained to their end."),
     Metric("touchstone_tokens_trained_total", "Tokens of the training steps."),
@@ -74,14 +81,15 @@ Values = dict[str, Samples]
 
 @dataclass
 class Measures:
-    """What a node's metrics are read from. Deadlines take a tenth of a second where a task is large: they are
-    listed once for each state of it."""
+    """What a node's metrics are read from. Deadlines and money take a tenth of a second where a task is
+    large: they are listed once for each state of it."""
 
     party: Party
     watch: Watch
     server: BlobServer
     _listed_for: tuple[object, ...] = ()
     _nearest: Samples = field(default_factory=dict)
+    _money: Values = field(default_factory=dict)
 
     def read(self) -> Values:
         """All values of now. A bug in one part does not take the others away: it is logged."""
@@ -146,15 +154,17 @@ class Measures:
         words = Counter(made.vote.word for made in party.task.audits.room.book.votes.values())
         reported = [made.report for made in party.task.claims.reports.values()]
         newest = max(reported, key=lambda report: report.round, default=None)
+        self._list(block)
         return {
             "touchstone_round_loss": {} if newest is None else _one(newest.mean_micronats / 1e6),
-            "touchstone_deadline_blocks": self._find_nearest(block),
+            "touchstone_deadline_blocks": self._nearest,
             "touchstone_votes": {(word.name,): float(words[word]) for word in VoteWord},
             "touchstone_disputes": count_disputes(party),
             **_read_seat(get_state_at(party.game, block), party.account),
+            **self._money,
         }
 
-    def _find_nearest(self, block: int) -> Samples:
+    def _list(self, block: int) -> None:
         state, task = self.party.state, self.party.task.task
         # What is folded anew is another object.
         now = (block, self.party.game, state.inner[task], state.contests[task])
@@ -163,8 +173,9 @@ class Measures:
             for duty, last_block in list_deadlines(self.party, block):
                 left = float(last_block - state.head_block)
                 nearest[duty,] = min(left, nearest.get((duty,), left))
-            self._listed_for, self._nearest = now, nearest
-        return self._nearest
+            game, account = self.party.game, self.party.account
+            money = compute_account(get_state_at(game, block), game.money, account, block)
+            self._listed_for, self._nearest, self._money = now, nearest, _read_money(money)
 
 
 def _is_same(now: tuple[object, ...], before: tuple[object, ...]) -> bool:
@@ -192,6 +203,16 @@ def _read_seat(game: GameState, account: str) -> Values:
         "touchstone_seat_stake_tokens": _one(get_stake(game, seat.number) / TOKEN_WEI),
         "touchstone_seat_required_stake_tokens": _one(get_required_stake(game, seat.role) / TOKEN_WEI),
     }
+
+
+def _read_money(money: AccountMoney) -> Values:
+    amounts = {"locked": money.locked, "earned": money.earned, "owed": money.owed}
+    values: Values = {f"touchstone_{name}_tokens": _one(wei / TOKEN_WEI) for name, wei in amounts.items()}
+    for kind in (MoneyKind.SETTLED, MoneyKind.LOST):
+        reasons = [reason for reason in KINDS if KINDS[reason] == kind]
+        sums: Samples = {(reason.value,): money.sums.get(reason, 0) / TOKEN_WEI for reason in reasons}
+        values[f"touchstone_{kind.value}_tokens"] = sums
+    return values
 
 
 # --- Deadlines ----------------------------------------------------------------------------------------------

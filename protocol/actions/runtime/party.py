@@ -43,7 +43,8 @@ from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import StateHeader, StateLeaves, TaskSpec
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_sitting
-from protocol.spec.game.state import GameState, SeatStatus
+from protocol.spec.game.logs import LoggedGame
+from protocol.spec.game.state import SeatStatus
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.statements import SigningDomain
 
@@ -114,7 +115,7 @@ class Party:
         return self.task.task in self.state.games
 
     @property
-    def game(self) -> GameState:
+    def game(self) -> LoggedGame:
         """The joined task as the chain tells it. Raises KeyError while the chain does not have it."""
         return self.state.games[self.task.task]
 

@@ -44,6 +44,7 @@ from protocol.actions.runtime.idle_mode import wait_until_idle
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.lookout import Lookout, be_reached
 from protocol.actions.runtime.measures import Measures, show_metrics
+from protocol.actions.runtime.money_news import MoneyNews
 from protocol.actions.runtime.offers import Offers
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, find_round, list_news, name_duty
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
@@ -101,7 +102,7 @@ class Loop:
     reads other blocks before that one, and would ask or dispute twice. is_seated: whether the party works for
     a seat, and ends with it; is_bound: it began without one, for a bond, and ends with that; bond_block: the
     last head at which the account had a bond; seat: as it was last seen since the chain last took back
-    blocks; told: the news that the operator knows."""
+    blocks; told: the news that the operator knows; money: what it knows of its money."""
 
     party: Party
     rooms: Sequence[ListDuties]
@@ -110,6 +111,7 @@ class Loop:
     bond_block: int = -REORG_BLOCKS - 1
     seat: Seat | None = None
     told: set[str] = field(default_factory=set)
+    money: MoneyNews = field(default_factory=MoneyNews)
     running: dict[Duty, asyncio.Task[None]] = field(default_factory=dict)
     pauses: dict[Duty, Pause] = field(default_factory=dict)
     finished: dict[Duty, int] = field(default_factory=dict)
@@ -154,6 +156,8 @@ class Loop:
             if line not in self.told:
                 self.told.add(line)
                 self.party.say(line)
+        for line in self.money.list_lines(self.party) if self.party.is_task_known else ():
+            self.party.say(line)
 
     def _is_over(self) -> bool:
         """Whether there is nothing more to wait for. The chain may take back the block in which the task was

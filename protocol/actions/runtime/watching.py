@@ -34,7 +34,7 @@ from protocol.adapters.reports import (
     Trouble,
     read_node_state,
 )
-from protocol.spec.errors import EnvironmentFault, TouchstoneError
+from protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import SeatRole
 
@@ -123,7 +123,7 @@ class Watch:
         try:
             yield self
             end = End.STOPPED
-        except (asyncio.CancelledError, GeneratorExit):
+        except (asyncio.CancelledError, GeneratorExit, Declined):
             end = End.STOPPED
             raise
         finally:

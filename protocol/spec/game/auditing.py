@@ -42,7 +42,7 @@ from protocol.spec.game.state import (
     SeatRole,
     SeatStatus,
 )
-from protocol.spec.game.terms import ANSWERS_MAX, EPOCH_ROUNDS, RING_ROUNDS, GameTerms
+from protocol.spec.game.terms import ANSWERS_MAX, EPOCH_ROUNDS, RING_ROUNDS, GameTerms, compute_duty_blocks
 from protocol.spec.game.timing import (
     compute_draw_window,
     compute_reserve_block,
@@ -292,9 +292,8 @@ def count_round_draws(terms: GameTerms, role: SeatRole) -> int:
 def compute_settling_blocks(terms: GameTerms, round_blocks: int) -> int:
     """Blocks from the close of a round until a seat can settle it, at the latest: `get_duty_until` with late
     audits a round later, and then a dispute that is opened in its last block. Its own owner may open it."""
-    windows = terms.windows
-    duty = round_blocks + max(windows.dispute, 2 * windows.audit_max + windows.ask)
-    return duty + 2 * ANSWERS_MAX * windows.respond
+    duty = round_blocks + compute_duty_blocks(terms.windows)
+    return duty + 2 * ANSWERS_MAX * terms.windows.respond
 
 
 def count_pending_rounds(terms: GameTerms, round_blocks: int) -> int:

@@ -110,7 +110,7 @@ def _restore(draft: Draft, ref: StatementRef) -> None:
     wei = min(compute_claim_pay(state, game_round, ref.slot), state.purse.get_wei(SLASHED))
     draft.move(SLASHED, credit_of(seat.account), wei)
     burn_lost_pay(draft, game_round, ref.slot)
-    draft.emit(PayRestored(ref.round, ref.slot))
+    draft.emit(PayRestored(ref.round, ref.slot, seat.account, wei))
 
 
 def burn_lost_pay(draft: Draft, game_round: GameRound, slot: int) -> None:

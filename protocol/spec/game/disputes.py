@@ -225,13 +225,13 @@ def apply_end_dispute(draft: Draft, call: EndDispute, sender: str) -> None:
         return_bond(draft, dispute.number, dispute.opener)
         draft.emit(DisputeOver(dispute.number, GameOutcome.MOOT))
         return
-    is_convicted = call.outcome == GameOutcome.CONVICTED
-    draft.emit(DisputeOver(dispute.number, GameOutcome.CONVICTED if is_convicted else GameOutcome.CLEARED))
-    if is_convicted:
-        return_bond(draft, dispute.number, dispute.opener)
-        convict(draft, dispute.seat, ProofKind.DISPUTED, dispute.opener, dispute.statement)
-    else:
+    if call.outcome != GameOutcome.CONVICTED:
         forfeit_bond(draft, dispute.number, state.seats[dispute.seat].account)
+        draft.emit(DisputeOver(dispute.number, GameOutcome.CLEARED))
+        return
+    return_bond(draft, dispute.number, dispute.opener)
+    draft.emit(DisputeOver(dispute.number, GameOutcome.CONVICTED))
+    convict(draft, dispute.seat, ProofKind.DISPUTED, dispute.opener, dispute.statement)
 
 
 # --- Proofs in one transaction ------------------------------------------------------------------------------

@@ -211,10 +211,12 @@ class RootFell(GameEvent):
 
 @dataclass(frozen=True)
 class PayRestored(GameEvent):
-    """A slash has paid for a claim that a false REJECT made void."""
+    """A slash has paid `account` so many wei for a claim that a false REJECT made void."""
 
     round: int
     slot: int
+    account: str
+    wei: int
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The machine's calls, and a task as a chain's logs tell it: state, a log under way, terms.
 
-The state is the machine's, but for three things that the contracts keep for all tasks together: credits, of
+The state is the machine's, but for two things that the contracts keep for all tasks together: credits, of
 which a task's own logs do not tell (money that comes from one or goes to one is OUTSIDE here), and seals of
-proofs. And it has names: what the chain calls an open contest, ask or dispute.
+proofs. And it has names, what the chain calls an open contest, ask or dispute; and the book of the money.
 
 The machine: which rule a call follows. `apply` is the contract, `fold` (in `folding.py`) is a node.
 """
@@ -17,9 +17,10 @@ from protocol.spec.errors import require
 from protocol.spec.game import calls, contests, disputes, rounds, seats, settling
 from protocol.spec.game.calls import GameCall
 from protocol.spec.game.convicting import take_stakes
-from protocol.spec.game.events import GameEvent
+from protocol.spec.game.events import GameEvent, WeiMoved
 from protocol.spec.game.folding import Draft, fold
 from protocol.spec.game.inner_dispute import NO_DRAW
+from protocol.spec.game.money_book import MoneyBook, note_event
 from protocol.spec.game.purse import (
     BURNED,
     OUTSIDE,
@@ -43,9 +44,12 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LoggedGame(GameState):
-    """The fold of a task's logs. names: numbers of what is open, by its name on the chain."""
+    """The fold of a task's logs. names: numbers of what is open, by its name on the chain; money: what each
+    account has won and lost; finder: who convicted last."""
 
     names: Mapping[bytes, int] = field(default_factory=dict)
+    money: MoneyBook = field(default_factory=MoneyBook)
+    finder: str = ""
 
     def find_name(self, number: int) -> bytes | None:
         """The chain's name of an open contest, ask or dispute."""
@@ -60,9 +64,21 @@ class Ledger(Draft):
         """The state so far."""
         return cast(LoggedGame, self.state)
 
+    def emit(self, event: GameEvent) -> None:
+        """Fold an event, and note what it means for the money."""
+        self._note(event)
+        super().emit(event)
+
     def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Log a movement of money; a credit is outside."""
-        super().move(_leave_credits(source), _leave_credits(target), wei)
+        """Log a movement of money, and note whose it is; in the state a credit is outside."""
+        if wei:
+            self._note(WeiMoved(source, target, wei))
+            super().emit(WeiMoved(_leave_credits(source), _leave_credits(target), wei))
+
+    def _note(self, event: GameEvent) -> None:
+        money = note_event(self.game.money, self.state, event, self.block)
+        if money is not self.game.money:
+            self.state = replace(self.game, money=money)
 
     def open(self, name: bytes) -> int:
         """The number of what is opened now."""
@@ -80,7 +96,7 @@ class Ledger(Draft):
     def share_slash(self, held: Pot | None = None, wei: int = 0) -> None:
         """Of the stakes that were taken finder and submitter get their parts, `held` its wei; the rest is
         burned."""
-        take_stakes(self, (), "")
+        take_stakes(self, (), self.game.finder)
         if held is not None:
             self.move(SLASHED, held, wei)
         self.move(SLASHED, BURNED, self.state.purse.get_wei(SLASHED))

@@ -35,12 +35,14 @@ from protocol.spec.game.ledger import (
     read_statement,
     start_game,
 )
+from protocol.spec.game.money_book import UNNAMED, name_account
 from protocol.spec.game.purse import (
     BURNED,
     ESCROW,
-    OUTSIDE,
+    REVENUE,
     SLASHED,
     bond_of,
+    credit_of,
     restitution_of,
     stake_of,
 )
@@ -75,7 +77,7 @@ def take_contested(ledger: Ledger, values: Values) -> None:
     until, clock = ledger.state.rounds[index].root_until, int(values["clock_block"])
     opened = RootContest(number, index, values["root"], until, values["contester"], ContestTurn.ANSWER, clock)
     ledger.emit(ContestMoved(opened))
-    ledger.move(OUTSIDE, bond_of(number), values["bond_wei"])
+    ledger.move(credit_of(opened.contester), bond_of(number), values["bond_wei"])
 
 
 def take_nodes_posted(ledger: Ledger, values: Values) -> None:
@@ -100,16 +102,26 @@ def _move_contest(ledger: Ledger, values: Values, **changes: object) -> None:
 def take_contest_ended(ledger: Ledger, values: Values) -> None:
     """ContestEnded. A fall is told by the logs behind it."""
     number, outcome = ledger.close(values["id"]), _CONTEST_ENDS[int(values["outcome"])]
-    _end_bond(ledger, number, outcome)
+    contest = ledger.state.contests[number]
+    # Who brought the leaf is told by the purse's log behind it (`take_given`).
+    answerer = UNNAMED if contest.turn == ContestTurn.LEAF else contest.answerer or UNNAMED
+    _end_bond(ledger, number, outcome, contest.contester, answerer)
     ledger.emit(ContestOver(number, outcome))
 
 
-def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome) -> None:
-    """Who was put to the trouble, or who gets its bond back, is outside."""
+def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome, owner: str, answerer: str) -> None:
+    """answerer: who was put to the trouble."""
     if outcome in _LOSSES:
-        forfeit_bond(ledger, number, "")
+        forfeit_bond(ledger, number, answerer)
     else:
-        return_bond(ledger, number, "")
+        return_bond(ledger, number, owner)
+
+
+def take_given(ledger: Ledger, values: Values) -> None:
+    """Given, of the purse: money of the task's bonds to an account."""
+    if UNNAMED in ledger.game.money.accounts:
+        money = name_account(ledger.game.money, values["account"])
+        ledger.state = replace(ledger.game, money=money)
 
 
 # --- Asks and disputes --------------------------------------------------------------------------------------
@@ -119,13 +131,14 @@ def take_ask_opened(ledger: Ledger, values: Values) -> None:
     ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank)
     place = (number, ref, int(values["seat"]), vote.word, int(values["leaf"]))
     ledger.emit(AskOpened(OpenAsk(*place, values["asker"], int(values["last_block"]))))
-    ledger.move(OUTSIDE, bond_of(number), values["bond_wei"])
+    ledger.move(credit_of(values["asker"]), bond_of(number), values["bond_wei"])
 
 
 def take_ask_ended(ledger: Ledger, values: Values) -> None:
     """AskEnded. A conviction is told by the logs behind it."""
     number, outcome = ledger.close(values["id"]), _ASK_ENDS[int(values["ending"])]
-    _end_bond(ledger, number, outcome)
+    ask = ledger.state.asks[number]
+    _end_bond(ledger, number, outcome, ask.asker, ledger.state.seats[ask.seat].account)
     ledger.emit(AskOver(number, outcome))
 
 
@@ -135,19 +148,21 @@ def take_dispute_opened(ledger: Ledger, values: Values) -> None:
     clock = compute_dispute_clock(ledger.state, ledger.block)
     opened = RunningDispute(number, ref, int(values["seat"]), values["opener"], clock)
     ledger.emit(StatementDisputed(opened))
-    ledger.move(OUTSIDE, bond_of(number), values["bond_wei"])
+    ledger.move(credit_of(opened.opener), bond_of(number), values["bond_wei"])
 
 
 def take_dispute_ended(ledger: Ledger, values: Values) -> None:
     """DisputeEnded. A conviction is told by the logs behind it."""
     number, outcome = ledger.close(values["dispute"]), _DISPUTE_ENDS[int(values["outcome"])]
-    _end_bond(ledger, number, outcome)
+    dispute = ledger.state.disputes[number]
+    _end_bond(ledger, number, outcome, dispute.opener, ledger.state.seats[dispute.seat].account)
     ledger.emit(DisputeOver(number, outcome))
 
 
 # --- Convictions --------------------------------------------------------------------------------------------
 def take_seat_convicted(ledger: Ledger, values: Values) -> None:
-    """SeatConvicted: the stake is taken. Who shares it is told by the log behind it."""
+    """SeatConvicted: the stake is taken. It is shared with the log behind it."""
+    ledger.state = replace(ledger.game, finder=values["finder"])
     ledger.emit(SeatConvicted(int(values["seat"]), ProofKind(int(values["proof"])), None))
     ledger.move(stake_of(int(values["seat"])), SLASHED, values["stake_wei"])
 
@@ -161,10 +176,10 @@ def take_statement_convicted(ledger: Ledger, values: Values) -> None:
 
 def take_pay_restored(ledger: Ledger, values: Values) -> None:
     """PayRestored: out of what the slash would have burned."""
-    index, slot = int(values["round"]), int(values["slot"])
-    ledger.move(BURNED, OUTSIDE, values["wei_"])
+    index, slot, account = int(values["round"]), int(values["slot"]), values["account"]
+    ledger.move(BURNED, credit_of(account), values["wei_"])
     burn_lost_pay(ledger, ledger.state.rounds[index], slot)
-    ledger.emit(PayRestored(index, slot))
+    ledger.emit(PayRestored(index, slot, account, values["wei_"]))
 
 
 def take_restitution_held(ledger: Ledger, values: Values) -> None:
@@ -195,28 +210,31 @@ def take_log(game: LoggedGame, name: str, values: Values, block: int) -> LoggedG
 def _take_joined(ledger: Ledger, values: Values) -> None:
     seat = int(values["seat"])
     ledger.emit(events.SeatJoined(seat, SeatRole(seat >> 16), values["account"]))
-    ledger.move(OUTSIDE, stake_of(seat), values["stake_wei"])
+    ledger.move(credit_of(values["account"]), stake_of(seat), values["stake_wei"])
 
 
 def _take_topped_up(ledger: Ledger, values: Values) -> None:
-    ledger.move(OUTSIDE, stake_of(values["seat"]), values["wei_"])
+    seat = int(values["seat"])
+    ledger.move(credit_of(ledger.state.seats[seat].account), stake_of(seat), values["wei_"])
 
 
 def _take_freed(ledger: Ledger, values: Values) -> None:
     seat = int(values["seat"])
-    ledger.move(stake_of(seat), OUTSIDE, get_stake(ledger.state, seat))
+    account = ledger.state.seats[seat].account
+    ledger.move(stake_of(seat), credit_of(account), get_stake(ledger.state, seat))
     ledger.emit(events.SeatFreed(seat))
 
 
 def _take_settled(ledger: Ledger, values: Values) -> None:
     """The log has the sums of pay and fees; what a slash holds for undone rounds is computed."""
     seat, until = ledger.state.seats[int(values["seat"])], int(values["until_round"])
+    credit = credit_of(seat.account)
     for index in range(seat.settled, until + 1):
         game_round = ledger.state.rounds[index]
         if is_in_pool(game_round, seat):
             fall, wei = compute_restitution(ledger.state, seat, game_round, ledger.block)
-            ledger.move(restitution_of(fall), OUTSIDE, wei)
-    ledger.move(ESCROW, OUTSIDE, values["paid_wei"])
+            ledger.move(restitution_of(fall), credit, wei)
+    ledger.move(ESCROW, credit, values["paid_wei"])
     ledger.move(ESCROW, BURNED, values["burned_wei"])
     ledger.move(stake_of(seat.number), BURNED, values["fee_wei"])
     ledger.emit(events.SeatSettled(seat.number, until))
@@ -226,8 +244,16 @@ def _take_closed(ledger: Ledger, values: Values) -> None:
     for fall in ledger.state.falls:
         pot = restitution_of(fall.number)
         ledger.move(pot, BURNED, ledger.state.purse.get_wei(pot))
-    ledger.move(ESCROW, OUTSIDE, values["refund_wei"])
+    ledger.move(ESCROW, credit_of(ledger.state.terms.submitter), values["refund_wei"])
     ledger.emit(events.GameClosed())
+
+
+def _take_revenue(ledger: Ledger, values: Values) -> None:
+    ledger.move(credit_of(values["payer"]), REVENUE, values["wei_"])
+
+
+def _take_claimed_revenue(ledger: Ledger, values: Values) -> None:
+    ledger.move(REVENUE, credit_of(values["holder"]), values["wei_"])
 
 
 # --- Votes and roots ----------------------------------------------------------------------------------------
@@ -282,6 +308,8 @@ _TAKERS: Mapping[str, Callable[[Ledger, Values], None]] = {
     "SeatFreed": _take_freed,
     "SeatSettled": _take_settled,
     "GameClosed": _take_closed,
+    "RevenuePaid": _take_revenue,
+    "RevenueClaimed": _take_claimed_revenue,
     "VotesCounted": _take_counted,
     "VotesOpened": _take_opened,
     "SeatConvicted": take_seat_convicted,
@@ -296,4 +324,5 @@ _TAKERS: Mapping[str, Callable[[Ledger, Values], None]] = {
     "AskEnded": take_ask_ended,
     "DisputeOpened": take_dispute_opened,
     "DisputeEnded": take_dispute_ended,
+    "Given": take_given,
 }

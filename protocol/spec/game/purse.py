@@ -13,7 +13,7 @@ from protocol.spec.errors import InvalidInput
 
 class PotKind(IntEnum):
     """What the money of a pot is. SLASHED is empty between calls; RESTITUTION is held for work that a
-    fall made undone."""
+    fall made undone; REVENUE belongs to the holders of the task's shares, whom the machine does not know."""
 
     OUTSIDE = 0
     ESCROW = 1
@@ -23,6 +23,7 @@ class PotKind(IntEnum):
     BURNED = 5
     SLASHED = 6
     RESTITUTION = 7
+    REVENUE = 8
 
 
 class Pot(NamedTuple):
@@ -35,6 +36,7 @@ class Pot(NamedTuple):
 
 OUTSIDE, ESCROW = Pot(PotKind.OUTSIDE), Pot(PotKind.ESCROW)
 BURNED, SLASHED = Pot(PotKind.BURNED), Pot(PotKind.SLASHED)
+REVENUE = Pot(PotKind.REVENUE)
 
 
 def stake_of(seat: int) -> Pot:

@@ -5,6 +5,8 @@ What a round is worth to a seat: its pay and its fees, and its share of what is 
 A seat settles a round once nothing that it said or did in it can cost it any more.
 """
 
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from protocol.spec.errors import require
@@ -13,6 +15,7 @@ from protocol.spec.game.convicting import compute_claim_pay
 from protocol.spec.game.disputes import is_questioned, list_questions
 from protocol.spec.game.events import EpochFreed, GameClosed, SeatSettled
 from protocol.spec.game.fates import (
+    compute_draw_fate,
     count_unserved,
     get_claim_fate,
     get_drawn_seat,
@@ -26,10 +29,12 @@ from protocol.spec.game.fates import (
 )
 from protocol.spec.game.folding import Draft
 from protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
+from protocol.spec.game.reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
 from protocol.spec.game.rounds import get_round
 from protocol.spec.game.seats import get_seat, is_missed
 from protocol.spec.game.state import (
     ClaimFate,
+    DrawFate,
     Fall,
     GameRound,
     GameState,
@@ -38,7 +43,8 @@ from protocol.spec.game.state import (
     SeatRole,
     SeatStatus,
 )
-from protocol.spec.game.timing import get_duty_until, is_late_draw, is_over
+from protocol.spec.game.terms import RING_ROUNDS, GameTerms
+from protocol.spec.game.timing import get_duty_until, is_late_draw, is_over, is_unsealed
 from protocol.spec.statements import VoteWord
 
 
@@ -55,53 +61,102 @@ class RoundMoney:
 
 
 def compute_round_money(state: GameState, seat: Seat, game_round: GameRound, block: int) -> RoundMoney:
-    """Pay and fees of a seat for a round. A convicted seat earns nothing: its pay is burned."""
-    is_solver = seat.role == SeatRole.SOLVER
-    money = (_get_solver_money if is_solver else _get_auditor_money)(state, seat, game_round, block)
-    if seat.status != SeatStatus.CLOSED:
-        return money
-    return RoundMoney(burned=money.paid + money.burned)
-
-
-def _get_solver_money(state: GameState, seat: Seat, game_round: GameRound, block: int) -> RoundMoney:
-    """Of an undone round nothing but what a slash holds, and that is not the escrow's. Of a claim that a
-    slash has paid the escrow's part is burned already."""
-    amounts, slot = state.terms.amounts, game_round.pool.solvers.index(seat.number)
-    if game_round.phase == RoundPhase.UNDONE:
-        return RoundMoney()
-    if slot not in game_round.claims:
-        return RoundMoney(fees=amounts.dropped_fee if is_missed(game_round, seat) else 0)
-    pay = compute_claim_pay(state, game_round, slot)
-    is_earned = is_claim_paid(state, game_round, slot, block)
-    unserved = count_unserved(game_round, slot)
-    is_kept = unserved > 0 or game_round.claims[slot].is_convicted or slot in game_round.restored
-    return RoundMoney(
-        paid=pay * is_earned,
-        burned=0 if is_earned or is_kept else pay,
-        fees=amounts.unserved_fee * unserved,
+    """Pay and fees of a seat for a round."""
+    sums = list_round_sums(state, seat, game_round, block)
+    paid, burned, fees = (
+        sum(wei for reason, wei in sums.items() if reason in reasons) for reasons in (PAID, BURNED_PAY, FEES)
     )
+    return RoundMoney(paid, burned, fees)
 
 
-def is_claim_paid(state: GameState, game_round: GameRound, slot: int, block: int) -> bool:
-    """Whether a claim of a round that was not undone earns its pay: accepted, served, not rejected late, and
-    not paid by a slash."""
-    votes = get_votes(game_round, slot, state.terms.draws)
-    is_rejected = is_rejected_late(votes) or slot in game_round.restored
-    is_accepted = get_claim_fate(state, game_round, slot, block) == ClaimFate.ACCEPTED
-    return is_accepted and not is_rejected and not count_unserved(game_round, slot)
+def list_round_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
+    """Returns pay and fees of a seat for a round by reason, in wei, as a settlement in `block` finds them."""
+    if seat.role == SeatRole.SOLVER:
+        return _close_sums(seat, _list_solver_sums(state, seat, game_round, block))
+    return _close_sums(seat, sum_audits(state, game_round).get(seat.number, {}))
 
 
-def _get_auditor_money(state: GameState, seat: Seat, game_round: GameRound, block: int) -> RoundMoney:
-    """For what counted and was opened, in undone rounds too: by then it stood."""
-    amounts, paid, fees = state.terms.amounts, 0, 0
+def _close_sums(seat: Seat, sums: Sums) -> Sums:
+    """What a seat gets of a round's pay and fees. A convicted one earns nothing: its pay is burned."""
+    if seat.status != SeatStatus.CLOSED:
+        return {reason: wei for reason, wei in sums.items() if wei}
+    burned = sum(wei for reason, wei in sums.items() if reason in PAID | BURNED_PAY)
+    kept = {reason: wei for reason, wei in sums.items() if reason not in PAID | BURNED_PAY | FEES}
+    return add_sums(kept, {MoneyReason.CONVICTED_SEAT: burned})
+
+
+def _list_solver_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
+    """Of an undone round nothing but what a slash holds, and that is not the escrow's."""
+    amounts, slot = state.terms.amounts, game_round.pool.solvers.index(seat.number)
+    if slot not in game_round.claims:
+        return {MoneyReason.MISSED_ROUND: amounts.dropped_fee} if is_missed(game_round, seat) else {}
+    pay = compute_claim_pay(state, game_round, slot)
+    if game_round.phase == RoundPhase.UNDONE:
+        return {MoneyReason.UNDONE_ROUND: pay}
+    fees = amounts.unserved_fee * count_unserved(game_round, slot)
+    return {judge_claim(state, game_round, slot, block): pay, MoneyReason.UNSERVED_FEE: fees}
+
+
+def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) -> MoneyReason:
+    """Returns why a claim of a round that was not undone is paid or is not. Paid is one that was accepted,
+    served, not rejected late, and not paid by a slash, of which the escrow's part is burned already."""
+    claim = game_round.claims[slot]
+    if count_unserved(game_round, slot):
+        return MoneyReason.UNSERVED_CLAIM
+    if claim.is_convicted:
+        return MoneyReason.CONVICTED_CLAIM
+    if slot in game_round.restored:
+        return MoneyReason.RESTORED_CLAIM
+    fate = get_claim_fate(state, game_round, slot, block)
+    if fate in (ClaimFate.UNDECIDED, ClaimFate.LATE_UNDECIDED):
+        return MoneyReason.OPEN_CLAIM
+    if fate == ClaimFate.VOID:
+        return _judge_void(state, game_round, slot, block)
+    is_rejected = is_rejected_late(get_votes(game_round, slot, state.terms.draws))
+    return MoneyReason.LATE_REJECTED_CLAIM if is_rejected else MoneyReason.ACCEPTED_CLAIM
+
+
+def _judge_void(state: GameState, game_round: GameRound, slot: int, block: int) -> MoneyReason:
+    if game_round.claims[slot].is_void:
+        return MoneyReason.CONVICTED_SEAT
+    if is_unsealed(state, game_round, block):
+        return MoneyReason.MISSED_DRAW
+    fates = (compute_draw_fate(get_votes(game_round, slot, draw)) for draw in range(state.terms.draws))
+    return MoneyReason.REJECTED_CLAIM if DrawFate.FAILED in fates else MoneyReason.UNDECIDED_CLAIM
+
+
+_sums_of_audits: dict[int, tuple[GameRound, GameTerms, Mapping[int, Sums]]] = {}
+"""What `sum_audits` has found, by the identity of the round: all seats ask for the same rounds."""
+
+
+def sum_audits(state: GameState, game_round: GameRound) -> Mapping[int, Sums]:
+    """Returns what the votes of a round earn and cost, in wei by reason, by the number of the seat."""
+    kept = _sums_of_audits.get(id(game_round))
+    if kept is not None and kept[0] is game_round and kept[1] is state.terms:
+        return kept[2]
+    found = defaultdict[int, Counter[MoneyReason]](Counter)
+    for number, reason, wei in _list_audit_wei(state, game_round):
+        found[number][reason] += wei
+    if len(_sums_of_audits) >= RING_ROUNDS:
+        _sums_of_audits.clear()
+    _sums_of_audits[id(game_round)] = game_round, state.terms, found
+    return found
+
+
+def _list_audit_wei(state: GameState, game_round: GameRound) -> Iterator[tuple[int, MoneyReason, int]]:
+    """For each vote the number of its seat, and what it earns or costs. Paid is what counted and was opened,
+    in undone rounds too: by then it stood."""
+    amounts = state.terms.amounts
     for (slot, draw), votes in game_round.votes.items():
+        is_late = is_late_draw(state, draw)
+        reason = MoneyReason.LATE_AUDIT if is_late else MoneyReason.AUDIT
         for rank, vote in votes.items():
-            if get_drawn_seat(state, game_round, slot, draw, rank) != seat.number:
+            is_charged = vote.word == VoteWord.UNSERVED and is_unserved(votes)
+            if not vote.is_opened and not is_charged:
                 continue
-            pay = amounts.late_pay if is_late_draw(state, draw) else amounts.audit_pay
-            paid += pay * vote.is_opened
-            fees += amounts.unserved_fee * (vote.word == VoteWord.UNSERVED and is_unserved(votes))
-    return RoundMoney(paid=paid, fees=fees)
+            seat = get_drawn_seat(state, game_round, slot, draw, rank) or 0
+            yield seat, reason, (amounts.late_pay if is_late else amounts.audit_pay) * vote.is_opened
+            yield seat, MoneyReason.UNSERVED_VOTE, amounts.unserved_fee * is_charged
 
 
 def find_fall(state: GameState, game_round: GameRound) -> Fall | None:

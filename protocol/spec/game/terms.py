@@ -176,6 +176,18 @@ def compute_late_reach(windows: GameWindows) -> int:
     return windows.audit_max + windows.post + windows.train_max + windows.audit_max // 3
 
 
+def compute_duty_blocks(windows: GameWindows) -> int:
+    """Returns the blocks from the close of a round with audits until its seats can settle it, if its root is
+    not contested. From where late audits count it is as long."""
+    return max(windows.dispute, 2 * windows.audit_max + windows.ask)
+
+
+def compute_release_blocks(windows: GameWindows) -> int:
+    """Returns about how many blocks after its seat has left, or the task has ended, a stake comes back: of
+    one slow round, or of three usual ones that still hold the seat, and the windows of the last one."""
+    return windows.train_max + windows.audit_max + windows.post + compute_duty_blocks(windows)
+
+
 def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[GameRefusal]:
     """A bond is at most what a seat costs: who could take one can challenge."""
     seat = min(amounts.solver_stake, amounts.auditor_stake)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from explorer.story import REASONS, show_wei
+from explorer.story import show_wei
+from tests.e2e.demo.report import COLUMNS
 from tests.e2e.demo.screen import TimelineEntry, tell_gas, tell_utilisation
 from tests.e2e.demo.verdict import Finding
 
@@ -104,14 +105,14 @@ def _tabulate_money(report: Report) -> str:
     rows = [
         [
             _cell(party["name"] if party["is_honest"] else f"{party['name']} (cheat)"),
-            *(_cell(_tokens(party["moved"].get(reason, 0)), "number") for reason in REASONS),
+            *(_cell(_tokens(party["moved"].get(reason, 0)), "number") for reason in COLUMNS),
             _cell(_tokens(party["change"]), "number"),
         ]
         for party in report["parties"]
     ]
-    burned = (_cell(_tokens(report["burned_from"].get(reason, 0)), "number") for reason in REASONS)
+    burned = (_cell(_tokens(report["burned_from"].get(reason, 0)), "number") for reason in COLUMNS)
     rows.append([_cell("burned"), *burned, _cell(_tokens(report["burned"]), "number")])
-    return _tabulate(("party", *REASONS, "in the wallet"), rows)
+    return _tabulate(("party", *COLUMNS, "in the wallet"), rows)
 
 
 def _tokens(wei: int) -> str:

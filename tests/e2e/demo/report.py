@@ -1,19 +1,25 @@
 """What a run came to, as JSON: losses, money, utilisation, gas, claims, the convicted number."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.number import ConvictedNumber
-from explorer.story import Books
+from protocol.spec.game.account_money import AccountMoney
 from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import GameState, RoundPhase, SeatRole, SeatStatus
+from protocol.spec.game.ledger import LoggedGame
+from protocol.spec.game.purse import PotKind
+from protocol.spec.game.reasons import PAID, MoneyKind, MoneyReason
+from protocol.spec.game.state import RoundPhase, SeatRole, SeatStatus
 from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
 from tests.e2e.demo.observer import Measured
 from tests.e2e.demo.roster import SUBMITTER, Member
 
 Json = dict[str, Any]
+COLUMNS = ("pay", "shares", "locked", "lost", "spent")
+"""Of a table of money; shares are those of slashes and bonds."""
+PAY = PAID | {MoneyReason.RESTITUTION, MoneyReason.RESTORED_PAY}
 
 
 @dataclass
@@ -26,14 +32,14 @@ class Pace:
 
 @dataclass(frozen=True)
 class Run:
-    """All that is known of a run that is over. accounts: by name; changes: of the wallets, in wei; seated:
-    when an account took its seat; cpu_s: processor time by name."""
+    """All that is known of a run that is over. accounts: by name; money: by account; changes: of the wallets,
+    in wei; seated: when an account took its seat; cpu_s: processor time by name."""
 
     members: Sequence[Member]
     accounts: Mapping[str, str]
-    game: GameState
+    game: LoggedGame
     block: int
-    books: Books
+    money: Mapping[str, AccountMoney]
     changes: Mapping[str, int]
     gas: Gas
     pace: Pace
@@ -52,8 +58,8 @@ def make_report(run: Run) -> Json:
         "rounds": [_show_round(one) for one in run.measured],
         "loss": list(run.losses),
         "parties": [_show_party(run, name) for name in (SUBMITTER, *(m.name for m in run.members))],
-        "burned": run.books.burned.total(),
-        "burned_from": dict(run.books.burned),
+        "burned": sum(run.game.money.burned.values()),
+        "burned_from": list_burned(run.game.money.burned),
         "claims": claims,
         "convicted_numbers": {_name(run, account): n.to_json() for account, n in run.numbers.items()},
         "utilisation": show_utilisation(run, claims),
@@ -76,6 +82,7 @@ def _name(run: Run, account: str) -> str:
 def _show_party(run: Run, name: str) -> Json:
     account = run.accounts[name]
     member = next((one for one in run.members if one.name == name), None)
+    money = run.money.get(account, AccountMoney(account))
     everybody = {**run.game.former, **run.game.seats}.values()
     closed = {seat.account for seat in everybody if seat.status == SeatStatus.CLOSED}
     return {
@@ -83,11 +90,25 @@ def _show_party(run: Run, name: str) -> Json:
         "role": SUBMITTER if member is None else member.role.name.lower(),
         "is_honest": member is None or member.is_honest,
         "account": account,
-        "moved": dict(run.books.accounts.get(account, Counter())),
+        "moved": list_moved(money),
         "change": run.changes[account],
-        "asked": run.books.asked[account],
+        "asked": money.sums.get(MoneyReason.ANSWERED_ASK, 0),
         "is_convicted": account in closed,
     }
+
+
+def list_moved(money: AccountMoney) -> dict[str, int]:
+    """What came and went, in wei by column; all together is what the wallet has more."""
+    pay = sum(wei for reason, wei in money.sums.items() if reason in PAY)
+    moved = {"pay": pay, "shares": money.sum_settled(MoneyKind.SETTLED) - pay, "locked": -money.locked}
+    moved |= {kind.value: -money.sum_settled(kind) for kind in (MoneyKind.LOST, MoneyKind.SPENT)}
+    return {column: wei for column, wei in moved.items() if wei}
+
+
+def list_burned(burned: Mapping[PotKind, int]) -> dict[str, int]:
+    """What of the losses, and of the escrow, nobody has any more, in wei."""
+    spent = burned.get(PotKind.ESCROW, 0)
+    return {"lost": sum(burned.values()) - spent, "spent": spent}
 
 
 # --- Claims and their training ------------------------------------------------------------------------------

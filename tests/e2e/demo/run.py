@@ -17,7 +17,7 @@ from rich.console import Console
 
 from explorer.node_reports import Asked
 from explorer.page_server import Explorer, open_explorer
-from explorer.story import Names, fold_books
+from explorer.story import Names
 from node import export
 from node.submit import RoundPlan, build_task, post_task
 from protocol.actions.runtime import upkeep_duties
@@ -28,6 +28,8 @@ from protocol.actions.runtime.playing import Loop, open_party
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities
+from protocol.spec.game.account_money import compute_money
+from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.state import SeatRole
 from scripts.chain_commands import open_browser
 from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
@@ -271,11 +273,12 @@ async def conclude(
     """The report of a run whose parties have gone, with the exported model."""
     setting, watch, head = show.setting, show.watch, await chain.head()
     first = show.devnet.deployment.deploy_block
-    events = await chain.read_events(first, head.number)
+    state = get_state_at(watch.game, head.number + 1)
+    money = compute_money(state, watch.game.money, head.number + 1)
     gas = await read_gas(chain.connection, show.devnet.deployment, first, head.number)
     measured = sorted(show.observer.measured.values(), key=lambda one: one.round)
     run = Run(
-        setting.members, show.accounts, watch.history, head.number, fold_books(watch.task, events), changes,
+        setting.members, show.accounts, watch.history, head.number, money, changes,
         gas, show.pace, watch.seated, cpu_s, show.observer.losses, measured, watch.numbers,
     )  # fmt: skip
     report = make_report(run)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from explorer.story import REASONS, show_wei
+from explorer.story import show_wei
+from tests.e2e.demo.report import COLUMNS
 from tests.e2e.demo.verdict import Finding
 
 WIDTH = 118
@@ -78,13 +79,13 @@ def make_money_table(report: Mapping[str, Any]) -> Table:
     """What each party has more or less than before, and why."""
     table = Table(title="Money, in tokens", title_justify="left")
     table.add_column("party")
-    for column in (*REASONS, "in the wallet"):
+    for column in (*COLUMNS, "in the wallet"):
         table.add_column(column, justify="right")
     for party in report["parties"]:
-        cells = [_show(party["moved"].get(reason, 0)) for reason in REASONS]
+        cells = [_show(party["moved"].get(reason, 0)) for reason in COLUMNS]
         name = party["name"] if party["is_honest"] else f"[red]{party['name']}[/]"
         table.add_row(name, *cells, _show(party["change"]))
-    burned = (_show(report["burned_from"].get(reason, 0)) for reason in REASONS)
+    burned = (_show(report["burned_from"].get(reason, 0)) for reason in COLUMNS)
     table.add_row("burned", *burned, _show(report["burned"]))
     return table
 

@@ -10,10 +10,11 @@ import pytest
 
 from explorer.chain_view import ChainView
 from explorer.event_index import EventIndex
-from explorer.story import PAY, Names
+from explorer.story import Names
 from lab.benchmarks.explorer import Reading, list_shortfalls, make_report
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.spec.game.inner_dispute import DisputeStage
+from protocol.spec.game.reasons import MoneyReason
 from protocol.spec.game.state import RoundPhase, SeatRole, SeatStatus
 from protocol.spec.game.terms import EPOCH_ROUNDS
 from tests.explorer.crowd import DEPLOYMENT, DISPUTED_EVERY, TASK, make_address, make_chain
@@ -38,7 +39,9 @@ async def test_the_explorer_understands_all_that_is_made_up(tmp_path: Path) -> N
         assert old is not None and {one["fate"] for one in old["slots"]} == {"accepted"}
         solver = make_address(SeatRole.SOLVER.name, 0)
         paid = game.freed_epochs * EPOCH_ROUNDS * game.terms.amounts.solver_pay
-        assert view.books[TASK].accounts[solver][PAY] == paid
+        found = view.find_money(TASK)[solver]
+        assert found.sums[MoneyReason.ACCEPTED_CLAIM] == paid
+        assert found.earned and found.locked == game.terms.amounts.solver_stake
         [conviction] = view.convictions[TASK]
         ended = {one.stage for one in inner.disputes.values()}
         assert ended == {DisputeStage.CLEARED, DisputeStage.CONVICTED}

@@ -27,9 +27,12 @@ from protocol.adapters.chain.rpc import RpcHealth
 from protocol.adapters.reports import Trouble
 from protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
 from protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerAsk, InnerBook, InnerDispute
+from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import GameState, StatementRef
 from protocol.spec.params import TOKEN_WEI
 from protocol.spec.statements import Vote, VoteWord
+from tests.protocol.spec.game.cashier import Cashier, open_cashier
+from tests.protocol.spec.game.mishaps import ROUNDS, make_mishaps
 from tests.protocol.spec.game.world import (
     World,
     commit,
@@ -55,7 +58,7 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
     )
     return SimpleNamespace(
         account=account,
-        game=world.state,
+        game=LoggedGame(**vars(world.state)),
         joined=True,
         is_task_known=True,
         state=state,
@@ -183,6 +186,32 @@ def test_disputes_are_counted_by_side_and_end() -> None:
         ("dispute", "opener", "open"): 1.0,
         ("ask", "accused", "moot"): 1.0,
         ("contest", "opener", "falls"): 1.0,
+    }
+
+
+def test_the_money_of_the_account_is_measured() -> None:
+    """Of a solver that missed a round, and was paid for others; in the end of all that it lost."""
+    world = make_mishaps()
+    cashier = open_cashier(world)
+    world.play(until=lambda w: w.state.next_round == ROUNDS)
+    values = read_money(world, cashier, "solver3")
+    assert values["locked"] == {(): 2_000 / TOKEN_WEI} and values["owed"] == {(): 60 / TOKEN_WEI}
+    assert values["earned"][()] >= 300 / TOKEN_WEI and not any(values["lost"].values())
+    world.play()
+    values = read_money(world, cashier, "solver3")
+    assert values["locked"] == values["earned"] == values["owed"] == {(): 0.0}
+    assert values["lost"]["missed_round",] == 60 / TOKEN_WEI
+    assert values["settled"]["accepted_claim",] == 300 / TOKEN_WEI
+    assert read_money(world, cashier, "solver0")["lost"]["conviction",] == 2_000 / TOKEN_WEI
+
+
+def read_money(world: World, cashier: Cashier, account: str) -> dict[str, Any]:
+    cashier.take(world.log)
+    party = make_party(world, account)
+    party.game = cashier.make_game()
+    values = make_measures(party).read()
+    return {
+        name: values[f"touchstone_{name}_tokens"] for name in ("locked", "earned", "owed", "settled", "lost")
     }
 
 

@@ -26,6 +26,7 @@ from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.calls import CloseGame
+from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import Purse, stake_of
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
@@ -40,7 +41,8 @@ class FakeState:
     """The chain as far as it was read."""
 
     def __init__(self) -> None:
-        self.games: dict[bytes, Any] = {TASK: create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)}
+        game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+        self.games: dict[bytes, Any] = {TASK: LoggedGame(**vars(game))}
         self.head_block = START_BLOCK
 
     def take(self, batch: "Batch") -> None:

@@ -65,6 +65,7 @@ from protocol.spec.game.terms import (
 from protocol.spec.game.timing import get_live_round
 from protocol.spec.game.upkeep import get_next_block
 from protocol.spec.statements import VoteWord
+from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.payday import Bookkeeper
 from tests.protocol.spec.game.silences import find_silences
 from tests.protocol.spec.game.world import (
@@ -167,6 +168,7 @@ class Campaign(RuleBasedStateMachine):
         self.books = Bookkeeper({seat.number: seat.settled for seat in self.world.state.seats.values()})
         self.world.watchers = [self.books.watch]
         self.world.plans = [plan_watcher, conduct.plan]
+        self.cashier = open_cashier(self.world)
         self.owners: dict[tuple[int, int], str] = {}
         self.seen = 0
         if conduct.is_false:
@@ -365,6 +367,11 @@ class Campaign(RuleBasedStateMachine):
         assert total == compute_escrow(world.state.terms) + sum(world.deposited.values())
         assert all(wei > 0 for wei in world.state.purse.wei.values())
         assert not [pot for pot in world.state.purse.wei if pot.kind == PotKind.SLASHED]
+
+    @invariant()
+    def the_account_of_money_adds_up(self) -> None:
+        self.cashier.take(self.world.log)
+        self.cashier.check(self.world.block)
 
     @invariant()
     def honest_seats_are_neither_closed_nor_charged_nor_marked(self) -> None:

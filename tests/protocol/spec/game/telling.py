@@ -52,12 +52,13 @@ def list_logs(state: GameState, told: Sequence[GameEvent], place: int) -> Iterat
             yield name, {**plain, **{key: sum(1 << one for one in places) for key, places in numbers.items()}}
         case events.SeatConvicted():
             stake = get_stake(state, event.seat)
-            yield name, {"seat": event.seat, "proof": event.proof, "stake_wei": stake}
+            said = {"seat": event.seat, "proof": event.proof, "stake_wei": stake}
+            yield name, {**said, "finder": find_finder(told, place)}
             if event.statement is not None:
                 yield "StatementConvicted", {**plain, "statement": to_logged(event.statement)}
         case events.PayRestored():
-            given = [one for one in list_moves_before(told, place) if one.source.kind == PotKind.SLASHED]
-            yield name, {**plain, "wei_": given[-1].wei}
+            said = {"round": event.round, "slot": event.slot, "account": event.account}
+            yield name, {**said, "wei_": event.wei}
         case events.PayHeld():
             said = {"first_round": event.fall.first_round, "last_round": event.fall.last_round}
             wei = {"owed_wei": event.fall.owed, "held_wei": event.fall.held}
@@ -66,6 +67,9 @@ def list_logs(state: GameState, told: Sequence[GameEvent], place: int) -> Iterat
             yield tell_contest(event.contest, get_next_wei(told, place))
         case events.ContestOver():
             yield "ContestEnded", {"id": name_of(event.contest), "outcome": InnerTurn[event.outcome.name]}
+            for move in list_moves_before(told, place):
+                if (move.source.kind, move.target.kind) == (PotKind.BOND, PotKind.CREDIT):
+                    yield "Given", {"account": move.target.key}
         case events.AskOpened():
             one = event.ask
             empty = {field.name: b"" for field in fields(Vote)}
@@ -110,6 +114,12 @@ def get_next_wei(told: Sequence[GameEvent], place: int) -> int:
     """What was taken for what has just been opened."""
     behind = told[place + 1] if place + 1 < len(told) else None
     return behind.wei if isinstance(behind, WeiMoved) else 0
+
+
+def find_finder(told: Sequence[GameEvent], place: int) -> str:
+    """Who gets the first share of a slash."""
+    shares = (one for one in told[place:] if isinstance(one, WeiMoved) and one.source.kind == PotKind.SLASHED)
+    return str(next(one.target.key for one in shares))
 
 
 def list_moves_before(told: Sequence[GameEvent], place: int) -> list[WeiMoved]:

@@ -11,23 +11,39 @@ from functools import cache
 import pytest
 
 from protocol.spec.game import calls
-from protocol.spec.game.events import ContestOver, GameEvent
+from protocol.spec.game.account_money import compute_money
+from protocol.spec.game.events import ContestOver, EpochFreed, GameEvent
 from protocol.spec.game.folding import fold
 from protocol.spec.game.logs import _TAKERS, LoggedGame, take_log
-from protocol.spec.game.purse import PotKind, Purse
+from protocol.spec.game.money_book import AccountBook, MoneyBook, SettledRound, note_event
+from protocol.spec.game.purse import REVENUE, PotKind, Purse
+from protocol.spec.game.reasons import MoneyReason
 from protocol.spec.game.state import GameOutcome, GameState, ProofKind, SeatStatus, StatementRef, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.game.terms import EPOCH_ROUNDS, LIMITS_LOCAL, RING_ROUNDS
 from tests.architecture.solidity import list_files, read_declarations
+from tests.protocol.spec.game.cashier import Cashier
+from tests.protocol.spec.game.mishaps import play_mishaps
 from tests.protocol.spec.game.telling import list_logs
 from tests.protocol.spec.game.test_posting import A, R, make_expensive_fall, make_judged
-from tests.protocol.spec.game.world import AMOUNTS, KEEPER, START_BLOCK, World, make_word, post, solver
+from tests.protocol.spec.game.world import (
+    AMOUNTS,
+    KEEPER,
+    START_BLOCK,
+    World,
+    make_terms,
+    make_word,
+    post,
+    solver,
+)
 
 ELSEWHERE = {
     "TaskPosted", "StepRootsPosted", "StepNamed", "TracePosted", "LeafDemanded", "LeavesDue", "LeafShown",
-    "VotesRelayed", "HaltVoted", "RevenuePaid", "RevenueClaimed",
+    "VotesRelayed", "HaltVoted",
 }  # fmt: skip
 """What a log of a task says that is no part of the round's state: its terms, moves inside a dispute, votes
-that were handed in again, what holders of its shares do."""
+that were handed in again, how its shares vote."""
+OF_PURSE = {"Given"}
+"""What is read of the purse: it names no task, and whoever reads it knows the task by its pots."""
 
 
 @cache
@@ -109,18 +125,25 @@ def tell(
     return game, state
 
 
-@pytest.mark.parametrize("play", [play_fall, play_questions, play_contests], ids=lambda play: play.__name__)
+PLAYS = (play_fall, play_questions, play_contests, play_mishaps)
+
+
+@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.__name__)
 def test_the_logs_of_a_block_leave_the_state_that_the_machine_has(play: Callable[[], World]) -> None:
-    """But for credits and seals of proofs, which the contracts keep for all tasks together."""
+    """But for credits and seals of proofs, which the contracts keep for all tasks together. Who has won and
+    lost what is the same as well."""
     world = play()
     state = create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK)
     game = LoggedGame(state.terms, state.limits, state.purse, state.root, START_BLOCK)
+    cashier = Cashier(state)
     for block in sorted({block for block, _ in world.log}):
         game, state = tell(game, state, [event for at, event in world.log if at == block], block)
         for one in (field.name for field in fields(GameState) if field.name != "seals"):
             mine, right = getattr(game, one), getattr(state, one)
             assert mine == keep_own(right) if one == "purse" else mine == right, (one, block, mine, right)
         assert set(game.names.values()) == {*state.asks, *state.contests, *state.disputes}
+        cashier.take([one for one in world.log if one[0] <= block])
+        assert game.money == cashier.book, block
     assert state == world.state
 
 
@@ -132,7 +155,7 @@ def keep_own(purse: Purse) -> Purse:
 def test_every_log_of_a_task_is_taken_or_tells_nothing_of_the_round() -> None:
     """A log that the contracts add, or a name that is misspelt, would leave a node behind without a word."""
     of_tasks = {name for name, values in read_events().items() if "task" in values}
-    assert of_tasks - set(_TAKERS) == ELSEWHERE and set(_TAKERS) <= of_tasks
+    assert of_tasks - set(_TAKERS) == ELSEWHERE and set(_TAKERS) <= of_tasks | OF_PURSE
 
 
 def test_a_log_of_another_name_changes_nothing_and_one_of_what_is_not_open_is_an_error() -> None:
@@ -156,3 +179,26 @@ def test_one_log_of_many_votes_counts_each_in_its_order() -> None:
         for place, votes in game.rounds[0].votes.items()
     }
     assert counted == {(0, 0): [(0, R, 120, False), (1, A, 120, True)], (2, 0): [(0, A, 120, False)]}
+
+
+def test_revenue_is_spent_by_its_payer_and_won_by_holders_of_shares() -> None:
+    """What nobody has claimed lies in a pot of its own, of which the machine knows nothing."""
+    terms = make_terms()
+    state = create_game(terms, LIMITS_LOCAL, START_BLOCK)
+    game = LoggedGame(terms, state.limits, state.purse, state.root, START_BLOCK)
+    game = take_log(game, "RevenuePaid", {"payer": "payer", "wei_": 9}, START_BLOCK)
+    game = take_log(game, "RevenueClaimed", {"holder": "holder", "wei_": 5}, START_BLOCK)
+    assert game.purse.get_wei(REVENUE) == 4
+    money = compute_money(game, game.money, START_BLOCK)
+    assert money["payer"].sums == {MoneyReason.PAID_REVENUE: 9} and money["payer"].change == -9
+    assert money["holder"].sums == {MoneyReason.REVENUE: 5} and money["holder"].change == 5
+
+
+def test_rounds_are_forgotten_once_the_ring_has_gone_round() -> None:
+    """Sums stay. Without it a node would keep each round of each seat for ever."""
+    settled = SettledRound(START_BLOCK, {MoneyReason.AUDIT: 1})
+    book = AccountBook({MoneyReason.AUDIT: 400}, {(7, index): settled for index in range(400)})
+    state, last = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), 400 // EPOCH_ROUNDS - 1
+    found = note_event(MoneyBook({"a": book}), state, EpochFreed(last), START_BLOCK).find("a")
+    assert found.sums == book.sums
+    assert min(index for _, index in found.rounds) == (last + 1) * EPOCH_ROUNDS - RING_ROUNDS

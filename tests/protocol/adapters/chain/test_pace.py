@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.money_commands import Pace, show_duration
+from protocol.adapters.chain.pace import Pace, show_duration
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,9 @@ from scripts.money_commands import Pace, show_duration
         (3569, "about 59 min"),
         (3590, "about 1 h 0 min"),
         (5000, "about 1 h 23 min"),
-        (86_380, "about 1 d 0 h"),
+        (86_380, "about 24 h"),
+        (93_300, "about 26 h"),
+        (280_000, "about 3 d 6 h"),
         (4_838_400, "about 56 d 0 h"),
     ],
 )

@@ -1,0 +1,83 @@
+"""What the pages show of a task's money: who has what, and why. Amounts are texts with their unit."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from explorer.story import Names, make_person, show_wei
+from protocol.spec.game.account_money import AccountMoney, compute_money
+from protocol.spec.game.fates import get_stake
+from protocol.spec.game.ledger import LoggedGame, get_state_at
+from protocol.spec.game.purse import PotKind
+from protocol.spec.game.reasons import KINDS, MoneyKind, Sums, add_sums
+from protocol.spec.game.state import Seat, SeatStatus
+
+COLUMNS = ("locked", "earned", "settled", "lost", "spent")
+"""Of a table of money. Settled less locked, lost and spent is what the task has changed of a credit."""
+TOTALS = ("locked_wei", "earned_wei", "settled_wei", "lost_wei")
+"""What is added up of an account over tasks."""
+Money = Mapping[str, AccountMoney]
+
+
+def find_money(game: LoggedGame, block: int) -> Money:
+    """Returns the money of all accounts of a task. block: the next one."""
+    return compute_money(get_state_at(game, block), game.money, block)
+
+
+def sum_money(money: AccountMoney) -> dict[str, int]:
+    """Returns the wei of each column."""
+    kinds = {kind: money.sum_settled(kind) for kind in (MoneyKind.SETTLED, MoneyKind.LOST, MoneyKind.SPENT)}
+    return {"locked": money.locked, "earned": money.earned} | {kind.value: wei for kind, wei in kinds.items()}
+
+
+def make_money(game: LoggedGame, money: Money, names: Names) -> dict[str, Any]:
+    """Who has what in a task, and why; what nobody has any more, by what it was before."""
+    burned = {kind: wei for kind, wei in game.money.burned.items() if wei}
+    return {
+        "columns": list(COLUMNS),
+        "accounts": [_make_row(one, names) for one in money.values()],
+        "why": [row for one in money.values() for row in _list_reasons(one, names)],
+        "burned": {PotKind(kind).name.lower(): show_wei(wei) for kind, wei in burned.items()},
+    }
+
+
+def _make_row(money: AccountMoney, names: Names) -> dict[str, Any]:
+    shown = {name: show_wei(wei) for name, wei in sum_money(money).items()}
+    return make_person(money.account, names) | shown | {"change": show_wei(money.change)}
+
+
+def _list_reasons(money: AccountMoney, names: Names) -> Iterator[dict[str, Any]]:
+    """Each reason with its amount: what is settled, and what rounds that are not settled give and take."""
+    person = make_person(money.account, names)
+    for is_settled, sums in ((True, money.sums), (False, money.sum_unsettled())):
+        yield from (person | row for row in _list_sums(sums, is_settled=is_settled))
+
+
+def _list_sums(sums: Sums, *, is_settled: bool) -> Iterator[dict[str, Any]]:
+    for reason, wei in add_sums(sums, {}).items():
+        yield {
+            "kind": KINDS[reason].value if is_settled else "not settled yet",
+            "reason": reason.value.replace("_", " "),
+            "amount": show_wei(wei),
+        }
+
+
+def make_seat(game: LoggedGame, seat: Seat, money: Money, names: Names) -> dict[str, Any]:
+    """A seat, and what its account has won in this task."""
+    is_paid_out = seat.number not in game.seats
+    status = "paid out" if is_paid_out else seat.status.name.lower()
+    sums = sum_money(money.get(seat.account, AccountMoney(seat.account)))
+    return {
+        "seat": seat.number,
+        "role": seat.role.name.lower(),
+        **make_person(seat.account, names),
+        "status": "convicted" if seat.status == SeatStatus.CLOSED else status,
+        "stake": show_wei(0 if is_paid_out else get_stake(game, seat.number)),
+        **{name: show_wei(sums[name]) for name in ("earned", "settled", "lost")},
+        "joined_before_round": seat.joined,
+    }
+
+
+def list_seats(game: LoggedGame, money: Money, names: Names) -> list[dict[str, Any]]:
+    """All seats that are held, and those paid out whose number is free."""
+    held = {**game.former, **game.seats}
+    return [make_seat(game, held[number], money, names) for number in sorted(held)]

@@ -1,0 +1,61 @@
+"""How fast a chain's blocks come, and so when a block will come, in words."""
+
+from dataclasses import dataclass
+
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.chain_client import GameChain
+
+RECENT_BLOCKS = 100
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+SHOWN_DAYS = 3
+"""From so many on, days are told."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The newest block, and how many seconds a block took lately (None: not known)."""
+
+    head_block: int
+    block_s: float | None
+
+    def show_block(self, number: int) -> str:
+        """Returns `block 9000 (in about 12 min)`; without the time where it has come, or where nothing is
+        known."""
+        left = number - self.head_block
+        if left <= 0 or self.block_s is None:
+            return f"block {number}"
+        return f"block {number} (in {show_duration(left * self.block_s)})"
+
+    def show_wait(self, number: int) -> str:
+        """Returns `in about 26 h 10 min` until a block; by its number where no time is known."""
+        if self.block_s is None:
+            return f"at about block {number}"
+        return f"in {show_duration(max(0, number - self.head_block) * self.block_s)}"
+
+
+async def read_pace(chain: GameChain) -> Pace:
+    """Returns the pace of the last blocks, from their timestamps."""
+    head = await chain.head()
+    first = await chain.connection.block(max(chain.deployment.deploy_block, head.number - RECENT_BLOCKS))
+    return measure_pace(first, head)
+
+
+def measure_pace(first: Head | None, head: Head) -> Pace:
+    """Returns the pace between two blocks."""
+    if first is None or first.number >= head.number:
+        return Pace(head.number, None)
+    return Pace(head.number, (head.timestamp_s - first.timestamp_s) / (head.number - first.number))
+
+
+def show_duration(seconds: float) -> str:
+    """Returns about how long that is: `about 1 h 23 min`, `about 26 h`, `about 3 d 4 h`."""
+    minutes, hours = round(seconds / MINUTE_S), round(seconds / HOUR_S)
+    if seconds < MINUTE_S:
+        return "less than a minute"
+    if minutes < HOUR_S // MINUTE_S:
+        return f"about {minutes} min"
+    if hours < DAY_S // HOUR_S:
+        return f"about {minutes // 60} h {minutes % 60} min"
+    if hours < SHOWN_DAYS * DAY_S // HOUR_S:
+        return f"about {hours} h"
+    return f"about {hours // 24} d {hours % 24} h"

@@ -1,0 +1,209 @@
+"""The book of a task's money: what each account has won, lost and spent in it, and why.
+
+Its events tell:
+
+    events (WeiMoved, SeatSettled, PayRestored) --> MoneyBook --> `account_money.py`, with the state of now
+
+What is locked, or earned and not settled, stands in the state; the book has what is over. So of each account
+
+    settled - lost - spent - locked = what its credit got from the task - what the task took of it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from protocol.spec.game.events import EpochFreed, GameEvent, PayRestored, SeatSettled, WeiMoved
+from protocol.spec.game.fates import get_epoch_start
+from protocol.spec.game.purse import Pot, PotKind
+from protocol.spec.game.reasons import FEES, PAID, MoneyReason, Sums, add_sums
+from protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from protocol.spec.game.state import GameState, Seat
+from protocol.spec.game.terms import RING_ROUNDS
+
+UNNAMED = ""
+"""The account of money whose log comes before the log that says whose it is."""
+Noted = tuple[str, MoneyReason, int]
+"""(account, why, wei)."""
+
+
+@dataclass(frozen=True)
+class SettledRound:
+    """A round that a seat has settled. block: in which; sums: what it gave and took, in wei."""
+
+    block: int
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class AccountBook:
+    """sums: wei by reason since the task was posted; rounds: by seat and round, those that were settled. A
+    round is forgotten when the epoch eight epochs after its own is freed."""
+
+    sums: Sums = field(default_factory=dict)
+    rounds: Mapping[tuple[int, int], SettledRound] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MoneyBook:
+    """accounts: by account; burned: wei by the kind of pot that they came from; settling: wei that the
+    settlement under way has paid to its seat, and taken of its stake."""
+
+    accounts: Mapping[str, AccountBook] = field(default_factory=dict)
+    burned: Mapping[PotKind, int] = field(default_factory=dict)
+    settling: tuple[int, int] = (0, 0)
+
+    def find(self, account: str) -> AccountBook:
+        """Returns the book of one account; an empty one where nothing of it is over."""
+        return self.accounts.get(account, AccountBook())
+
+
+def note_event(book: MoneyBook, state: GameState, event: GameEvent, block: int) -> MoneyBook:
+    """Returns the book after an event that was logged in `block`. state: before the event. Money names the
+    accounts that it comes from and goes to."""
+    note = _NOTES.get(type(event))
+    return book if note is None else note(book, state, event, block)
+
+
+def name_account(book: MoneyBook, account: str) -> MoneyBook:
+    """Returns the book in which `account` has what was nobody's yet."""
+    accounts = {who: one for who, one in book.accounts.items() if who != UNNAMED}
+    book, unnamed = replace(book, accounts=accounts), book.find(UNNAMED)
+    return _add(book, ((account, reason, wei) for reason, wei in unnamed.sums.items()))
+
+
+def _add(book: MoneyBook, noted: Iterable[Noted]) -> MoneyBook:
+    accounts = dict(book.accounts)
+    for account, reason, wei in noted:
+        found = accounts.get(account, AccountBook())
+        accounts[account] = replace(found, sums=add_sums(found.sums, {reason: wei}))
+    return replace(book, accounts=accounts)
+
+
+# --- Money that moves ---------------------------------------------------------------------------------------
+def _note_moved(book: MoneyBook, state: GameState, event: WeiMoved, block: int) -> MoneyBook:
+    source, target = event.source.kind, event.target.kind
+    if PotKind.BURNED in (source, target):
+        kind, sign = (PotKind.SLASHED, -1) if source == PotKind.BURNED else (source, 1)
+        burned = {**book.burned, kind: book.burned.get(kind, 0) + sign * event.wei}
+        book = replace(book, burned=burned)
+    if _is_settling(state, event):
+        paid, fees = book.settling
+        is_paid = source == PotKind.ESCROW
+        book = replace(book, settling=(paid + event.wei * is_paid, fees + event.wei * (not is_paid)))
+    return _add(book, _list_noted(state, event))
+
+
+def _is_settling(state: GameState, event: WeiMoved) -> bool:
+    """Whether a settlement pays its seat or takes its fees: SeatSettled says what for. Without a seat the
+    escrow goes back to its submitter."""
+    kinds = (event.source.kind, event.target.kind)
+    is_pay = kinds == (PotKind.ESCROW, PotKind.CREDIT) and bool(state.seats)
+    return is_pay or kinds == (PotKind.STAKE, PotKind.BURNED)
+
+
+def _list_noted(state: GameState, event: WeiMoved) -> Iterator[Noted]:
+    """What a movement means to accounts, but for the seat that settles. A stake or a bond that is put down or
+    comes back stays its account's, and is not noted."""
+    source, target, wei = event.source, event.target, event.wei
+    if source.kind == PotKind.BOND:
+        yield from _list_of_bond(state, source, target, wei)
+    match source.kind, target.kind:
+        case PotKind.ESCROW, PotKind.CREDIT if state.seats:
+            yield state.terms.submitter, MoneyReason.PAID_MEMBERS, wei
+        case PotKind.ESCROW, PotKind.BURNED:
+            yield state.terms.submitter, MoneyReason.BURNED_ESCROW, wei
+        case PotKind.STAKE, PotKind.SLASHED:
+            yield state.seats[int(source.key)].account, MoneyReason.CONVICTION, wei
+        case ((PotKind.SLASHED | PotKind.BURNED), PotKind.CREDIT):
+            yield str(target.key), MoneyReason.SLASH_SHARE, wei
+        case PotKind.RESTITUTION, PotKind.CREDIT:
+            yield str(target.key), MoneyReason.RESTITUTION, wei
+        case PotKind.CREDIT, PotKind.REVENUE:
+            yield str(source.key), MoneyReason.PAID_REVENUE, wei
+        case PotKind.REVENUE, PotKind.CREDIT:
+            yield str(target.key), MoneyReason.REVENUE, wei
+
+
+def _list_of_bond(state: GameState, bond: Pot, target: Pot, wei: int) -> Iterator[Noted]:
+    """A bond that comes back comes back whole; one that is lost goes in two parts."""
+    owner, reason = _find_owner(state, int(bond.key))
+    is_credit = target.kind == PotKind.CREDIT
+    if is_credit and (target.key, wei) == (owner, state.purse.get_wei(bond)):
+        return
+    yield owner, reason, wei
+    if is_credit:
+        yield str(target.key), MoneyReason.BOND_SHARE, wei
+
+
+def _find_owner(state: GameState, number: int) -> tuple[str, MoneyReason]:
+    if number in state.asks:
+        return state.asks[number].asker, MoneyReason.ANSWERED_ASK
+    if number in state.disputes:
+        return state.disputes[number].opener, MoneyReason.LOST_DISPUTE
+    return state.contests[number].contester, MoneyReason.LOST_CONTEST
+
+
+# --- What it was for ----------------------------------------------------------------------------------------
+def _note_settled(book: MoneyBook, state: GameState, event: SeatSettled, block: int) -> MoneyBook:
+    """What was paid and taken, round by round: the same rules say it that the settlement followed."""
+    seat, (paid, fees) = state.seats[event.seat], book.settling
+    rounds = dict[tuple[int, int], SettledRound]()
+    for index in range(seat.settled, event.until_round + 1):
+        if index in state.rounds and is_in_pool(state.rounds[index], seat):
+            sums, paid, fees = _split(state, seat, index, block, paid, fees)
+            rounds[seat.number, index] = SettledRound(block, sums)
+    # Restitution is noted as it moves.
+    noted = [
+        (seat.account, reason, wei)
+        for one in rounds.values()
+        for reason, wei in one.sums.items()
+        if reason != MoneyReason.RESTITUTION
+    ]
+    noted += [(seat.account, MoneyReason.PAY, paid), (seat.account, MoneyReason.FEE, fees)]
+    book = replace(_add(book, noted), settling=(0, 0))
+    found = book.find(seat.account)
+    found = replace(found, rounds={**found.rounds, **rounds})
+    return replace(book, accounts={**book.accounts, seat.account: found})
+
+
+def _split(
+    state: GameState, seat: Seat, index: int, block: int, paid: int, fees: int
+) -> tuple[Sums, int, int]:
+    """The sums of a round, as far as `paid` and `fees` reach, and what is left of both: fees are taken as far
+    as the stake reaches."""
+    sums = dict(list_round_sums(state, seat, state.rounds[index], block))
+    for reason, wei in sums.items():
+        if reason in PAID:
+            sums[reason] = min(wei, paid)
+            paid -= sums[reason]
+        elif reason in FEES:
+            sums[reason] = min(wei, fees)
+            fees -= sums[reason]
+    _, restitution = compute_restitution(state, seat, state.rounds[index], block)
+    return add_sums(sums, {MoneyReason.RESTITUTION: restitution}), paid, fees
+
+
+def _note_restored(book: MoneyBook, state: GameState, event: PayRestored, block: int) -> MoneyBook:
+    """It came as a share of the slash."""
+    reasons = {MoneyReason.SLASH_SHARE: -event.wei, MoneyReason.RESTORED_PAY: event.wei}
+    return _add(book, ((event.account, reason, wei) for reason, wei in reasons.items()))
+
+
+def _note_freed(book: MoneyBook, state: GameState, event: EpochFreed, block: int) -> MoneyBook:
+    least = get_epoch_start(event.epoch + 1) - RING_ROUNDS
+    if least <= 0:
+        return book
+    accounts = {
+        account: replace(one, rounds={at: found for at, found in one.rounds.items() if at[1] >= least})
+        for account, one in book.accounts.items()
+    }
+    return replace(book, accounts=accounts)
+
+
+_NOTES: Mapping[type[GameEvent], Callable[[MoneyBook, GameState, Any, int], MoneyBook]] = {
+    WeiMoved: _note_moved,
+    SeatSettled: _note_settled,
+    PayRestored: _note_restored,
+    EpochFreed: _note_freed,
+}

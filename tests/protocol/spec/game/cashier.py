@@ -1,0 +1,83 @@
+"""Holds the account of money against the pots, to the wei: the events of a play are folded a second time."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from protocol.spec.game.account_money import AccountMoney, compute_account, compute_money
+from protocol.spec.game.events import GameEvent, WeiMoved
+from protocol.spec.game.folding import fold
+from protocol.spec.game.ledger import LoggedGame, get_state_at
+from protocol.spec.game.money_book import MoneyBook, note_event
+from protocol.spec.game.purse import BURNED, ESCROW, OUTSIDE, PotKind, credit_of
+from protocol.spec.game.reasons import MoneyReason
+from protocol.spec.game.state import GameState, SeatStatus, create_game
+from protocol.spec.game.terms import LIMITS_LOCAL, compute_escrow
+from tests.protocol.spec.game.world import START_BLOCK, World
+
+UNEXPLAINED = {MoneyReason.PAY, MoneyReason.FEE}
+
+
+@dataclass
+class Cashier:
+    """One task. state: as it was posted; brought: wei that each account brought less what it took out; seen:
+    so many events of the log are folded."""
+
+    state: GameState
+    book: MoneyBook = field(default_factory=MoneyBook)
+    brought: Counter[str] = field(default_factory=Counter)
+    seen: int = 0
+
+    def __post_init__(self) -> None:
+        self.brought[self.state.terms.submitter] += compute_escrow(self.state.terms)
+
+    def take(self, log: Sequence[tuple[int, GameEvent]]) -> None:
+        """Folds what is new in the log of a world."""
+        for block, event in log[self.seen :]:
+            self.book = note_event(self.book, self.state, event, block)
+            self.state = fold(self.state, event, block)
+            if isinstance(event, WeiMoved) and OUTSIDE in (event.source, event.target):
+                is_in = event.source == OUTSIDE
+                self.brought[str((event.target if is_in else event.source).key)] += event.wei * (
+                    2 * is_in - 1
+                )
+        self.seen = len(log)
+
+    def compute(self, block: int) -> dict[str, AccountMoney]:
+        return compute_money(get_state_at(self.state, block), self.book, block)
+
+    def check(self, block: int) -> dict[str, AccountMoney]:
+        """All that an account has, won, lost and spent explains its credit; all accounts together explain all
+        pots; what is promised is there."""
+        found, wei = self.compute(block), self.state.purse.get_wei
+        for account in {*found, *self.brought}:
+            money = found.get(account, AccountMoney(account))
+            assert self.brought[account] + money.change == wei(credit_of(account)), account
+            assert not UNEXPLAINED & set(money.sums), money
+            assert all(one > 0 for one in money.sums.values()), money
+        held = sum(wei for pot, wei in self.state.purse.wei.items() if pot.kind == PotKind.RESTITUTION)
+        credits = sum(wei(credit_of(account)) for account in self.brought)
+        locked = sum(money.locked for money in found.values())
+        assert credits + locked + held + wei(BURNED) == self.state.purse.compute_total()
+        assert sum(self.book.burned.values()) == wei(BURNED)
+        # What a slash made good is held beside the escrow, which burns as much.
+        assert sum(money.earned for money in found.values()) <= wei(ESCROW) + held
+        for seat in self.state.seats.values():
+            lost = seat.status == SeatStatus.CLOSED
+            assert found[seat.account].stake == 0 if lost else found[seat.account].locked >= 0
+        return found
+
+    def make_game(self) -> LoggedGame:
+        """The task as logs would tell it, with credits in the purse."""
+        return LoggedGame(**vars(self.state), money=self.book)
+
+    def check_single(self, block: int, account: str) -> None:
+        """One account by itself has what it has among all."""
+        state = get_state_at(self.state, block)
+        alone = compute_account(state, self.book, account, block)
+        assert alone == self.compute(block).get(account, AccountMoney(account))
+
+
+def open_cashier(world: World) -> Cashier:
+    """Before the first event of a world."""
+    return Cashier(create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK))
