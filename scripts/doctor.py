@@ -74,6 +74,20 @@ async def check_chain(patient: Patient) -> str:
     return f"chain id {deployment.chain_id}, block {patient.state.head_block}"
 
 
+async def check_provider(patient: Patient) -> str:
+    """The endpoints can do what a node needs: logs by the hash of a block, and headers that can be proven. What
+    else they lack the node does without."""
+    chain = patient.get_chain()
+    connection, head = chain.connection, await chain.head()
+    await connection.logs_of_blocks([chain.deployment.purse], [head])
+    await connection.logs([chain.deployment.purse], head.number, head.number)
+    await connection.transaction_count(patient.get_config().account, "pending")
+    await connection.priority_fee()
+    await chain.require_provable()
+    lacks = sorted(connection.providers.lacks)
+    return "as a node needs them" + (f"; it does without {', '.join(lacks)}" if lacks else "")
+
+
 async def check_contracts(patient: Patient) -> str:
     """All contracts of the deployment are those of this version, and were created by its code."""
     return await judge_contracts(patient.get_chain())
@@ -256,6 +270,7 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "port": endpoint_checks.check_port,
     "reach": endpoint_checks.check_reach,
     "chain": check_chain,
+    "provider": check_provider,
     "contracts": check_contracts,
     "task": check_task,
     "peers": endpoint_checks.check_peers,

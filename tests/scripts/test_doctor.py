@@ -76,7 +76,7 @@ def test_a_sound_home_has_no_fault(operators: Operators) -> None:
     skipped = {name for name, result in results.items() if result == "not tested"}
     # A port of its choice, the skipping clock of a test network, no endpoint announced, no look at who uses
     # the machine, and no node that has run.
-    assert skipped == {"port", "head", "peers", "use", "versions"} and len(results) == 18
+    assert skipped == {"port", "head", "peers", "use", "versions"} and len(results) == 19
 
 
 def test_a_fault_is_four_lines_and_status_1(home: Path, capsys: Capture) -> None:
