@@ -75,8 +75,8 @@ async def check_chain(patient: Patient) -> str:
 
 
 async def check_provider(patient: Patient) -> str:
-    """The endpoints can do what a node needs: logs by the hash of a block, and headers that can be proven. What
-    else they lack the node does without."""
+    """The endpoints can do what a node needs: logs by the hash of a block, and headers that can be proven.
+    What else they lack the node does without."""
     chain = patient.get_chain()
     connection, head = chain.connection, await chain.head()
     await connection.logs_of_blocks([chain.deployment.purse], [head])

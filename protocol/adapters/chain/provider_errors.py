@@ -68,6 +68,7 @@ WORDS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         Kind.REFUSED,
         ("gas limit", "intrinsic gas", "out of gas", "gas required exceeds", "oversized", "init ?code"),
     ),
+    (Kind.BEHIND, ("beyond.{0,20}(head|latest)",)),
     (
         Kind.TOO_MUCH,
         (
@@ -89,7 +90,7 @@ WORDS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             "header not found", "header for hash not found", "unknown block", "missing trie node",
             "block.{0,90}(not|n't) (be )?(found|available|known)", "transaction indexing",
             "resource (not found|unavailable)", "state.{0,60}(not available|unavailable|missing)",
-            "after last (accepted )?block", "unfinalized", "beyond.{0,20}(head|latest)", "syncing",
+            "after last (accepted )?block", "unfinalized", "syncing",
             "head block.{0,40}(less|lower)", "not (yet )?(synced|ready)", "time(d )?.?out", "temporarily",
             "try again", "bad gateway", "service unavailable", "internal (server )?error",
         ),
