@@ -203,3 +203,18 @@ async def test_provider_that_answers_nothing_is_replaced_by_another_endpoint(net
             await reader.read_up_to((await net.chain.head()).number)
         assert len(reader.events) == 6
         await connection.close()
+
+
+async def test_provider_that_is_stuck_or_tells_of_blocks_to_come_is_left_aside(net: TestChain) -> None:
+    """Another endpoint has the blocks, whichever is asked first."""
+    ahead = change(BLOCK, lambda block: block and {**block, "number": hex(int(block["number"], 16) + 2_000)})
+    for fault in (lag(1_000, 1.0), ahead):
+        async with run_provider(net.rpc_url, fault) as bad:
+            for urls in ([bad.url, net.rpc_url], [net.rpc_url, bad.url]):
+                connection = Connection(urls, POLL_S)
+                reader = Reader(connection, net)
+                for _ in range(3):
+                    await net.chain.purse.deposit(STAKE_WEI)
+                    await reader.read_up_to((await net.chain.head()).number)
+                assert name_places(reader.events) == name_places(await net.chain.read_events(0, reader.head))
+                await connection.close()

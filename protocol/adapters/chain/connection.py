@@ -77,6 +77,18 @@ class Connection:
         )
         return self.health.head
 
+    async def heads_everywhere(self) -> list[Head]:
+        """Returns the latest block of each endpoint that answers, each once, the highest first. Raises
+        EnvironmentFault where none answers."""
+        found = await self.providers.ask_everywhere(
+            "eth_getBlockByNumber", ("latest", False), answers.read_head
+        )
+        heads = sorted({one for one in found if one is not None}, key=lambda one: -one.number)
+        if not heads:
+            raise chain_fault(self.place, "the latest block", "none")
+        self.health.head = heads[0]
+        return heads
+
     async def block(self, number: int) -> Head | None:
         """Returns the block of that number, None where the endpoint that answers has none."""
         found = await self.providers.ask(

@@ -83,10 +83,24 @@ class Follower:
             await asyncio.sleep(self._connection.poll_s)
 
     async def _read(self) -> LogBatch | None:
-        batch = await self.read_up_to(await self._connection.head())
+        batch = await self._read_highest()
         if batch is None and self._processed and self._is_due_again():
             return await self._compare()
         return batch
+
+    async def _read_highest(self) -> LogBatch | None:
+        """The batch up to the highest head of all endpoints that can be followed: one of them may be stuck,
+        and another may tell of blocks that are not there."""
+        last: EnvironmentFault | None = None
+        for head in await self._connection.heads_everywhere():
+            try:
+                return await self.read_up_to(head)
+            except LogMalformed:
+                raise
+            except EnvironmentFault as fault:
+                last = fault
+        assert last is not None, "there is a head"
+        raise last
 
     async def read_up_to(self, head: Head) -> LogBatch | None:
         """Returns the batch that ends at `head`, or None where that is no news, or not believed yet. Raises

@@ -241,6 +241,7 @@ class Sender:
         self._awaited.discard(nonce)
         self._signed_s.pop(nonce, None)
         self._unsent.pop(nonce, None)
+        self.is_capped = self.is_capped and bool(self.queue.list_all())
 
     async def _hand_in(self, waiting: Waiting, *, is_new: bool) -> bool:
         """Whether the transaction may be mined from now on. False: its nonce is another one's. is_new: the
