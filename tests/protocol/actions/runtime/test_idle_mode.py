@@ -184,7 +184,7 @@ def follow(party: Any, folds: "asyncio.Queue[object]") -> None:
         party.state.games = {} if game is None else {TASK: game}
 
     party.state = SimpleNamespace(games={TASK: party.game}, head_block=START_BLOCK, take=take)
-    party.batches = read()
+    party.take, party.batches = take, read()
 
 
 async def test_a_node_follows_the_chain_until_the_machine_is_idle_before_it_joins(tmp_path: Path) -> None:
