@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 import textwrap
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -261,9 +261,8 @@ async def test_a_large_upload_does_not_keep_others_waiting(tmp_path: Path) -> No
         bucket = Bucket.open(make_settings(storage.url), solver.account)
         bucket.there = {}
         large = asyncio.create_task(bucket.put(dataset.key, solver.store.get_path(dataset.key)))
-        async with asyncio.timeout(10):
-            await begun.wait()
-            await bucket.put(REF.key, solver.store.get_path(REF.key))
+        await begun.wait()
+        await bucket.put(REF.key, solver.store.get_path(REF.key))
         assert bucket.there == {REF.key: len(DATA)}
         freed.set()
         await large
@@ -272,7 +271,7 @@ async def test_a_large_upload_does_not_keep_others_waiting(tmp_path: Path) -> No
 
 
 NODE = """
-    import asyncio, contextlib, sys
+    import asyncio, sys
     from pathlib import Path
     from protocol.adapters.bucket import Bucket
     from protocol.adapters.store import BlobStore
@@ -285,9 +284,10 @@ NODE = """
         store.put(ref, data)
         bucket = Bucket.open(make_settings(url), "0x11")
         bucket.there = {}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2):
-                await bucket.put(ref.key, store.get_path(ref.key))
+        putting = asyncio.create_task(bucket.put(ref.key, store.get_path(ref.key)))
+        await asyncio.to_thread(sys.stdin.readline)  # The storage has been asked.
+        putting.cancel()
+        await asyncio.gather(putting, return_exceptions=True)
         bucket.close()
 
     asyncio.run(main(*sys.argv[1:]))
@@ -295,24 +295,31 @@ NODE = """
 
 
 async def test_a_node_ends_although_its_storage_never_finishes_an_answer(tmp_path: Path) -> None:
-    """A header at a time: no single read takes long."""
+    """A header at a time: no single read takes long. It finishes a minute after the node was told to end: who
+    waits for that has not ended by itself."""
     pytest.importorskip("boto3", reason=MISSING)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         asked.set()
         writer.write(b"HTTP/1.1 200 OK\r\nX: ")
-        with pytest.raises(ConnectionError):
-            while True:
+        await told.wait()
+        with suppress(ConnectionError):
+            for _ in range(600):
                 writer.write(b"a")
                 await writer.drain()
                 await asyncio.sleep(0.1)
+            finished.set()
         writer.close()
 
-    asked = asyncio.Event()
+    asked, told, finished = asyncio.Event(), asyncio.Event(), asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         node = [sys.executable, "-c", textwrap.dedent(NODE), url, str(tmp_path / "store")]
-        ended = await asyncio.to_thread(subprocess.run, node, timeout=60, capture_output=True)
-    assert asked.is_set() and ended.returncode == 0, ended.stderr.decode()
+        process = await asyncio.create_subprocess_exec(*node, stdin=PIPE, stderr=PIPE)
+        started = [asyncio.create_task(wait) for wait in (asked.wait(), process.wait())]
+        await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
+        told.set()
+        _, errors = await process.communicate(b"\n")
+    assert asked.is_set() and process.returncode == 0 and not finished.is_set(), errors.decode()

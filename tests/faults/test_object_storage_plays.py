@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from protocol.adapters.wire import blob_client, object_storage, session
 from protocol.adapters.wire.addresses import is_public
 from protocol.adapters.wire.object_storage import StorageReader
 from protocol.spec.errors import EnvironmentFault
-from tests.protocol.adapters.parties import Party, make_tensor
+from tests.protocol.adapters.parties import Party, make_tensor, serve_hostile
 from tests.protocol.adapters.storages import (
     HostileStorage,
     NamingBucket,
@@ -26,15 +27,21 @@ async def give(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(body=DATA)
 
 
-async def trickle(request: web.BaseRequest) -> web.StreamResponse:
-    """All was announced, and a byte comes from time to time."""
-    response = web.StreamResponse()
-    response.content_length = len(DATA)
-    await response.prepare(request)
-    for at in range(len(DATA)):
-        await response.write(DATA[at : at + 1])
-        await asyncio.sleep(0.02)
-    return response
+@dataclass
+class Trickle:
+    """All was announced, and a byte comes from time to time. sent: so many bytes."""
+
+    sent: int = 0
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.content_length = len(DATA)
+        await response.prepare(request)
+        for at in range(len(DATA)):
+            await response.write(DATA[at : at + 1])
+            self.sent += 1
+            await asyncio.sleep(0.02)
+        return response
 
 
 # --- Where a URL leads --------------------------------------------------------------------------------------
@@ -83,25 +90,35 @@ async def test_a_storage_that_trickles_is_given_up_long_before_the_time_for_the_
     monkeypatch.setattr(object_storage, "LEAST_BYTES_PER_SECOND", 100)  # 40 s for all of it.
     solver, reader = Party(tmp_path / "solver", 1), Party(tmp_path / "reader", 2)
     solver.store.put(REF, DATA)
+    trickle = Trickle()
     async with HostileStorage(trickle).serve() as storage:
         solver.bucket, reader.storage = NamingBucket(f"{storage.url}/copy"), make_settings(storage.url)
-        async with solver.serve() as peer, reader.make_client() as client, asyncio.timeout(10):
+        async with solver.serve() as peer, reader.make_client() as client:
             await client.fetch(peer, REF)
+    assert len(storage.asked) == 1 and trickle.sent < len(DATA)
     assert reader.store.get(REF) == DATA
 
 
 async def test_a_peer_that_sends_to_a_slow_storage_is_not_waited_for_each_time_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another peer delivers before the storage has failed: it is shunned all the same."""
+    """Another peer delivers before the storage has failed, though not before it would have been asked in its
+    place: the storage is shunned all the same."""
+
+    async def give_later(request: web.BaseRequest) -> web.StreamResponse:
+        while not storage.asked:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(2 * session.PAUSE_S)
+        return await give(request)
+
     for module in (blob_client, session):
         monkeypatch.setattr(module, "PAUSE_S", 0.1)
     slow, honest, reader = (Party(tmp_path / name, seed) for seed, name in enumerate("abc", 1))
-    honest.store.put(REF, DATA)
     slow.store.put(REF, DATA)
-    async with HostileStorage(trickle).serve() as storage, AsyncExitStack() as stack:
+    async with HostileStorage(Trickle()).serve() as storage, AsyncExitStack() as stack:
         slow.bucket, reader.storage = NamingBucket(f"{storage.url}/copy"), make_settings(storage.url)
-        peers = [await stack.enter_async_context(one.serve()) for one in (slow, honest)]
+        serving = (slow.serve(), serve_hostile(honest, give_later))
+        peers = [await stack.enter_async_context(one) for one in serving]
         client = await stack.enter_async_context(reader.make_client())
         for _ in range(2):
             await client.fetch_from_any(peers, REF)
@@ -115,21 +132,21 @@ async def test_a_sound_storage_that_was_broken_off_is_not_shunned(
     """Its peer was asked beside a slow one, which was done first."""
     solver, reader = Party(tmp_path / "solver", 1), Party(tmp_path / "reader", 2)
     solver.store.put(REF, DATA)
-    async with HostileStorage(trickle).serve() as storage:
+    async with HostileStorage(Trickle()).serve() as storage:
         solver.bucket, reader.storage = NamingBucket(f"{storage.url}/copy"), make_settings(storage.url)
         async with solver.serve() as peer, reader.make_client() as client:
-            for _ in range(2):
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.5):
-                        await client.fetch(peer, REF)
+            for times in (1, 2):
+                fetching = asyncio.create_task(client.fetch(peer, REF))
+                while len(storage.asked) < times:
+                    assert not fetching.done(), "the peer itself was asked"
+                    await asyncio.sleep(0.01)
+                fetching.cancel()
+                await asyncio.gather(fetching, return_exceptions=True)
     assert len(storage.asked) == 2
 
 
-async def test_storages_that_say_nothing_do_not_keep_a_node_from_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_storages_that_say_nothing_do_not_keep_a_node_from_others() -> None:
     """As many connections as peers are asked at once, all held."""
-    monkeypatch.setattr(object_storage, "CONNECT_S", 0.5)
     freed = asyncio.Event()
 
     async def wait_or_give(request: web.BaseRequest) -> web.StreamResponse:
@@ -149,7 +166,7 @@ async def test_storages_that_say_nothing_do_not_keep_a_node_from_others(
             await asyncio.sleep(0.01)
         await reader.copy(f"{storage.url}/copy", size, range(size), got.extend)
         freed.set()
-        await asyncio.gather(*held)
+        await asyncio.gather(*held, return_exceptions=True)
         await reader.close()
     assert got == DATA
 

@@ -1,21 +1,24 @@
 """Peers that die, lie or attack, over real TLS and, where it matters, in real processes."""
 
 import asyncio
+import itertools
 import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
+import time
 from asyncio import StreamReader, StreamWriter
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from protocol.adapters.messages import encode_message
-from protocol.adapters.wire import conventions
+from protocol.adapters.wire import conventions, listener
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
@@ -379,14 +382,18 @@ async def test_oversized_requests_are_refused(solver: Party, headers: dict[str, 
 
 
 async def test_connections_that_say_nothing_are_closed_and_others_are_served(
-    tmp_path: Path, auditor: Party
+    tmp_path: Path, auditor: Party, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solver = Party(tmp_path / "solver", 1, limits=WireLimits(idle_seconds=0.2, connections=20))
+    limits, clock = WireLimits(connections=20), SimpleNamespace(monotonic=time.monotonic)
+    monkeypatch.setattr(listener, "time", clock)
+    solver = Party(tmp_path / "solver", 1, limits=limits)
     async with solver.serve() as peer, auditor.make_client() as client:
         loris = [await connect(peer) for _ in range(10)]
         for _, writer in loris[5:]:
             writer.write(b"GET /status HTTP/1.1\r\nHost: ")
         assert await client.get_status(peer) == solver.show_status()
+        # From here on the server sees more than that time pass between two looks.
+        clock.monotonic = itertools.count(time.monotonic(), 1 + limits.idle_seconds).__next__
         # Each ends without an answer, without having been waited for by anybody else.
         assert [await reader.read() for reader, _ in loris[:5]] == [b""] * 5
         assert not any([b"200 OK" in await reader.read() for reader, _ in loris[5:]])

@@ -76,6 +76,7 @@ async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_k
     training, lines, calls = make_training(), list[str](), list[int]()
     team = open_team(make_config(tmp_path, memory_mb=3_000), training, lines.append)
     assert team is not None
+    team.least_s = 1e6  # The first claim waits until both have started.
     stopped = team._members[1].process.pid
     assert stopped is not None
 
