@@ -10,7 +10,7 @@ computed before anything is created (`protocol/adapters/chain/creation.py`).
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,6 @@ def _refuse(what: str, expected: str, actual: str, remedy: str) -> EnvironmentFa
 
 DEPLOYMENTS = Path("deployments")
 DEV_TOKEN = "DevToken"
-DEPLOY_GAS = 42_000_000
-"""Of all contracts with a DevToken, rounded up."""
 COIN_WEI = 10**18
 
 Report = Callable[[str], None]
@@ -163,15 +161,17 @@ def predict_game(account: str, nonce: int, token: str, chain_id: int, deploy_blo
     return GameDeployment(chain_id=chain_id, token=token, deploy_block=deploy_block, **where)
 
 
-async def require_deploy_coin(connection: Connection, account: str) -> None:
-    """Raises InvalidInput where an account cannot pay for all contracts at twice the base fee of now: those
-    that it pays for before its coin ends would be of no use."""
+async def require_deploy_coin(connection: Connection, account: str, codes: Iterable[bytes]) -> None:
+    """Raises InvalidInput where an account cannot pay for the creation of all contracts, as the chain's node
+    estimates its gas, at twice the base fee of now: those that it pays for before its coin ends would be of
+    no use. codes: what is sent to create each."""
+    gas = sum([await connection.estimate_gas(account, "", code, "a creation") for code in codes])
     price_wei = 2 * (await connection.head()).base_fee_wei + await connection.priority_fee()
     has_wei = await connection.balance_of(account)
-    if has_wei < DEPLOY_GAS * price_wei:
+    if has_wei < gas * price_wei:
         raise InvalidInput(
             what="too little coin to deploy all contracts",
-            expected=f"{DEPLOY_GAS * price_wei / COIN_WEI:.4g} coin: {DEPLOY_GAS:,} gas at {price_wei:,} wei",
+            expected=f"{gas * price_wei / COIN_WEI:.4g} coin: {gas:,} gas at {price_wei:,} wei",
             actual=f"{has_wei / COIN_WEI:.4g} coin in {account}",
             remedy="Nothing was sent. Send the account more coin, or wait until gas is cheaper.",
         )
@@ -195,16 +195,20 @@ async def deploy_game(
     chain_id = await connection.chain_id()
     randomness = await choose_contract(connection, with_drand=with_drand)
     sender = Sender(connection, signer, chain_id, MiningPatience())
-    await require_deploy_coin(connection, sender.address)
-    token = token or await create(sender, DEV_TOKEN, compute_creation_code(DEV_TOKEN, []), report)
-    nonce = await connection.transaction_count(sender.address, "pending")
+    nonce, codes = await connection.transaction_count(sender.address, "pending"), dict[str, bytes]()
+    if not token:
+        token, codes[DEV_TOKEN] = (
+            compute_creation_address(sender.address, nonce), compute_creation_code(DEV_TOKEN, []),
+        )  # fmt: skip
     start = (await connection.head()).number
-    deployment = predict_game(sender.address, nonce, token, chain_id, start)
+    deployment = predict_game(sender.address, nonce + len(codes), token, chain_id, start)
     where = {**deployment.contracts(), "token": deployment.token}
-    for name, address in deployment.contracts().items():
-        created = randomness if name == PLAIN else name
-        actual = await create(sender, name, compute_game_code(created, where, limits), report)
-        require_address(name, address, actual)
+    for name in deployment.contracts():
+        codes[name] = compute_game_code(randomness if name == PLAIN else name, where, limits)
+    await require_deploy_coin(connection, sender.address, codes.values())
+    for name, code in codes.items():
+        actual = await create(sender, name, code, report)
+        require_address(name, where.get(name, token), actual)
     await check_deployment(connection, deployment)
     # Again with the blocks of the deployment itself: there were none to measure on a new chain.
     await choose_contract(connection, with_drand=with_drand)

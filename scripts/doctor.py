@@ -20,6 +20,7 @@ import torch
 
 from node.submit import sketch_task
 from protocol.actions.runtime.config import describe_machine
+from protocol.actions.runtime.gas_factor import measure_gas_factor
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
@@ -63,6 +64,8 @@ CATCH_UP = 3.0
 """So many seconds of the chain in one of the machine's are those of a node that catches up."""
 CONTEST_LEVELS = 12
 """Without a task; they change nothing in what a round costs."""
+TOLD_FACTOR = 1.1
+"""Smaller differences are those of two versions."""
 
 
 async def check_chain(patient: Patient) -> str:
@@ -157,9 +160,9 @@ def _wrong_clock(head: Head, ahead_s: float) -> EnvironmentFault:
 async def check_gas(patient: Patient) -> str:
     """The account can pay the gas of a round."""
     chain, account = patient.get_chain(), patient.get_config().account
-    head = await chain.head()
+    head, factor = await chain.head(), await measure_gas_factor(chain)
     price_wei = head.base_fee_wei + await chain.connection.priority_fee()
-    needed_wei = max(1, _compute_round_wei(patient, account, price_wei))
+    needed_wei = max(1, round(factor * _compute_round_wei(patient, account, price_wei)))
     coin_wei = await chain.connection.balance_of(account)
     if coin_wei < needed_wei:
         raise InvalidInput(
@@ -169,7 +172,13 @@ async def check_gas(patient: Patient) -> str:
             where=account,
             remedy=COIN_REMEDY,
         )
-    return f"{coin_wei / 1e18:.4f} coin, enough for {coin_wei // needed_wei} rounds"
+    said = f"{coin_wei / 1e18:.4f} coin, enough for {coin_wei // needed_wei} rounds"
+    if factor > TOLD_FACTOR:
+        said += (
+            f"; calls take {factor:.1f} times as much gas on this chain as where the figures of tasks were "
+            "measured: raise gas_price in [economics] as much"
+        )
+    return said
 
 
 def _compute_round_wei(patient: Patient, account: str, price_wei: int) -> int:

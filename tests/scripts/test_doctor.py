@@ -17,7 +17,10 @@ import torch
 from msgspec import structs
 
 from protocol.actions.runtime.config import describe_machine
+from protocol.adapters.chain.chain_client import GameChain
+from protocol.adapters.chain.connection import Connection
 from protocol.adapters.files import TaskBits, write_bits
+from protocol.analysis.amounts import price_gas
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.program.step import advance
 from protocol.spec.codec import encode_training
@@ -25,7 +28,7 @@ from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
 from scripts import doctor, endpoint_checks, home_checks
-from scripts.devnet import claim_port
+from scripts.devnet import claim_port, give_coin
 from scripts.home import read_config
 from scripts.home_checks import NotTested, Patient
 from scripts.touchstone import main
@@ -171,6 +174,37 @@ def test_a_balance_below_the_gas_of_a_round(operators: Operators) -> None:
     operators.take_coin("poor")
     fault = find(make_patient(home), CHAIN, doctor.check_gas)
     assert "gas of one round" in fault.what and fault.actual == "0.000000000 coin"
+
+
+def test_where_calls_take_more_gas_a_round_takes_more_coin(
+    operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork may let storage cost five times as much: the figures that Touchstone has do not know of it."""
+    home, factor = operators.home_of("thrifty"), 5
+    head_price = look(make_patient(home), CHAIN, doctor.check_gas)
+    assert "times as much gas" not in head_price
+    estimate = Connection.estimate_gas
+
+    async def estimate_more(connection: Connection, *call: Any) -> int:
+        return factor * await estimate(connection, *call)
+
+    def leave_coin_of(rounds: int) -> None:
+        """As the figures count them."""
+
+        async def leave(chain: GameChain) -> None:
+            price_wei = (await chain.head()).base_fee_wei + await chain.connection.priority_fee()
+            round_wei = price_gas(price_wei, doctor.CONTEST_LEVELS, 0).solver_round
+            await give_coin(chain.connection, chain.address, rounds * round_wei)
+
+        operators.act("thrifty", leave)
+
+    leave_coin_of(4)
+    assert "enough for 4 rounds" in look(make_patient(home), CHAIN, doctor.check_gas)
+    monkeypatch.setattr(Connection, "estimate_gas", estimate_more)
+    assert "gas of one round" in find(make_patient(home), CHAIN, doctor.check_gas).what
+    leave_coin_of(6)
+    said = look(make_patient(home), CHAIN, doctor.check_gas)
+    assert "enough for 1 rounds" in said and "calls take 5.0 times as much gas" in said
 
 
 def test_a_seat_below_its_stake(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ METRICS = (
     Metric("touchstone_settled_tokens", "What became credit of the account in its task.", ("reason",)),
     Metric("touchstone_lost_tokens", "What the account has lost in its task.", ("reason",)),
     Metric("touchstone_gas_left", "Gas that the account's coin pays for at the price of now."),
+    Metric("touchstone_gas_factor", "How many times the manual's gas calls take on this chain."),
     Metric("touchstone_rounds_trained_total", "Claims that were trained to their end."),
     Metric("touchstone_tokens_trained_total", "Tokens of the training steps."),
     Metric("touchstone_loss", "Loss of the last training step, in nats."),
@@ -143,6 +144,7 @@ class Measures:
             "touchstone_restarts": _one(watch.past.restarts),
             "touchstone_kills": _one(watch.past.kills),
             "touchstone_gas_left": {} if watch.gas_left is None else _one(watch.gas_left),
+            "touchstone_gas_factor": {} if watch.gas_factor is None else _one(watch.gas_factor),
         }
 
     def _read_task(self) -> Values:

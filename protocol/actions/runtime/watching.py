@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from protocol.actions.runtime.gas_factor import measure_gas_factor
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.chain_client import is_old
 from protocol.adapters.chain.gate import BLOCK_S, find_age_fault
@@ -97,13 +98,15 @@ def take_over(home: Path) -> Past:
 @dataclass
 class Watch:
     """The watch of one party. troubles: those of now; counts: how often each began; gas_left: gas that the
-    account's coin pays for at the price of now, None before that is known."""
+    account's coin pays for at the price of now, gas_factor: how many times the gas of the
+    figures calls take on this chain; None before that is known."""
 
     party: Party
     past: Past = Past()
     troubles: dict[Trouble, SeenTrouble] = field(default_factory=dict)
     counts: Counter[Trouble] = field(default_factory=Counter)
     gas_left: int | None = None
+    gas_factor: float | None = None
     _started_s: int = field(default_factory=lambda: int(time.time()))
     _written_s: float = 0.0
     _change: str = ""
@@ -162,6 +165,7 @@ class Watch:
         if is_known and self._looks % COIN_LOOKS == 0:
             await self._ask(self._note_gas_left())
             await self._ask(self._note_header())
+            await self._ask(self._note_gas_factor())
 
     async def _ask(self, question: Awaitable[object]) -> bool:
         """Whether an answer came. What does not answer is silent; an answer that is none must not hide what
@@ -190,6 +194,9 @@ class Watch:
 
     async def _note_gas_left(self) -> None:
         self.gas_left = await self._find_gas_left()
+
+    async def _note_gas_factor(self) -> None:
+        self.gas_factor = await measure_gas_factor(self.party.chain)
 
     async def _find_gas_left(self) -> int:
         connection = self.party.chain.connection

@@ -234,9 +234,10 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     dispute = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", world.block + 9)
     party.state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
     measures = make_measures(party)
-    measures.watch.gas_left = 12
+    measures.watch.gas_left, measures.watch.gas_factor = 12, 1.5
     values = measures.read()
     assert set(values) == set(NAMES) and values["touchstone_gas_left"] == {(): 12.0}
+    assert values["touchstone_gas_factor"] == {(): 1.5}
     for name, samples in values.items():
         assert samples and all(len(labels) == len(NAMES[name].labels) for labels in samples), name
     assert values["touchstone_head_block"] == {(): 12.0}

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from protocol.actions.runtime import watching
+from protocol.actions.runtime.gas_factor import PROBE_GAS
 from protocol.actions.runtime.watching import (
     Past,
     Watch,
@@ -62,6 +63,9 @@ class Connection:
         if self.is_unprovable:
             raise EnvironmentFault(what="x", expected="", actual="another hash", remedy="", retryable=False)
 
+    async def estimate_gas(self, sender: str, to: str, data: bytes, where: str) -> int:
+        return 2 * PROBE_GAS
+
     async def code_at(self, address: str) -> bytes:
         return b"" if address in self.bare else b"code"
 
@@ -84,6 +88,7 @@ def make_party(home: Path, preset: str = "local") -> Any:
         gate=Gate(cast(Any, connection)),
         sender=SimpleNamespace(is_capped=False),
         require_provable=connection.require_provable,
+        tasks=SimpleNamespace(address="0xk", encode=lambda *_: b""),
     )
     state, config = SimpleNamespace(head_block=9), SimpleNamespace(home=home, use=None)
     return SimpleNamespace(
@@ -452,6 +457,7 @@ async def test_the_watch_knows_how_much_gas_the_coin_pays_for(tmp_path: Path) ->
     watch.party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 8)
     await watch.look()
     assert watch.gas_left == 10
+    assert watch.gas_factor == 2.0  # type: ignore[unreachable]
 
 
 async def test_a_node_that_is_busy_with_itself_does_not_blame_the_chain(tmp_path: Path) -> None:
