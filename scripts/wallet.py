@@ -22,7 +22,7 @@ from protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from protocol.adapters.journal import FILE_NAME, require_free
 from protocol.adapters.keys import AccountKey
 from protocol.adapters.machine import MachineUse
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game import calls
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.disputes import has_duties
@@ -357,11 +357,11 @@ async def deposit_missing(chain: GameChain, amount_wei: int) -> None:
 
 
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:
-    """Show the warnings; the operator has to agree. Raises InvalidInput where it does not."""
+    """Show the warnings; the operator has to agree. Raises Declined where it does not."""
     for line in warnings:
         console.say(line)
     if not is_agreed and not console.confirm(question):
-        raise InvalidInput(
+        raise Declined(
             what="nothing was done",
             expected="your agreement",
             actual="none",

@@ -177,12 +177,14 @@ class Trouble(StrEnum):
 
 class End(StrEnum):
     """How a run of a node ended; KILLED: without a word, or it still runs. WAITING: its seat is paid out, or
-    not taken yet, and its process waits until nobody uses the machine."""
+    not taken yet, and its process waits until nobody uses the machine. DECLINED: before it began, since its
+    operator did not agree."""
 
     KILLED = ""
     STOPPED = "stopped"
     FAILED = "failed"
     WAITING = "waiting"
+    DECLINED = "declined"
 
 
 END_WORDS = {
@@ -190,6 +192,7 @@ END_WORDS = {
     End.STOPPED: "was stopped",
     End.FAILED: "ended with an error",
     End.WAITING: "was killed while it waited for an idle machine",
+    End.DECLINED: "was declined by its operator",
 }
 
 

@@ -41,6 +41,10 @@ class InvalidInput(TouchstoneError):
     """The caller passed something that no rule allows. Nothing was changed."""
 
 
+class Declined(InvalidInput):
+    """The operator was asked and did not agree, or does not want it any more. Nothing is wrong."""
+
+
 class ProtocolFault(TouchstoneError):
     """A counterparty broke a rule of the protocol; the fields are what a dispute would show."""
 

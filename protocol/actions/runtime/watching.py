@@ -44,7 +44,7 @@ from protocol.adapters.reports import (
     read_node_state,
 )
 from protocol.compute.program.step import forget_steps
-from protocol.spec.errors import EnvironmentFault, TouchstoneError
+from protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import SeatRole, SeatStatus
 
@@ -94,8 +94,8 @@ def take_over(home: Path, use: MachineUse | None = None) -> Past:
         return Past()
     if use is not None:
         use.is_leaving = earlier.is_leaving
-    if earlier.end is End.WAITING:
-        # Between two seats: the same process, as a rule.
+    if earlier.end in (End.WAITING, End.DECLINED):
+        # Between two seats: the same process, as a rule. And what was declined is no run.
         return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
     log.warning(
@@ -138,6 +138,9 @@ class Watch:
             end = End.STOPPED
         except (asyncio.CancelledError, GeneratorExit):
             end = End.STOPPED
+            raise
+        except Declined:
+            end = End.DECLINED
             raise
         finally:
             looking.cancel()
