@@ -108,13 +108,15 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """One subcommand; `act` is `module:function`, called with the parsed arguments."""
+    """One subcommand; `act` is `module:function`, called with the parsed arguments. first: another one, which
+    is called before `act` is even loaded."""
 
     words: str
     summary: str
     example: str
     act: str
     options: tuple[Option, ...] = ()
+    first: str = ""
 
 
 HOME = Option("--home", "folder of key, certificate, journal and blobs", {"type": read_path})

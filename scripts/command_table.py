@@ -49,6 +49,8 @@ WHEN_IDLE = Option(
     "join once nobody else uses this machine, pause while somebody does, and leave where that lasts",
     {"action": "store_true"},
 )
+FREE_HOME = "scripts.home_lock:require_free_home"
+"""Called first of commands that work with a home alone."""
 SEAT = (TASK, STAKE, WEIGHTS, WHEN_IDLE, NICE, YES, *LOGS, *PARTY)
 
 COMMANDS = (
@@ -165,6 +167,7 @@ COMMANDS = (
             *LOGS,
             *PARTY,
         ),
+        FREE_HOME,
     ),
     Command(
         "task example",
@@ -229,6 +232,7 @@ COMMANDS = (
         "touchstone solve 0x3fa9 --home ~/alice",
         "scripts.role_commands:run_solve",
         SEAT,
+        FREE_HOME,
     ),
     Command(
         "verify",
@@ -236,6 +240,7 @@ COMMANDS = (
         "touchstone verify 0x3fa9 --home ~/bob",
         "scripts.role_commands:run_verify",
         (*SEAT, EXECUTOR),
+        FREE_HOME,
     ),
     Command(
         "watch",
@@ -243,6 +248,7 @@ COMMANDS = (
         "touchstone watch 0x3fa9 --home ~/carol",
         "scripts.role_commands:run_watch",
         (*SEAT, EXECUTOR),
+        FREE_HOME,
     ),
     Command(
         "replay",

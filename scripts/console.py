@@ -32,7 +32,7 @@ from rich.prompt import Confirm
 from rich.table import Table
 
 from protocol.adapters.log_facts import RoundField
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.params import TOKEN_WEI
 from protocol.spec.tokens import format_tokens
@@ -297,7 +297,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class NotNeeded(InvalidInput):
+class NotNeeded(Declined):
     """A node that has no seat and is to take none: its task is over, or was left for good."""
 
 

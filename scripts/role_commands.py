@@ -15,13 +15,12 @@ from pkgutil import resolve_name
 
 from node.model_folder import import_start
 from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig, limit_memory
+from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.pace import read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.journal import require_free
 from protocol.adapters.machine import lower_priority
 from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import require_device
@@ -109,7 +108,6 @@ def run_watch(options: argparse.Namespace) -> Document:
 def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:
     console, home = Console(), read_home(options)
     require_device(home.device)
-    require_free(options.home / JOURNAL_FILE)
     # Before the password is asked for.
     executor = choose_executor(role, getattr(options, "executor", None), home)
     use = open_use(home, executor["executor"]) if home.when_idle else None

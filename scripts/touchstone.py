@@ -73,8 +73,10 @@ def _run(options: argparse.Namespace, output: JsonOutput) -> int:
     level, path = getattr(options, "log_level", None), getattr(options, "log_file", None)
     try:
         with open_logs(level, path, is_debug=options.debug):
-            act: Act = resolve_name(options.act)
             options.put = output.put
+            if options.first:
+                resolve_name(options.first)(options)
+            act: Act = resolve_name(options.act)
             document = act(options)
             if document is not None:
                 output.put(document)
@@ -158,7 +160,7 @@ def _add_command(group: Any, name: str, command: Command) -> None:
         parser.add_argument(option.name, help=option.help + _tell_default(option), **option.settings)
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output, no more")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(act=command.act)
+    parser.set_defaults(act=command.act, first=command.first)
 
 
 # --- Completion ---------------------------------------------------------------------------------------------

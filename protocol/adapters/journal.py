@@ -298,8 +298,22 @@ def _records_missing(path: Path, actual: str) -> EnvironmentFault:
 
 
 def _in_use(path: Path) -> EnvironmentFault:
-    expected, actual = "one process for one account", "another process has it open"
+    expected = "one process for one account"
+    actual = (
+        f"process {_find_holder(path) or '(unknown)'} has it open: another node of this home, or a command"
+    )
     return _make_fault("the journal is in use", expected, actual, path, "Stop the other process first.")
+
+
+def _find_holder(path: Path) -> int | None:
+    """The process that has the database locked, as far as the system tells. No file is opened: closing one
+    would cost this process its own locks of it."""
+    with suppress(OSError, ValueError):
+        found = path.stat()
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        locks = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+        return next((int(one[4]) for one in locks if one[1] == "POSIX" and one[5] == place), None)
+    return None
 
 
 def _unwritable(path: Path, reason: str) -> EnvironmentFault:

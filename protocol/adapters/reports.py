@@ -180,17 +180,20 @@ class Trouble(StrEnum):
 
 
 class End(StrEnum):
-    """How a run of a node ended; KILLED: without a word, or it still runs."""
+    """How a run of a node ended; KILLED: without a word, or it still runs. DECLINED: before it began,
+    since its operator did not agree."""
 
     KILLED = ""
     STOPPED = "stopped"
     FAILED = "failed"
+    DECLINED = "declined"
 
 
 END_WORDS = {
     End.KILLED: "was killed",
     End.STOPPED: "was stopped",
     End.FAILED: "ended with an error",
+    End.DECLINED: "was declined by its operator",
 }
 
 

@@ -43,7 +43,7 @@ class InvalidInput(TouchstoneError):
 
 
 class Declined(InvalidInput):
-    """The operator was asked, and said no."""
+    """The operator was asked and did not agree, or does not want it any more. Nothing is wrong."""
 
 
 class ProtocolFault(TouchstoneError):

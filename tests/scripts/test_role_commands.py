@@ -80,6 +80,23 @@ def test_an_older_journal_is_refused_before_any_question(
         one.unlink()
 
 
+@pytest.mark.parametrize("words", ["solve 0x3fa9", "verify 0x3fa9", "watch 0x3fa9", "task create --config x"])
+def test_a_second_node_of_a_home_is_refused_at_once_with_the_process_of_the_first(
+    tmp_path: Path, words: str
+) -> None:
+    """It loaded torch first, asked for the password, and did not say which process to stop."""
+    code = (
+        "import sys; from scripts.touchstone import main\n"
+        "status = main(sys.argv[1:])\n"
+        "print(status, 'torch' in sys.modules, 'web3' in sys.modules)"
+    )
+    with Journal(tmp_path / JOURNAL_FILE, RECORDS):
+        command = [sys.executable, "-c", code, *words.split(), "--home", str(tmp_path)]
+        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert second.stdout == "2 False False\n"
+    assert "the journal is in use" in second.stderr and f"process {os.getpid()} has it open" in second.stderr
+
+
 def test_a_malformed_task_file(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "task.toml").write_text('preset = "local"')
     lines = fail(capsys, "task", "create", "--config", str(tmp_path / "task.toml"), "--home", str(home))

@@ -26,7 +26,14 @@ from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Joined, Party, list_peers
 from protocol.actions.runtime.reachability import require_reached
-from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline, require_start_here
+from protocol.actions.runtime.task_inputs import (
+    DatasetParts,
+    PartedCorpus,
+    open_outline,
+    require_start_here,
+    telling_bytes,
+)
+from protocol.actions.runtime.waiting import telling
 from protocol.actions.worker_team import Team, open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.chain.gate import GateShut
@@ -360,9 +367,14 @@ async def open_parts(party: Party, task: bytes, spec: TaskSpec) -> PartedCorpus:
     elif party.config.whole_dataset and not party.store.has(ref):
         party.say("WARNING: not all of the dataset is here. Going on in parts: there is a seat, or a bond.")
     peers = partial(list_peers, party, task, first=spec.terms.submitter)
-    outline = await open_outline(source, party.client, ref, peers)
+    async with telling(
+        party.say, lambda: f"waiting for the outline of the dataset from {len(peers())} peers"
+    ):
+        outline = await open_outline(source, party.client, ref, peers)
     kept = count_kept_blocks(party.state.games[task].terms)
-    parts = DatasetParts(source, party.client, outline, peers, lambda: party.state.head_block, kept)
+    parts = DatasetParts(
+        source, party.client, outline, peers, lambda: party.state.head_block, kept, party.say
+    )
     return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), party.say)
 
 
@@ -388,7 +400,7 @@ async def open_data(
 
     source = LeafSource(store)
     outline = await open_outline(source, client, refer_dataset(spec.training), peers)
-    parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0)
+    parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0, say)
     return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), say)
 
 
@@ -403,8 +415,8 @@ async def fetch_whole(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
     """Have all of the dataset in the store, from the submitter or any other peer that has it."""
     submitter, ref = spec.terms.submitter, refer_dataset(spec.training)
     if not party.store.has(ref):
-        party.say(f"fetching the dataset, {ref.size_bytes / 1e6:.1f} MB")
-        await party.client.fetch_from_any(list_peers(party, task, first=submitter), ref)
+        async with telling_bytes(party, ref, "the dataset"):
+            await party.client.fetch_from_any(list_peers(party, task, first=submitter), ref)
     return ref
 
 

@@ -46,6 +46,7 @@ from protocol.actions.runtime.lookout import Lookout, be_reached
 from protocol.actions.runtime.measures import Measures, show_metrics
 from protocol.actions.runtime.money_news import MoneyNews
 from protocol.actions.runtime.offers import Offers
+from protocol.actions.runtime.parting import tell_parting
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, find_round, list_news, name_duty
 from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
 from protocol.actions.runtime.watching import Watch, take_over
@@ -334,6 +335,9 @@ async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: Sea
             await check_bits(party)
             await take_seat(party, wish)
         return await Loop(party, rooms, is_seated=wish is not None, is_bound=is_bound, seat=seat).run()
+    except asyncio.CancelledError:
+        tell_parting(party)
+        raise
     finally:
         party.task.audits.close()
         party.task.cases.close()

@@ -14,13 +14,15 @@ submitter or from any other node of the task: each keeps it as long as it works 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, stack
 
 from protocol.actions.runtime.party import Party, list_peers
+from protocol.actions.runtime.waiting import telling
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
@@ -56,9 +58,11 @@ class DatasetParts:
     list_peers: Callable[[], Sequence[Peer]]
     get_head: Callable[[], int]
     kept_blocks: int
+    say: Callable[[str], None]
     fetched_bytes: int = 0
     """Leaves and proofs so far, chunk roots left out."""
     _liars: set[str] = field(default_factory=set)
+    _asked: str = "nobody"
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get(self, leaves: Iterable[int]) -> dict[int, LeafProof]:
@@ -74,10 +78,17 @@ class DatasetParts:
             had = set(found)
             try:
                 if len(found) < len(wanted):
-                    await self.client.try_often(lambda: self._ask_all(wanted, found))
+                    async with telling(self.say, lambda: self._describe(wanted, found)):
+                        await self.client.try_often(lambda: self._ask_all(wanted, found))
             finally:
                 await self._keep({leaf: proof for leaf, proof in found.items() if leaf not in had})
         return found
+
+    def _describe(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> str:
+        return (
+            f"waiting for the dataset: {len(found)} of {len(wanted)} leaves that are needed now have come, "
+            f"{self.fetched_bytes / 1e6:.1f} MB so far; asked last: {self._asked}"
+        )
 
     async def _keep(self, leaves: dict[int, LeafProof]) -> None:
         """Raises EnvironmentFault where the disk does not take them: nothing is computed on leaves that a
@@ -120,6 +131,7 @@ class DatasetParts:
         self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool
     ) -> str:
         """As `_ask`; why there is no answer that can be used, empty where there is one."""
+        self._asked = str(peer)
         try:
             await self._ask(peer, wanted, found, is_hasty=is_hasty)
         except (AnotherCertificate, EnvironmentFault) as fault:
@@ -229,6 +241,20 @@ class PartedCorpus:
             )
 
 
+@asynccontextmanager
+async def telling_bytes(party: Party, ref: BlobRef, what: str) -> AsyncIterator[None]:
+    """Tells that a blob is fetched, and now and then how much has come while the block lasts."""
+    size, before = f"{ref.size_bytes / 1e6:.1f} MB", party.client.fetched_bytes
+    party.say(f"fetching {what}, {size}")
+
+    def describe() -> str:
+        came = (party.client.fetched_bytes - before) / 1e6
+        return f"still fetching {what}: {came:.1f} MB of {size} have come"
+
+    async with telling(party.say, describe):
+        yield
+
+
 # --- First weights ------------------------------------------------------------------------------------------
 def refer_start(spec: TaskSpec) -> BlobRef:
     """The blob of the first weights."""
@@ -274,9 +300,9 @@ async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
     EnvironmentFault where none serves them."""
     ref = refer_start(spec)
     if not party.store.has(ref):
-        party.say(f"fetching the weights that the task begins with, {ref.size_bytes / 1e6:.1f} MB")
         try:
-            await party.client.fetch_from_any(list_peers(party, task, first=spec.terms.submitter), ref)
+            async with telling_bytes(party, ref, "the weights that the task begins with"):
+                await party.client.fetch_from_any(list_peers(party, task, first=spec.terms.submitter), ref)
         except (InvalidInput, ProtocolFault) as fault:
             raise EnvironmentFault(
                 what="no peer serves the weights that the task begins with",

@@ -85,6 +85,9 @@ def take_over(home: Path) -> Past:
     earlier = read_node_state(home)
     if earlier is None:
         return Past()
+    if earlier.end is End.DECLINED:
+        # What was declined is no run.
+        return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
     log.warning(
         "the node was started again (restarts so far: %d): the run before %s, it was seen last %d s ago",
@@ -126,8 +129,11 @@ class Watch:
         try:
             yield self
             end = End.STOPPED
-        except (asyncio.CancelledError, GeneratorExit, Declined):
+        except (asyncio.CancelledError, GeneratorExit):
             end = End.STOPPED
+            raise
+        except Declined:
+            end = End.DECLINED
             raise
         finally:
             looking.cancel()

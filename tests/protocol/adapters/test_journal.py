@@ -157,11 +157,11 @@ def test_a_file_that_is_open_to_others_is_refused(path: Path, suffix: str) -> No
 def test_a_second_process_is_kept_out(path: Path) -> None:
     # An opening in this process is refused as well, and does not cost the first one its lock.
     with Journal(path, RECORDS) as journal:
-        with pytest.raises(EnvironmentFault, match="in use.*Stop the other process"):
+        with pytest.raises(EnvironmentFault, match=f"in use.*process {os.getpid()} .*Stop the other process"):
             Journal(path, RECORDS)
         command = [sys.executable, "-c", OPENER, str(path)]
         found = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert "the journal is in use" in found.stdout
+        assert "the journal is in use" in found.stdout and f"process {os.getpid()} has" in found.stdout
         journal.append(make_records()[0])
     assert read(path) == make_records()[:1]
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 from aiohttp import web
 
-from protocol.actions.runtime import task_inputs
+from protocol.actions.runtime import task_inputs, waiting
 from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.leaf_runs import LeafRun, count_leaves
@@ -65,7 +65,7 @@ async def open_parts(
     source, said = LeafSource(party.store, party.parts), [] if lines is None else lines
     async with party.make_client() as client:
         outline = await open_outline(source, client, ref, lambda: peers)
-        parts = DatasetParts(source, client, outline, lambda: peers, lambda: 5, 100)
+        parts = DatasetParts(source, client, outline, lambda: peers, lambda: 5, 100, said.append)
         yield PartedCorpus(parts, spec, asyncio.get_running_loop(), said.append)
 
 
@@ -132,6 +132,36 @@ async def test_nodes_serve_what_they_have_kept(submitter: Party, node: Party, tm
         corpus.parts.list_peers = lambda: [peer, other]
         async with submitter.serve() as other:
             await prepare_steps(corpus, SPEC, BEACONS[1], 0, range(3))
+
+
+async def test_an_operator_hears_now_and_then_what_is_waited_for(
+    submitter: Party, node: Party, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes were silent for minutes at their start: a peer that was to serve the dataset was slow."""
+    monkeypatch.setattr(waiting, "FIRST_S", 0.01)
+    monkeypatch.setattr(waiting, "NEXT_S", 0.01)
+    lines, let = list[str](), asyncio.Event()
+
+    async def stall(_: web.BaseRequest) -> web.StreamResponse:
+        await let.wait()
+        raise web.HTTPForbidden
+
+    slow = Party(tmp_path / "slow", 3)
+    async with AsyncExitStack() as stack:
+        other = await stack.enter_async_context(submitter.serve())
+        corpus = await stack.enter_async_context(open_parts(node, [other], lines=lines))
+        peer = await stack.enter_async_context(serve_hostile(slow, stall))
+        corpus.parts.list_peers = lambda: [peer]
+        waited = asyncio.create_task(prepare_steps(corpus, SPEC, BEACONS[0], 0, range(2)))
+        while len(lines) < 2:
+            await asyncio.sleep(0.01)
+        assert lines[0].startswith("waiting for the dataset: 0 of ") and str(peer) in lines[0]
+        let.set()
+        with pytest.raises(EnvironmentFault):
+            await waited
+        said = len(lines)
+        await asyncio.sleep(0.05)
+        assert len(lines) == said
 
 
 async def test_nobody_has_it_whole_though_parts_are_served(

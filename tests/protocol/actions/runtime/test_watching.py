@@ -22,7 +22,7 @@ from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.gate import Gate
 from protocol.adapters.chain.rpc import RpcHealth
 from protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
-from protocol.spec.errors import EnvironmentFault
+from protocol.spec.errors import Declined, EnvironmentFault
 
 ACCOUNT = "0x" + "ab" * 20
 CHAIN_ID, DEPLOY_BLOCK = 31337, 4
@@ -358,7 +358,7 @@ async def run_once(home: Path, error: BaseException | None = None) -> Watch:
         async with watch.running():
             if error is not None:
                 raise error
-    except (asyncio.CancelledError, EnvironmentFault):
+    except (asyncio.CancelledError, EnvironmentFault, Declined):
         pass
     return watch
 
@@ -396,6 +396,20 @@ async def test_a_restart_is_told_with_how_the_run_before_ended(
     assert watch.past == Past(1, 0, end)
     (line,) = list_lines(caplog)
     assert "started again" in line and word in line
+
+
+async def test_a_question_that_was_answered_with_no_is_neither_a_crash_nor_a_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`task create` asks before it posts. A no was told as an error, and counted as a restart by alerts."""
+    no = Declined(what="nothing was done", expected="", actual="", remedy="")
+    await run_once(tmp_path, no)
+    assert read_end(tmp_path) is End.DECLINED
+    assert (await run_once(tmp_path, no)).past == Past()
+    watch = await run_once(tmp_path)
+    assert watch.past == Past() and list_lines(caplog) == []
+    await run_once(tmp_path, no)
+    assert (await run_once(tmp_path)).past == Past(1, 0, End.STOPPED)
 
 
 async def test_a_run_that_said_no_end_was_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,82 @@
+"""Whoever stops a node hears what stays locked, and until when the node has to be back."""
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from protocol.actions.runtime import playing
+from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.parting import tell_parting
+from protocol.spec.game.inner_dispute import InnerAsk, InnerBook
+from protocol.spec.game.state import SeatRole
+from protocol.spec.game.terms import LIMITS_12S, LIMITS_LOCAL
+from tests.protocol.actions.runtime.test_measures import TASK, get_trained_from, make_party
+from tests.protocol.spec.game.world import World, make_quiet_world
+
+
+def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[Any, list[str]]:
+    """A party, and what its operator is told."""
+    party, lines = make_party(world, account), list[str]()
+    party.say, party.joined = lines.append, SimpleNamespace(task=TASK)
+    party.chain.limits = LIMITS_12S if is_timed else LIMITS_LOCAL
+    return party, lines
+
+
+def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
+    world = make_quiet_world()
+    world.cheats -= {"solver1", "solver2"}
+    world.play(until=lambda one: one.state.rounds[0].trained_from is not None)
+    windows = world.state.terms.windows
+    long = replace(world.state.terms, windows=replace(windows, respond=10 * windows.train_max))
+    world.state = replace(world.state, terms=long)
+    party, (lines) = make_leaving(world, "solver0")
+    tell_parting(party)
+    closing, head = get_trained_from(world.state) + windows.train_max, world.block - 1
+    assert lines[0].startswith("WARNING: this node stops, its seat stays: solver 0 keeps ")
+    hours = f"{(closing - head) * 12 / 3600:.1f}"
+    assert f"Be back before block {closing} (in {hours} hours): the claim of the running round" in lines[0]
+
+
+def test_silence_counts_from_now_where_nothing_is_due_earlier() -> None:
+    """A question may come in the next block. Where the time of a block is not known, the block alone is."""
+    world = make_quiet_world()
+    party, lines = make_leaving(world, "verifier0", is_timed=False)
+    tell_parting(party)
+    last = world.block - 1 + world.state.terms.windows.respond
+    assert f"Be back before block {last}: if somebody questions" in lines[0]
+    asked = InnerAsk(b"a" * 32, world.get_seat("verifier0").number, None, 3, "x", clock=world.block + 1)  # type: ignore[arg-type]
+    party.state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
+    tell_parting(party)
+    assert f"Be back before block {asked.clock}: an answer is due" in lines[1]
+
+
+def test_who_has_no_seat_is_told_nothing() -> None:
+    party, lines = make_leaving(make_quiet_world(), "a stranger")
+    tell_parting(party)
+    assert not lines
+
+
+async def test_a_node_that_is_stopped_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it still checks its machine."""
+    party, lines = make_leaving(make_quiet_world(), "verifier0")
+    party.task.audits.close = lambda: None
+    party.task.cases = party.task.retraining = SimpleNamespace(close=lambda: None)
+    party.task.team = None
+
+    async def do_nothing(*_: Any) -> None:
+        pass
+
+    async def check(party: Any) -> None:
+        await asyncio.sleep(60)
+
+    for name, act in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", check)):
+        monkeypatch.setattr(playing, name, act)
+    running = asyncio.create_task(playing.play(party, TASK, [], SeatWish(SeatRole.VERIFIER)))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert any("its seat stays: verifier 0" in line for line in lines)
