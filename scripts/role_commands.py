@@ -286,7 +286,7 @@ async def agree_on_seat(
     refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
     stake_wei = _choose_stake(game, offer)
     await require_tokens(chain, account, stake_wei)
-    seat_lines = tell_seat(game.terms, offer.role, stake_wei, await read_pace(chain))
+    seat_lines = tell_seat(game, offer.role, stake_wei, await read_pace(chain))
     lines = [*seat_lines, *tell_format(game.terms), *([WHEN_USED] if home.when_idle else [])]
     if missing := tell_missing(game):
         lines.append(f"before you join, the task lacks {missing}: its rounds wait for them")

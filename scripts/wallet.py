@@ -35,6 +35,7 @@ from protocol.spec.game.state import GameState, Seat, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, GameTerms, compute_release_blocks
 from protocol.spec.game.timing import get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
+from protocol.spec.params import LATE_RATE_ONE
 from scripts.console import Console, Document, NotNeeded
 from scripts.home import HomeConfig, read_config, unlock_key
 
@@ -174,22 +175,32 @@ def tell_format(terms: GameTerms) -> Iterator[str]:
         )
 
 
-def tell_seat(terms: GameTerms, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
-    """What a seat locks, until when, and what it earns."""
-    blocks = compute_release_blocks(terms.windows)
+def tell_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
+    """What a new seat locks, until when, and what a round earns it."""
+    blocks, amounts = compute_release_blocks(game.terms.windows), game.terms.amounts
     hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
     yield (
         f"joining as a {role.name.lower()} locks {format_tokens(stake_wei)}. You get them back some "
         f"{blocks:,} blocks{hours} after you leave (`touchstone leave`) or the task ends. If you are proven "
         "wrong you lose all of them"
     )
-    amounts = terms.amounts
-    earns = {
-        SeatRole.SOLVER: f"a round earns {format_tokens(amounts.solver_pay)} if its claim is accepted",
-        SeatRole.VERIFIER: f"each audit earns {format_tokens(amounts.audit_pay)}, some in most rounds",
-        SeatRole.WHISTLEBLOWER: f"each late audit earns {format_tokens(amounts.late_pay)}",
-    }
-    yield f"{earns[role]}. It is paid about as long after its round (`touchstone status`)"
+    if role is SeatRole.SOLVER:
+        earns = f"a round earns {format_tokens(amounts.solver_pay)} if your claim is accepted"
+    else:
+        wei = amounts.audit_pay if role is SeatRole.VERIFIER else amounts.late_pay
+        earns = (
+            f"an audit earns {format_tokens(wei)}, and you have about {count_audits(game, role):.1f} a round"
+        )
+    yield f"{earns}. It is paid about as long after its round (`touchstone status`)"
+
+
+def count_audits(game: GameState, role: SeatRole) -> float:
+    """Returns how many audits a round has on average for a new seat beside those that sit now."""
+    terms = game.terms
+    solvers = max(count_sitting(game, SeatRole.SOLVER), terms.least_solvers)
+    draws = terms.draws if role is SeatRole.VERIFIER else terms.late_chance / LATE_RATE_ONE
+    least = terms.least_verifiers if role is SeatRole.VERIFIER else terms.least_whistleblowers
+    return solvers * draws / max(count_sitting(game, role) + 1, least)
 
 
 Due = calls.SettleSeat | calls.PayOut | calls.FreeEpoch

@@ -19,6 +19,7 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.playing import RECORDS
 from protocol.adapters import machine
+from protocol.adapters.chain.pace import Pace
 from protocol.adapters.journal import Journal
 from protocol.spec.errors import GameRefusal, InvalidInput
 from protocol.spec.game.ledger import LoggedGame
@@ -32,9 +33,9 @@ from scripts.home import read_config
 from scripts.home_checks import choose_executor
 from scripts.role_commands import ROLES, Offer, refuse_seat
 from scripts.touchstone import main
-from scripts.wallet import tell_format, tell_solver
+from scripts.wallet import tell_format, tell_seat, tell_solver
 from tests.e2e.world import AMOUNTS
-from tests.protocol.spec.game.world import make_terms
+from tests.protocol.spec.game.world import make_terms, make_world
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one
@@ -178,6 +179,27 @@ def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
     assert (
         warning.startswith("WARNING") and "249 blocks (respond)" in warning and "250 (train_min)" in warning
     )
+
+
+@pytest.mark.parametrize(
+    ("role", "earns"),
+    [
+        (SeatRole.SOLVER, "a round earns 0.0000000000000001 tokens if your claim is accepted"),
+        (SeatRole.VERIFIER, "an audit earns 0.00000000000000001 tokens, and you have about 0.5 a round"),
+        (SeatRole.WHISTLEBLOWER, "an audit earns 0.00000000000000002 tokens, and you have about 0.4 a round"),
+    ],
+)
+def test_what_a_seat_locks_and_until_when_is_told_in_blocks_and_hours(role: SeatRole, earns: str) -> None:
+    """Three solvers, five verifiers and three whistleblowers sit; half of the claims are audited late."""
+    game = make_world(windows=WINDOWS_12S).state
+    locks, pay = tell_seat(game, role, 10**18, Pace(7, 12.0))
+    assert locks == (
+        f"joining as a {role.name.lower()} locks 1 tokens. You get them back some 7,775 blocks (about 26 h) "
+        "after you leave (`touchstone leave`) or the task ends. If you are proven wrong you lose all of them"
+    )
+    assert pay.startswith(earns)
+    (unknown, _) = tell_seat(game, role, 10**18, Pace(7, None))
+    assert "some 7,775 blocks after you leave" in unknown
 
 
 def test_who_stakes_on_an_exact_task_is_told_so() -> None:
