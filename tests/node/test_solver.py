@@ -23,7 +23,7 @@ def test_a_solver_answers_disputes_before_it_does_anything_else() -> None:
 def test_a_solver_has_every_duty_of_its_role_once() -> None:
     """It claims, fetches and merges, posts, trains ahead, contests and defends roots, and serves auditors."""
     merging = {"training", "outer_step", "merge_signing", "posting", "ahead", "contesting"}
-    shared = {"dispute_duties", "upkeep_duties", "watching", "audit_duties", "pruning_duties", "offers"}
+    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning_duties", "offers"}
     assert set(list_rooms(ROOMS)) == merging | shared and len(ROOMS) == len(merging | shared)
 
 

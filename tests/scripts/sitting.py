@@ -31,9 +31,13 @@ def silence() -> EnvironmentFault:
     return EnvironmentFault(what="the chain is silent", expected="an answer", actual="none", remedy="Wait.")
 
 
-async def endless() -> Any:
-    await asyncio.Event().wait()
-    yield
+def follow_nothing() -> dict[str, Any]:
+    """What a made-up party reads of a chain that does nothing."""
+    return {
+        "read": lambda: asyncio.get_running_loop().create_future(),
+        "stop_reading": lambda: None,
+        "reading": None,
+    }
 
 
 async def run_nothing(*_: object) -> bool:

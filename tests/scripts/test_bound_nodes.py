@@ -33,7 +33,7 @@ from scripts.console import NotNeeded
 from scripts.home import list_left, note_left
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from tests.scripts.sitting import SEAT, MadeSitting, endless, run_nothing, silence
+from tests.scripts.sitting import SEAT, MadeSitting, follow_nothing, run_nothing, silence
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -113,7 +113,7 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
         game = replace(game, **OPEN["dispute"](ACCOUNT))
     rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
     party = SimpleNamespace(
-        task=SimpleNamespace(**rooms), game=game, account=ACCOUNT, say=print, batches=endless(),
+        task=SimpleNamespace(**rooms), game=game, account=ACCOUNT, say=print, **follow_nothing(),
         woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True,
         meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
     )  # fmt: skip
@@ -147,7 +147,7 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
         **{name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
     )
     party: Any = SimpleNamespace(
-        task=joined, game=game, account=ACCOUNT, say=print, batches=endless(), woken=asyncio.Event(),
+        task=joined, game=game, account=ACCOUNT, say=print, **follow_nothing(), woken=asyncio.Event(),
         state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True, config=SimpleNamespace(use=None),
     )  # fmt: skip
     play = partial(playing.play, party, TASK, ())
@@ -349,7 +349,7 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
     rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
     party: Any = SimpleNamespace(
         task=SimpleNamespace(**rooms), game=replace(game, **OPEN["dispute"](ACCOUNT)), account=ACCOUNT,
-        say=print, batches=endless(), woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK),
+        say=print, **follow_nothing(), woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK),
         is_task_known=True, meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
     )  # fmt: skip
     wish = SeatWish(SeatRole.VERIFIER, is_held=True)

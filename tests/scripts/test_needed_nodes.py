@@ -275,7 +275,11 @@ async def test_who_asks_for_a_seat_anew_has_not_left_for_good(
     made_up.seat = None
     with pytest.raises(NotNeeded, match="left the task for good"):
         await made_up.sit(monkeypatch, run_nothing).agree()
-    await made_up.sit(monkeypatch, run_nothing, is_agreed=False).agree()
+    sitting = made_up.sit(monkeypatch, run_nothing, is_agreed=False)
+    await sitting.agree()
+    assert sitting.wish is not None and sitting.wish.require_wanted is not None
+    assert TASK.hex() in list_left(tmp_path), "the machine is checked first"
+    sitting.wish.require_wanted()
     assert list_left(tmp_path) == {(b"o" * 32).hex()}
 
 

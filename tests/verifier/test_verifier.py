@@ -49,7 +49,7 @@ def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:
 def test_a_verifier_has_the_duties_of_its_role_and_no_others() -> None:
     """It audits, and hands votes in where solvers do not. It trains, merges and contests nothing: those who
     made a root and those who watch do. A contest that its account has opened as one of those it plays on."""
-    shared = {"dispute_duties", "upkeep_duties", "watching", "audit_duties", "pruning_duties", "offers"}
+    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning_duties", "offers"}
     assert set(list_rooms(ROOMS)) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
 
 

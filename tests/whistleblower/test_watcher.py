@@ -21,7 +21,7 @@ def test_a_whistleblower_looks_at_disputes_before_it_does_anything_else() -> Non
 
 def test_a_whistleblower_has_the_duties_of_its_role_and_no_others() -> None:
     """It checks posted roots, which a verifier does not. It claims nothing: it neither trains nor merges."""
-    shared = {"dispute_duties", "upkeep_duties", "watching", "audit_duties", "pruning_duties", "offers"}
+    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning_duties", "offers"}
     assert set(list_rooms(ROOMS)) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
 
 

@@ -75,6 +75,9 @@ class FakeChain:
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
         self.gate = Gate(cast(Connection, None))
 
+    async def deposit_missing(self, wei: int) -> None:
+        """It has the credit."""
+
     async def require_provable(self) -> None:
         """Its headers can be proven."""
 

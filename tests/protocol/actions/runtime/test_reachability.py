@@ -57,7 +57,6 @@ async def join(
         pass
 
     monkeypatch.setattr(joining, "check_machine", check_nothing)
-    monkeypatch.setattr(joining, "deposit_missing", lambda party, wei: check_nothing(party))
     async with open_stage(folder, JOINER) as stage, AsyncExitStack() as stack:
         party = stage.parties[JOINER]
         party.config = replace(party.config, say=said.append, **changes)
