@@ -39,7 +39,7 @@ PAGE = ROOT / "docs" / "node.md"
 BLOCK = re.compile(r'^```bash title="(.+?)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 OPEN = ", a terminal that stays open"
 """Ends the title of a block whose command runs on."""
-VARIABLES = "ETH_RPC_URL token account wallet task key amount"
+VARIABLES = "ETH_RPC_URL token account wallet task key amount price coin"
 """Of a shell: its next block has them."""
 CAST = "cast-linux-amd64/bin/cast"
 GAS_PRICE_WEI = 20 * 10**9
@@ -271,7 +271,10 @@ async def check_money(people: dict[str, Person], chain: GameChain) -> None:
         await people[name].type("to be paid")
         gains[name] = await chain.token.balance_of(account) - SENT_TOKENS
         assert 0 < await chain.connection.balance_of(account) < SENT_COIN_WEI
+        if name == "bob":
+            assert account in await people[name].type("a new password")
+            assert not (people[name].home / "new-password").exists()
         await people[name].type("to empty the account")
-        assert await chain.token.balance_of(account) == 0
+        assert await chain.token.balance_of(account) == 0 == await chain.connection.balance_of(account)
     assert gains["alice"] >= 10 * TOKEN_WEI and gains["alice"] % (10 * TOKEN_WEI) == 0
     assert gains["bob"] >= 0 == gains["erin"] and gains["sue"] <= -gains["alice"] - gains["bob"]
