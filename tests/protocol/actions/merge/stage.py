@@ -72,6 +72,10 @@ class FakeChain:
         self.address, self.signing, self.item_gas = address, SIGNING, 0
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
 
+    async def deposit_missing(self, wei: int) -> None:
+        """Out of a `Wallet` where a test has put one."""
+        await self.purse.deposit_missing(wei)
+
     def __getattr__(self, contract: str) -> Any:
         return _FakeContract(self.sent, contract, self.item_gas)
 
