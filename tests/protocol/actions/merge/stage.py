@@ -81,6 +81,10 @@ class FakeChain:
     async def require_provable(self) -> None:
         """Its headers can be proven."""
 
+    async def deposit_missing(self, wei: int) -> None:
+        """Out of a `Wallet` where a test has put one."""
+        await self.purse.deposit_missing(wei)
+
     def __getattr__(self, contract: str) -> Any:
         return _FakeContract(self.sent, contract, self.item_gas)
 

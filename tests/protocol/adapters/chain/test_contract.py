@@ -22,6 +22,10 @@ OWN = {"randomness": {"prove": 1}}
 """Methods that are no call of the contract, and their arguments."""
 
 
+NAMING = ("encode", "estimate_gas")
+"""Methods whose first argument names a function."""
+
+
 def find_field(node: ast.expr) -> str:
     """The contract that an expression such as `party.chain.rounds` stands for; empty: none."""
     if not isinstance(node, ast.Attribute) or node.attr not in ABIS:
@@ -54,7 +58,10 @@ def list_calls(source: str) -> Iterator[tuple[str, str, int]]:
         owner = node.func.value
         field = find_field(owner) or (aliases.get(owner.id, "") if isinstance(owner, ast.Name) else "")
         if field and not any(isinstance(argument, ast.Starred) for argument in node.args):
-            yield field, node.func.attr, len(node.args) + len(node.keywords)
+            method, arguments = node.func.attr, node.args
+            if method in NAMING and arguments and isinstance(arguments[0], ast.Constant):
+                method, arguments = str(arguments[0].value), arguments[1:]
+            yield field, method, len(arguments) + len(node.keywords)
 
 
 def find_mistakes(source: str) -> list[str]:
@@ -79,6 +86,8 @@ def test_a_wrong_call_is_found() -> None:
     assert find_mistakes("await chain.purse.depozit(1)") == ["purse.depozit with 1 arguments"]
     assert find_mistakes("await self.party.chain.purse.deposit()") == ["purse.deposit with 0 arguments"]
     assert find_mistakes("a, b = 1, chain.votes\nb.judge(1)") == ["votes.judge with 1 arguments"]
+    assert find_mistakes("chain.votes.encode('judge', 1)") == ["votes.judge with 1 arguments"]
+    assert find_mistakes("await chain.purse.estimate_gas('deposit', 1)") == []
 
 
 def make_contract() -> Contract:
