@@ -92,9 +92,7 @@ class Ending:
         return self.is_closed and self.by == EVERY_FAULT[self.fault]
 
 
-async def convict_all(
-    folder: Path, faults: Sequence[str], deadline_s: float = 3_600.0, base: RoundPlan = TINY_PLAN
-) -> list[Ending]:
+async def convict_all(folder: Path, faults: Sequence[str], base: RoundPlan = TINY_PLAN) -> list[Ending]:
     """Play one round with a solver for each fault, until all have fallen. Cheating has to be allowed."""
     cast = {fault: make_faulty(fault) for fault in faults} | {"prosecutor": PROSECUTOR}
     cast |= {f"verifier {number}": VERIFIER for number in (1, 2)}
@@ -110,7 +108,7 @@ async def convict_all(
 
     async with open_world(folder, tuple(cast)) as world:
         try:
-            game, _ = await run_world(world, plan, cast, is_enough, deadline_s=deadline_s)
+            game, _ = await run_world(world, plan, cast, is_enough)
         finally:
             (folder / "said.txt").write_text("\n".join(world.lines))
         happened, closed = await read_happened(world), list_closed(world, game)

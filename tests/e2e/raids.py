@@ -212,7 +212,7 @@ class Raided:
     lost: int
 
 
-async def raid(folder: Path, style: str, deadline_s: float = 1_800.0) -> Raided:
+async def raid(folder: Path, style: str) -> Raided:
     """One round of honest parties under one raid, until the task is closed."""
     raiders = {f"raider {n}": part for n, part in enumerate(RAIDS[style])}
     honest = {f"solver {n}": SOLVER for n in range(SOLVERS)}
@@ -225,7 +225,7 @@ async def raid(folder: Path, style: str, deadline_s: float = 1_800.0) -> Raided:
     )  # fmt: skip
     async with open_world(folder, (*honest, *raiders)) as world:
         try:
-            game, _ = await run_world(world, plan, honest | raiders, deadline_s=deadline_s)
+            game, _ = await run_world(world, plan, honest | raiders)
         finally:
             (folder / "said.txt").write_text("\n".join(world.lines))
         happened, fates = await read_happened(world), read_fates(world, game, 0, 1 << 40)

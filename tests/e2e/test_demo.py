@@ -17,7 +17,7 @@ from tests.e2e.demo.stage import Folders
 from tests.explorer.browsing import CHROMIUM, browse_run
 
 ARGUMENTS = ["--quick", "--rounds", "1", "--whistleblowers", "0", "--explorer"]
-DEADLINE_S = 600.0
+DEADLINE_S = 3_600.0
 OPENS = re.compile(r"explorer at (http://\S+/)")
 STAYS = re.compile(r"the explorer stays at (http://\S+/);")
 

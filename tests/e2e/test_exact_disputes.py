@@ -136,5 +136,5 @@ async def test_a_false_list_of_roots_that_no_proof_takes_saves_nobody(
     allow_cheating(monkeypatch)
     lie_about_known_roots(monkeypatch)
     plan = replace(TINY_PLAN, numeric_format=numeric_format)
-    endings = await convict_all(tmp_path, ("SUM", "LABELS"), deadline_s=600, base=plan)
+    endings = await convict_all(tmp_path, ("SUM", "LABELS"), base=plan)
     assert [one.fault for one in endings if not one.is_right] == []

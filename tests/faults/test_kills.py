@@ -101,7 +101,7 @@ async def test_a_node_of_each_role_dies_at_every_record_and_nothing_is_lost(
         watch = StakeWatch(world)
         mortals = make_mortals(world, monkeypatch, played, lambda home: Mortal(home, MOST))
         try:
-            game, _ = await run_world(world, PLAN, cast | played, watch.look, deadline_s=900)
+            game, _ = await run_world(world, PLAN, cast | played, watch.look)
         finally:
             tell(world, mortals)
         for name, mortal in mortals.items():
@@ -132,7 +132,7 @@ async def test_who_dies_over_a_case_or_a_contest_still_brings_it(
         watch = StakeWatch(world, frozenset(guilty))
         mortals = make_mortals(world, monkeypatch, honest, lambda home: Mortal(home, MOST, CASES))
         try:
-            game, _ = await run_world(world, GUILTY_PLAN, honest | guilty, watch.look, deadline_s=900)
+            game, _ = await run_world(world, GUILTY_PLAN, honest | guilty, watch.look)
         finally:
             tell(world, mortals)
         for side in (BEFORE, AFTER):
@@ -151,7 +151,7 @@ async def test_processes_that_kill_themselves_go_on_from_their_homes(tmp_path: P
     async with open_world(tmp_path, tuple(cast)) as world:
         watch, plan = StakeWatch(world), shorten(1)
         try:
-            game, _ = await run_world(world, plan, cast, watch.look, deadline_s=600)
+            game, _ = await run_world(world, plan, cast, watch.look)
         finally:
             tell(world, {})
         watch.check(game)

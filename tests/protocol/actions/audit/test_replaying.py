@@ -230,8 +230,11 @@ async def test_a_pause_before_the_replay_is_no_reason_for_a_word_against_the_sol
 
     auditor.room.pause = pause
     async with make_solver(stage, tmp_path).run(), auditor.run():
-        auditing = asyncio.create_task(audit(auditor.room, drawn))
-        await paused.wait()
+        auditing, pausing = (
+            asyncio.create_task(audit(auditor.room, drawn)),
+            asyncio.create_task(paused.wait()),
+        )
+        await asyncio.wait({auditing, pausing}, return_when=asyncio.FIRST_COMPLETED)
         await stage.pass_blocks(until + 1)
         assert not auditing.done() and not auditor.room.book.seals
         is_over.set()
