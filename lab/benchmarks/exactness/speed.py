@@ -83,9 +83,9 @@ class CountingClient(BlobClient):
     moved = 0
 
     async def _get_small(
-        self, peer: Peer, path: str, headers: dict[str, str], limit_bytes: int, message: bytes | None = None
+        self, peer: Peer, path: str, limit_bytes: int, message: bytes | None = None, *, is_signed: bool = True
     ) -> bytes:
-        body = await super()._get_small(peer, path, headers, limit_bytes, message)
+        body = await super()._get_small(peer, path, limit_bytes, message, is_signed=is_signed)
         self.moved += len(body) + len(message or b"")
         return body
 

@@ -27,6 +27,7 @@ from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
 from protocol.adapters.wire.session import (
     HEDGE_BYTES_PER_SECOND,
     PAUSE_S,
+    ClocksDiffer,
     Patience,
     Peer,
     PeerSession,
@@ -172,8 +173,7 @@ class BlobClient:
         """The leaves of those runs of a dataset that the peer has, proven, by number; nothing is stored. It
         is asked once. runs: of one request (`leaf_runs.split_requests`). Raises as fetch does."""
         path = conventions.format_leaves(ref.key, format_runs(runs))
-        headers = self._signer.sign("GET", path, peer.account)
-        answer = await self._get_small(peer, path, headers, measure_most(ref, runs))
+        answer = await self._get_small(peer, path, measure_most(ref, runs))
         return await run_apart(decode_answer, ref, runs, chunk_roots, answer, str(peer))
 
     async def try_often(self, act: Callable[[], Awaitable[T]]) -> T:
@@ -192,7 +192,7 @@ class BlobClient:
         """Returns whether the peer answers now, in whatever way."""
         before_s = self.get_answer_s(peer)
         with suppress(EnvironmentFault, ProtocolFault):
-            await self._get_small(peer, conventions.HEALTH, {}, MAX_STATUS_BYTES)
+            await self._get_small(peer, conventions.HEALTH, MAX_STATUS_BYTES, is_signed=False)
         return self.get_answer_s(peer) > before_s
 
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
@@ -200,14 +200,13 @@ class BlobClient:
         needs an answer asks again. Raises as fetch does."""
         body = encode_message(message)
         path = conventions.format_desk(desk, body)
-        headers = self._signer.sign("POST", path, peer.account)
-        answer = await self._get_small(peer, path, headers, form.most_bytes, body)
+        answer = await self._get_small(peer, path, form.most_bytes, body)
         return form.decode(answer, peer.account, peer.format_url(path))
 
     async def get_status(self, peer: Peer) -> NodeStatus:
         """What the peer says of itself: nothing of it is proven. Raises as fetch does."""
         body = await self._session.try_often(
-            partial(self._get_small, peer, conventions.STATUS, {}, MAX_STATUS_BYTES)
+            partial(self._get_small, peer, conventions.STATUS, MAX_STATUS_BYTES, is_signed=False)
         )
         return STATUS_FORM.decode(body, peer.account, peer.format_url(conventions.STATUS))
 
@@ -217,19 +216,29 @@ class BlobClient:
 
     async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:
         path = conventions.format_path(conventions.CHUNKS, ref.key)
-        headers = self._signer.sign("GET", path, peer.account)
-        return await self._get_small(peer, path, headers, ROOT_BYTES * ref.chunk_count)
+        return await self._get_small(peer, path, ROOT_BYTES * ref.chunk_count)
 
     async def _get_small(
         self,
         peer: Peer,
         path: str,
-        headers: dict[str, str],
         limit_bytes: int,
         message: bytes | None = None,
+        *,
+        is_signed: bool = True,
     ) -> bytes:
-        async with self._session.get(peer, path, headers, limit_bytes, message) as response:
-            body = await read_at_most(response, limit_bytes)
+        """The answer to one request; it is sent again at once where only the time in it was wrong."""
+        method = "GET" if message is None else "POST"
+
+        async def get() -> bytes:
+            headers = self._signer.sign(method, path, peer.account) if is_signed else {}
+            async with self._session.get(peer, path, headers, limit_bytes, message) as response:
+                return await read_at_most(response, limit_bytes)
+
+        try:
+            body = await get()
+        except ClocksDiffer:
+            body = await get()
         self.fetched_bytes += len(body)
         if len(body) > limit_bytes:
             raise blame(peer, path, "the answer is too long", f"at most {limit_bytes} bytes", "more")

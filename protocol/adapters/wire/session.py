@@ -269,6 +269,10 @@ class AnotherCertificate(ProtocolFault):
     """Whoever answered was not the peer: what was sent says nothing about it."""
 
 
+class ClocksDiffer(EnvironmentFault):
+    """A peer refused a request for the time in it. The next one is signed by the peer's own clock."""
+
+
 def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:
     """What the peer did wrong in its answer to `path`; nothing that it sent is used."""
     return ProtocolFault(
@@ -340,7 +344,7 @@ async def _require_success(
     is_refusal = response.status >= 400
     if not is_refusal:
         raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
-    raise EnvironmentFault(
+    raise (ClocksDiffer if is_timed_anew else EnvironmentFault)(
         what=f"the peer {peer.account} does not serve this request",
         expected="status 200",
         actual=f"status {response.status}: {reason}",

@@ -11,9 +11,10 @@ from aiohttp import web
 from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import clocks
 from protocol.adapters.wire.clocks import PeerClocks, find_own_error
-from protocol.adapters.wire.conventions import RefusalAnswer, RequestSigner
+from protocol.adapters.wire.conventions import Desk, RefusalAnswer, RequestSigner
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import DOMAIN, Party, make_tensor, serve_hostile
+from tests.protocol.adapters.wire.test_conventions import MOST_BYTES, SAID, Said, echo
 
 DAY_S = 24 * 3600
 
@@ -34,7 +35,8 @@ async def test_who_has_the_wrong_time_is_served_and_serves(
     tmp_path: Path, auditor: Party, ahead_s: float, is_server: bool
 ) -> None:
     """Each request was refused: who asked took that for a peer that serves nothing, and a fee followed."""
-    solver, (data, ref) = Party(tmp_path / "solver", 1), make_tensor(1000)
+    desks = {"echo": Desk(MOST_BYTES, echo)}
+    solver, (data, ref) = Party(tmp_path / "solver", 1, desks=desks), make_tensor(1000)
     solver.store.put(ref, data)
     server = solver.make_server()
     if is_server:
@@ -43,6 +45,7 @@ async def test_who_has_the_wrong_time_is_served_and_serves(
         set_clock(auditor, ahead_s)
     peer = solver.make_peer(await server.start())
     async with auditor.make_client() as client:
+        assert await client.ask(peer, "echo", Said("hello"), SAID) == Said(f"{auditor.account}: hello"[:40])
         await client.fetch(peer, ref)
     await server.stop()
     assert auditor.store.get(ref) == data
