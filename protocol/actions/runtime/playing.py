@@ -250,7 +250,8 @@ class Loop:
         """What is due in `block`; blocks that are waited for are added to `waits`."""
         found: list[Duty] = []
         for list_duties in self.rooms:
-            name = f"{list_duties.__module__}.{list_duties.__qualname__}"
+            room = getattr(list_duties, "func", list_duties)
+            name = f"{room.__module__}.{getattr(room, '__qualname__', room)}"
             try:
                 listed = list(list_duties(self.party, block))
             except Exception:
