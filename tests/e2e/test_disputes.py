@@ -140,6 +140,8 @@ async def test_honest_statements_outlive_whoever_harasses_them(
         is_over = not any(one.is_open for one in book.disputes.values())
         is_over &= all(one.ending != AskEnding.OPEN for one in book.asks.values())
         is_idle = not list(list_harassment(harasser, harasser.state.head_block + 1))
+        # What the submitter has folded is looked at in the end.
+        is_over &= submitter.state.head_block >= harasser.state.head_block
         return is_over and is_idle and any(DROPPED in line for line in world.lines)
 
     async with open_world(tmp_path, tuple(cast)) as world:
