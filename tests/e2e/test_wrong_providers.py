@@ -75,19 +75,21 @@ class Liar:
     may_lie: Callable[[], bool]
     chance: random.Random
     told: str = ""
+    post: int = -1
     left: int = 30
     count: int = 0
     sent: list[str] = field(default_factory=list)
 
     async def answer(self, request: Request) -> Any:
-        """Tell the truth for some requests, then a lie for some."""
+        """Tell the truth for some requests, then a lie for some; of a batch one of the two."""
         if not self.may_lie():
             return PASS
         self.left -= 1
-        if self.left <= 0:
+        if self.left <= 0 and request.post != self.post:
             self.told = "" if self.told else self.chance.choice(sorted(self.lies))
             self.left = self.chance.randint(20, 120)
             self.count += bool(self.told)
+        self.post = request.post
         if not self.told:
             return PASS
         if request.method == "eth_sendRawTransaction":

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import aiohttp
@@ -36,12 +37,14 @@ class HttpRefusal(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """One request. ask: asks Anvil; chance: of this provider."""
+    """One request. ask: asks Anvil; chance: of the backend that answers; post: which HTTP request it came in,
+    of a batch the same for all."""
 
     method: str
     params: list[Any]
     ask: Ask
     chance: random.Random
+    post: int
 
 
 class Pass:
@@ -64,7 +67,7 @@ class Provider:
 @asynccontextmanager
 async def run_provider(rpc_url: str, *faults: Fault, seed: int = 0) -> AsyncIterator[Provider]:
     """A provider in front of `rpc_url`, at a URL of its own."""
-    chance, provider = random.Random(seed), Provider("", list(faults))
+    chance, provider, posts = random.Random(seed), Provider("", list(faults)), count()
 
     async def ask(method: str, params: Sequence[Any]) -> Any:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
@@ -75,9 +78,9 @@ async def run_provider(rpc_url: str, *faults: Fault, seed: int = 0) -> AsyncIter
             raise Refusal(error["message"], error["code"], error.get("data"))
         return found["result"]
 
-    async def answer_one(call: dict[str, Any], backend: random.Random) -> dict[str, Any]:
+    async def answer_one(call: dict[str, Any], backend: float, post: int) -> dict[str, Any]:
         provider.asked.append(call["method"])
-        request = Request(call["method"], call["params"], ask, backend)
+        request = Request(call["method"], call["params"], ask, random.Random(backend), post)
         try:
             found: Any = PASS
             for fault in provider.faults:
@@ -95,13 +98,11 @@ async def run_provider(rpc_url: str, *faults: Fault, seed: int = 0) -> AsyncIter
 
     async def answer(request: web.Request) -> web.StreamResponse:
         calls = await request.json()
-        seed_of_backend = chance.random()
+        one = chance.random(), next(posts)
         try:
             if isinstance(calls, dict):
-                return web.json_response(await answer_one(calls, random.Random(seed_of_backend)))
-            return web.json_response(
-                [await answer_one(call, random.Random(seed_of_backend)) for call in calls]
-            )
+                return web.json_response(await answer_one(calls, *one))
+            return web.json_response([await answer_one(call, *one) for call in calls])
         except HttpRefusal as refusal:
             return web.Response(text=refusal.text, status=refusal.status, headers=refusal.headers)
 

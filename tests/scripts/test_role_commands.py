@@ -147,7 +147,7 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
         assert ("MB of disk" in shown.out) is is_told and "error:    nothing was locked" in shown.err
         _check_question(shown.out)
     assert operators.count_sent("alice") == sent + 2, "each announced its endpoint, and moved no token"
-    assert "it was stopped" in operators.run("alice", "status"), "no is no error of the node"
+    assert "it was declined by its operator" in operators.run("alice", "status"), "no is no error of the node"
     lines = operators.fail("alice", "solve", task[:8], "--stake", "1", "--yes")
     assert "too small" in lines[0] and lines[2].endswith("1 tokens")
     lines = operators.fail("alice", "verify", task[:8], "--stake", "100001", "--yes")
@@ -194,12 +194,12 @@ def test_what_a_seat_locks_and_until_when_is_told_in_blocks_and_hours(role: Seat
     game = make_world(windows=WINDOWS_12S).state
     locks, pay = tell_seat(game, role, 10**18, Pace(7, 12.0))
     assert locks == (
-        f"joining as a {role.name.lower()} locks 1 tokens. You get them back some 7,775 blocks (about 26 h) "
+        f"joining as a {role.name.lower()} locks 1 tokens. You get them back some 7,925 blocks (about 26 h) "
         "after you leave (`touchstone leave`) or the task ends. If you are proven wrong you lose all of them"
     )
     assert pay.startswith(earns)
     (unknown, _) = tell_seat(game, role, 10**18, Pace(7, None))
-    assert "some 7,775 blocks after you leave" in unknown
+    assert "some 7,925 blocks after you leave" in unknown
 
 
 def test_who_stakes_on_an_exact_task_is_told_so() -> None:

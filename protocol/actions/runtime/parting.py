@@ -1,4 +1,4 @@
-"""Tells an operator that stops a node what its seat keeps locked, and until when the node has to be back."""
+"""Tells an operator that stops a node what its seat keeps locked, and until when to be back."""
 
 from protocol.actions.runtime.measures import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
 from protocol.actions.runtime.party import Party

@@ -268,10 +268,17 @@ class Sender:
                 self._unsent.pop(waiting.nonce, None)
                 # When the answer to it is lost it is handed in again, and the nonce is taken by this very
                 # transaction: with another nonce the call would be sent twice.
-                return not is_new or await self._is_known(waiting)
+                return not is_new or await self._may_be_known(waiting)
             self._unsent.pop(waiting.nonce, None)
             return True
         return True
+
+    async def _may_be_known(self, waiting: Waiting) -> bool:
+        """The same, and True where nobody tells: what stands at the nonce is looked for later."""
+        try:
+            return await self._is_known(waiting)
+        except EnvironmentFault:
+            return True
 
     async def _is_known(self, waiting: Waiting) -> bool:
         """Whether one of these is in the pool or mined."""
