@@ -87,6 +87,10 @@ def make_chain(live: Path | None = None, pace_s: float = 0.0) -> Any:
                 await asyncio.sleep(pace_s)
         await asyncio.Event().wait()
 
+    async def find_head() -> Head:
+        """Before the deployment: there is nothing to look for who created the contracts."""
+        return make_head(DEPLOYMENT.deploy_block - 1)
+
     async def find_code(*_: object, **__: object) -> bytes:
         """The same wherever it is asked for, so each contract is as it should be."""
         return b""
@@ -96,7 +100,7 @@ def make_chain(live: Path | None = None, pace_s: float = 0.0) -> Any:
         limits=LIMITS_LOCAL,
         signing=SIGNING,
         deployment=DEPLOYMENT,
-        connection=SimpleNamespace(code_at=find_code, call=find_code),
+        connection=SimpleNamespace(code_at=find_code, call=find_code, head=find_head),
         follow=follow,
     )
 

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from protocol.adapters.messages import encode_message
-from protocol.adapters.wire import conventions, listener
+from protocol.adapters.wire import conventions
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Patience, Peer
@@ -385,7 +385,7 @@ async def test_connections_that_say_nothing_are_closed_and_others_are_served(
     tmp_path: Path, auditor: Party, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits, clock = WireLimits(connections=20), SimpleNamespace(monotonic=time.monotonic)
-    monkeypatch.setattr(listener, "time", clock)
+    monkeypatch.setattr("protocol.adapters.wire.limits.time", clock)
     solver = Party(tmp_path / "solver", 1, limits=limits)
     async with solver.serve() as peer, auditor.make_client() as client:
         loris = [await connect(peer) for _ in range(10)]

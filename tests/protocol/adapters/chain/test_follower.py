@@ -135,11 +135,13 @@ async def test_another_chain_that_is_shown_in_between_two_questions_is_not_taken
     """Its head and its logs come from the wrong endpoint, and what links them to the right chain from the
     right one: far from the newest block that was read no header links the two."""
     follower = make_follower(net)
+    # Two chains that begin in the same second have one genesis.
+    await net.anvil("anvil_mine", 80)
     await deposit(net, 1)
     await read_next(follower, net)
     (tmp_path / "other").mkdir()
     async with run_test_chain(tmp_path / "other") as other:
-        await other.anvil("anvil_mine", 200)
+        await other.anvil("anvil_mine", 300)
         head, right, usual = await other.chain.head(), net.chain.connection, Connection.block
 
         async def ask_the_right_one(self: Connection, number: int) -> Head | None:
