@@ -172,7 +172,8 @@ class Follower:
             found = await self._connection.blocks_of_one([block.number for block in both])
             if [one and one.block_hash for one in found] == [block.block_hash for block in both]:
                 return place
-        return self._refuse()
+        # Of an earlier process only some heads are known: then all is read again.
+        return self._refuse() if self._places else -1
 
     def _refuse(self) -> int:
         newest = self._processed[-1]
