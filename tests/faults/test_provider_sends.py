@@ -17,11 +17,23 @@ from hexbytes import HexBytes
 
 from protocol.adapters.chain.chain_client import Sending
 from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.chain.rpc import Endpoint
 from protocol.adapters.chain.transactions import MiningPatience
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import EnvironmentFault
 from scripts.devnet import fund
-from tests.faults.provider import PASS, Fault, Refusal, Request, change, hide, lag, refuse, run_provider
+from tests.faults.provider import (
+    PASS,
+    Fault,
+    HttpRefusal,
+    Refusal,
+    Request,
+    change,
+    hide,
+    lag,
+    refuse,
+    run_provider,
+)
 from tests.protocol.adapters.anvil import STAKE_WEI, PurseChain, TestChain, open_purse_chain, run_test_chain
 
 TRIES = 20
@@ -242,3 +254,50 @@ async def test_provider_tells_a_nonce_too_high_or_too_low_for_a_moment(net: Test
 async def test_provider_whose_receipt_has_another_form_is_asked_again(net: TestChain) -> None:
     broken = change(RECEIPT, lambda found: found and {**found, "logs": None}, 0.5)
     await play(net, broken, tries=4)
+
+
+async def test_provider_that_is_silent_may_have_taken_what_another_refuses(net: TestChain) -> None:
+    """One endpoint refuses the call, and the other takes it and its answer is lost. Sent again, the call is
+    waited for: signed anew it would be mined twice."""
+    taken = set[str]()
+
+    async def take_and_be_silent(request: Request) -> Any:
+        if request.method != "eth_sendRawTransaction":
+            return PASS
+        if request.params[0] not in taken:
+            taken.add(request.params[0])
+            await request.ask(request.method, request.params)
+        raise HttpRefusal(500)
+
+    refusing = refuse(Refusal("exceeds the configured cap"), 1.0, ["eth_sendRawTransaction"])
+    async with (
+        run_provider(net.rpc_url, refusing) as first,
+        run_provider(net.rpc_url, take_and_be_silent) as second,
+        open_account(net, first.url) as chain,
+    ):
+        chain.connection.providers.endpoints.append(Endpoint(second.url, 5.0))
+        await net.anvil("evm_setAutomine", False)
+        with pytest.raises(EnvironmentFault, match="exceeds the configured cap"):
+            await chain.purse.deposit(STAKE_WEI)
+        again = asyncio.create_task(chain.purse.deposit(STAKE_WEI))
+        await asyncio.sleep(0.3)
+        await net.anvil("evm_setIntervalMining", 1)
+        await again
+        assert await count(net, chain) == (2, 1)
+
+
+async def test_provider_that_has_a_call_already_outweighs_one_that_refuses_it(net: TestChain) -> None:
+    async def take_twice(request: Request) -> Any:
+        if request.method == "eth_sendRawTransaction":
+            await request.ask(request.method, request.params)
+        return PASS
+
+    refusing = refuse(Refusal("exceeds the configured cap"), 1.0, ["eth_sendRawTransaction"])
+    async with (
+        run_provider(net.rpc_url, refusing) as first,
+        run_provider(net.rpc_url, take_twice) as second,
+        open_account(net, first.url) as chain,
+    ):
+        chain.connection.providers.endpoints.append(Endpoint(second.url, 5.0))
+        await chain.purse.deposit(STAKE_WEI)
+        assert await count(net, chain) == (2, 1)

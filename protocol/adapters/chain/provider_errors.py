@@ -128,12 +128,14 @@ _UNITS_S = {"ms": 1e-3, "milli": 1e-3, "m": 60.0, "min": 60.0}
 @dataclass
 class ProviderError(Exception):
     """A JSON-RPC error of a provider. data: of a revert, else empty; wait_s: for how long the provider wants
-    to be left alone, None where it does not say."""
+    to be left alone, None where it does not say; may_have_arrived: another endpoint may have taken the
+    transaction that this one refuses."""
 
     kind: Kind
     message: str
     data: bytes = b""
     wait_s: float | None = None
+    may_have_arrived: bool = False
 
     def __str__(self) -> str:
         """The provider's words."""

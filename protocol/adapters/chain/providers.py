@@ -7,6 +7,7 @@ counts as none, and is asked for again. A transaction goes to all endpoints.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import aiohttp
@@ -235,7 +236,8 @@ class Providers:
 
     async def broadcast(self, raw: bytes) -> None:
         """Hand in a signed transaction at every endpoint. Raises ProviderError where all that answer refuse
-        it, and EnvironmentFault where none answers: it may have arrived nevertheless."""
+        it, with `may_have_arrived` where one was silent, and EnvironmentFault where none answers: it may have
+        arrived nevertheless."""
         sending = (self._hand_in(endpoint, raw) for endpoint in self.endpoints)
         found = await asyncio.gather(*sending, return_exceptions=True)
         if None in found:
@@ -244,7 +246,11 @@ class Providers:
             if not isinstance(error, ProviderError | EnvironmentFault) and error is not None:
                 raise error
         refusals = [one for one in found if isinstance(one, ProviderError)]
+        # An endpoint that has it already outweighs one that does not want it.
+        refusals.sort(key=lambda one: one.kind not in (Kind.KNOWN, Kind.NONCE_TOO_LOW))
         silent = [one for one in found if isinstance(one, EnvironmentFault)]
+        if refusals and silent:
+            raise replace(refusals[0], may_have_arrived=True)
         raise (refusals or silent)[0]
 
     async def _hand_in(self, endpoint: Endpoint, raw: bytes) -> None:

@@ -174,6 +174,8 @@ class Sender:
         for one in self.queue.list_all():
             if (one.to, one.data) == (to, data) and one.nonce >= mined and one.nonce not in self._awaited:
                 self._awaited.add(one.nonce)
+                # Another process of this home may strike it out of the file meanwhile.
+                self.queue.put(one)
                 return one
         return None
 
@@ -196,7 +198,11 @@ class Sender:
                     if await self._hand_in(waiting, is_new=True):
                         return waiting
                 except ProviderError as error:
-                    self._forget(waiting.nonce)
+                    if error.may_have_arrived:
+                        # It stays in the queue: the same call is waited for when it is sent again.
+                        self._awaited.discard(waiting.nonce)
+                    else:
+                        self._forget(waiting.nonce)
                     raise _tell_refusal(self.address, error) from error
                 except BaseException:
                     # Cancelled: it may have been handed in, so it stays in the queue.
@@ -381,7 +387,7 @@ class Sender:
         elif lowest in self._unsent and not self._lock.locked():
             async with self._lock:
                 if lowest in self._unsent:
-                    await self._hand_in(waiting, is_new=False)
+                    await self._hand_in_again(waiting)
 
     async def _sign_again(self, nonce: int) -> None:
         """Offer what the head asks for now. Raises EnvironmentFault where the account cannot pay it."""
@@ -392,9 +398,14 @@ class Sender:
                 return
             await self._pass_gate()
             self._offer_more(waiting, await ask_fee(self._connection))
-            try:
-                await self._hand_in(self.queue.find(nonce) or waiting, is_new=False)
-            except ProviderError as error:
+            await self._hand_in_again(self.queue.find(nonce) or waiting)
+
+    async def _hand_in_again(self, waiting: Waiting) -> None:
+        """Hand in what waits. Raises EnvironmentFault where no endpoint takes it."""
+        try:
+            await self._hand_in(waiting, is_new=False)
+        except ProviderError as error:
+            if not error.may_have_arrived:
                 raise _tell_refusal(self.address, error) from error
 
     async def _close_gap(self, nonce: int) -> None:
