@@ -84,10 +84,14 @@ class DevnetClock:
     with`."""
 
     def __init__(
-        self, chain: GameChain, report: Callable[[str], None] | None = None, least_parties: int = 1
+        self,
+        chain: GameChain,
+        report: Callable[[str], None] | None = None,
+        least_parties: int = 1,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """least_parties: with fewer announced nothing is skipped; the others are still being started by
-        hand."""
+        """least_parties: with fewer announced nothing is skipped; the others are still being started by hand.
+        now_s: a clock of seconds."""
         self._chain = chain
         self._least_parties = least_parties
         self._report = report or (lambda _: None)
@@ -97,7 +101,8 @@ class DevnetClock:
         self._session = PeerSession(
             Patience(attempts=1, connect_s=2.0, silence_s=2.0), partial(may_lead_to, own_host="127.0.0.1")
         )
-        self._last_block_s = time.monotonic()
+        self._now_s = now_s
+        self._last_block_s = now_s()
         self._busy = ""
 
     async def __aenter__(self) -> "DevnetClock":
@@ -130,7 +135,7 @@ class DevnetClock:
         return await self._mine(skip)
 
     async def _is_block_due(self) -> bool:
-        elapsed_s = time.monotonic() - self._last_block_s
+        elapsed_s = self._now_s() - self._last_block_s
         return elapsed_s >= BLOCK_S or (elapsed_s >= BURST_S and await self._count_waiting() > 0)
 
     async def _count_waiting(self) -> int:
@@ -192,7 +197,7 @@ class DevnetClock:
             page = min(PAGE_BLOCKS, count - mined)
             await self._chain.connection.request("anvil_mine", page)
             mined += page
-        self._last_block_s = time.monotonic()
+        self._last_block_s = self._now_s()
         return mined
 
 
@@ -271,12 +276,17 @@ async def run_devnet(options: DevnetOptions, report: Report = print) -> AsyncIte
         yield Devnet(rpc_url, deployment, options.path)
 
 
-async def keep_time(devnet: Devnet, report: Report | None = None, least_parties: int = 1) -> None:
-    """Run the devnet clock for ever (`scripts.devnet`): idle time is skipped once so many parties are
-    there."""
+async def keep_time(
+    devnet: Devnet,
+    report: Report | None = None,
+    least_parties: int = 1,
+    now_s: Callable[[], float] = time.monotonic,
+) -> None:
+    """Run the devnet clock for ever (`scripts.devnet`): idle time is skipped once so many parties are there.
+    now_s: a clock of seconds."""
     async with (
         open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
-        DevnetClock(chain, report, least_parties) as clock,
+        DevnetClock(chain, report, least_parties, now_s) as clock,
     ):
         await clock.run()
 

@@ -43,6 +43,7 @@ from scripts.status_commands import tell_status
 from scripts.task_creation import create_task
 from scripts.task_file import read_task_file
 from scripts.wallet import read_state
+from tests.e2e.own_time import OwnTime
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 
@@ -115,7 +116,7 @@ class Desk:
 
     def go(self) -> None:
         """Let the clock of the test network run."""
-        self._ticking = asyncio.create_task(devnet.keep_time(self.net, None, 1 + len(CAST)))
+        self._ticking = asyncio.create_task(devnet.keep_time(self.net, None, 1 + len(CAST), OwnTime().now_s))
 
     async def hold(self) -> None:
         """Stop it: no block is made."""

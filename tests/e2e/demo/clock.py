@@ -1,10 +1,9 @@
 """The test network's clock, as fast as it may be: a block for every transaction at once, else while somebody
 is at work one every few seconds. Windows hold thousands of such blocks."""
 
-import time
-
 from protocol.adapters.chain.chain_client import open_game_chain
 from scripts.devnet import Devnet, DevnetClock
+from tests.e2e.own_time import OwnTime
 
 SLOW_BLOCK_S = 3.0
 """Between blocks while somebody is at work and sends nothing."""
@@ -14,7 +13,7 @@ class DemoClock(DevnetClock):
     """Asks every party over HTTPS for which block it waits, as its parent class does."""
 
     async def _is_block_due(self) -> bool:
-        is_slow = time.monotonic() - self._last_block_s > SLOW_BLOCK_S
+        is_slow = self._now_s() - self._last_block_s > SLOW_BLOCK_S
         return is_slow or await self._count_waiting() > 0
 
 
@@ -22,6 +21,6 @@ async def keep_time(devnet: Devnet, least_parties: int) -> None:
     """Make blocks for ever; idle ones are skipped once so many parties are announced."""
     async with (
         open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
-        DemoClock(chain, None, least_parties) as clock,
+        DemoClock(chain, None, least_parties, OwnTime().now_s) as clock,
     ):
         await clock.run()
