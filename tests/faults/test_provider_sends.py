@@ -136,6 +136,50 @@ async def test_provider_that_loses_answers_gets_nothing_twice(net: TestChain) ->
     await play(net, lose)
 
 
+async def test_provider_that_forgets_what_it_took_is_given_it_again(
+    net: TestChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it was on another chain when it took it. It is the same transaction, for the same fee."""
+    monkeypatch.setattr("protocol.adapters.chain.transactions.HAND_INS", 10_000)
+    slow = Sending(MiningPatience(resend_after_s=1_000.0, attempts=None))
+    taken: list[str] = []
+
+    async def forget(request: Request) -> Any:
+        if request.method != "eth_sendRawTransaction":
+            return PASS
+        taken.append(request.params[0])
+        return "0x" + 64 * "0" if len(taken) < 4 else PASS
+
+    async with run_provider(net.rpc_url) as provider, open_account(net, provider.url, slow) as chain:
+        provider.faults.append(forget)
+        await chain.purse.deposit(STAKE_WEI)
+        assert len({*taken}) == 1 and await count(net, chain) == (2, 1)
+
+
+@pytest.mark.parametrize("knows_its_own", [True, False])
+async def test_provider_that_told_of_too_few_transactions_holds_up_no_later_call(
+    net: TestChain, knows_its_own: bool
+) -> None:
+    """It was on another chain for a moment, in which it took what was signed with a number that is used."""
+    async with run_provider(net.rpc_url) as provider, open_account(net, provider.url) as chain:
+        await chain.purse.deposit(STAKE_WEI)
+        await net.anvil("anvil_mine", 20)
+        sender = chain.sender
+        assert sender is not None
+        if not knows_its_own:
+            sender._next = 0
+
+        async def be_elsewhere(request: Request) -> Any:
+            if request.method == "eth_sendRawTransaction":
+                provider.faults.clear()
+                return "0x" + 64 * "0"
+            return "0x0" if request.method == "eth_getTransactionCount" else PASS
+
+        provider.faults.append(be_elsewhere)
+        await chain.purse.deposit(STAKE_WEI)
+        assert await count(net, chain) == (3, 2) and sender.queue.list_all() == []
+
+
 def emulate_pool(net: TestChain, *, needs_tip_wei: int = 0) -> Fault:
     """The words of geth's pool: a replacement pays 10 % more in both, and a tip has a least amount."""
     waiting: dict[tuple[str, int], tuple[int, int]] = {}

@@ -14,6 +14,7 @@ for and not signed anew.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ MOST_OFFERS = 3
 """Of one call at once, where a pool names what it wants."""
 MOST_RECOVERY_ATTEMPTS = 4
 """So often what is stuck is signed again before a node starts nevertheless."""
+HAND_INS = 5
+"""Of what waits, before it counts as stuck."""
 NO_COIN = "no coin for gas"
 COIN_REMEDY = (
     "Send it coin of this chain; on a test network `touchstone init --devnet` with its --home gives some."
@@ -114,14 +117,18 @@ class Sender:
         self._patience = patience
         self._cap_wei = cap_wei
         self._lock = asyncio.Lock()
-        self._lowest = 0
-        """How many transactions the chain has counted."""
+        self._counted: int | None = None
+        """How many transactions the chain has counted; None while the endpoint is silent."""
+        self._next = 0
+        """One more than the highest nonce of which the receipt was seen."""
         self._awaited: set[int] = set()
         """Nonces that somebody in this process waits for."""
         self._signed_s: dict[int, float] = {}
         """When each was last signed, or first seen, here (monotonic seconds)."""
-        self._unsent: dict[int, bytes] = {}
-        """What no endpoint is known to have taken."""
+        self._raw: dict[int, bytes] = {}
+        """What was last signed here, by nonce."""
+        self._handed_in_s: dict[int, float] = {}
+        """When an endpoint last took it (monotonic seconds)."""
 
     async def send(self, to: str, data: bytes, where: str) -> MinedTransaction:
         """Sends a call (a contract's creation where `to` is empty) and returns its receipt. Raises
@@ -215,16 +222,18 @@ class Sender:
     async def _give_out(self, to: str, data: bytes, gas: int, fee: FeeOffer, taken: int) -> Waiting:
         """The call with the lowest nonce that nobody has, signed and written down."""
         counts = [await self._count(at) for at in ("latest", "pending")]
+        await self._pass_gate()
         head = self._connection.health.head
+        from_block = self._connection.floor or (head.number if head else 0)
         with self.queue.alone():
             known = [one.nonce for one in self.queue.list_all()]
-            nonce = max([*counts, taken + 1, *(one + 1 for one in known)])
+            nonce = max([*counts, self._next, taken + 1, *(one + 1 for one in known)])
             self._awaited.add(nonce)
-            waiting = Waiting(nonce, to, data, gas, fee, (), head.number if head else 0)
+            waiting = Waiting(nonce, to, data, gas, fee, (), from_block)
             return self._sign(waiting, fee)
 
     def _sign(self, waiting: Waiting, fee: FeeOffer) -> Waiting:
-        """Sign and write down; what is to be handed in lies in `_unsent`."""
+        """Sign and write down; what is to be handed in lies in `_raw`."""
         signed = self._account.sign_transaction(
             {
                 "type": 2, "chainId": self._chain_id, "nonce": waiting.nonce, "gas": waiting.gas,
@@ -238,7 +247,8 @@ class Sender:
             waiting = waiting.sign_again(fee, transaction_hash)
             self.queue.put(waiting)
         self._signed_s[waiting.nonce] = time.monotonic()
-        self._unsent[waiting.nonce] = bytes(signed.raw_transaction)
+        self._raw[waiting.nonce] = bytes(signed.raw_transaction)
+        self._handed_in_s.pop(waiting.nonce, None)
         return waiting
 
     def _forget(self, nonce: int) -> None:
@@ -246,7 +256,8 @@ class Sender:
         self.queue.drop(nonce)
         self._awaited.discard(nonce)
         self._signed_s.pop(nonce, None)
-        self._unsent.pop(nonce, None)
+        self._raw.pop(nonce, None)
+        self._handed_in_s.pop(nonce, None)
         self.is_capped = self.is_capped and bool(self.queue.list_all())
 
     async def _hand_in(self, waiting: Waiting, *, is_new: bool) -> bool:
@@ -255,7 +266,7 @@ class Sender:
         pool does not take it for another reason."""
         for _ in range(MOST_OFFERS):
             try:
-                await self._connection.broadcast(self._unsent[waiting.nonce])
+                await self._connection.broadcast(self._raw[waiting.nonce])
             except EnvironmentFault:
                 # No answer: it may have arrived. It is handed in again.
                 return True
@@ -271,11 +282,11 @@ class Sender:
                     continue
                 if error.kind not in (Kind.KNOWN, Kind.NONCE_TOO_LOW, Kind.REPLACEMENT):
                     raise
-                self._unsent.pop(waiting.nonce, None)
+                self._handed_in_s[waiting.nonce] = time.monotonic()
                 # When the answer to it is lost it is handed in again, and the nonce is taken by this very
                 # transaction: with another nonce the call would be sent twice.
                 return not is_new or await self._may_be_known(waiting)
-            self._unsent.pop(waiting.nonce, None)
+            self._handed_in_s[waiting.nonce] = time.monotonic()
             return True
         return True
 
@@ -312,7 +323,7 @@ class Sender:
                 if is_known:
                     self._forget(nonce)
                     return receipt
-                if self._lowest < nonce:
+                if self._counted is not None and self._counted < nonce:
                     # Its own time begins once no other holds it up.
                     began_s = time.monotonic()
                 waited_s = time.monotonic() - began_s
@@ -339,7 +350,8 @@ class Sender:
         """Whether it is known what stands at this nonce, and the receipt if that is ours. Else what holds it
         up is driven on."""
         try:
-            self._lowest = mined = await self._count("latest")
+            self._counted = None
+            self._counted = mined = await self._count("latest")
             if mined <= nonce:
                 await self._drive(mined)
                 return False, None
@@ -349,22 +361,35 @@ class Sender:
             for transaction_hash in reversed(waiting.hashes):
                 receipt = await self._connection.receipt(transaction_hash)
                 if receipt is not None:
+                    self._next = max(self._next, nonce + 1)
                     return True, receipt
-            return await self._is_displaced(waiting, mined), None
+            return await self._is_displaced(waiting), None
         except EnvironmentFault as fault:
             if fault.what == NO_COIN:
                 raise
             # A silent provider says nothing about the transaction.
             return False, None
 
-    async def _is_displaced(self, waiting: Waiting, mined: int) -> bool:
-        """Whether another transaction stands at a nonce that the chain has counted. No receipt proves
-        nothing: a provider may not have indexed it yet. So its block is looked for."""
-        await asyncio.sleep(UNKNOWN_PAUSE_S)
+    async def _is_displaced(self, waiting: Waiting) -> bool:
+        """Whether another transaction stands at a nonce that the chain has counted. It is looked for twice,
+        on the folded chain: what is displaced is signed anew, and must not be mined after all."""
+        for _ in range(2):
+            await asyncio.sleep(UNKNOWN_PAUSE_S)
+            await self._pass_gate()
+            if not await self._is_another_there(waiting):
+                return False
+        await self._pass_gate()
+        return True
+
+    async def _is_another_there(self, waiting: Waiting) -> bool:
+        """No receipt proves nothing: a provider may not have indexed it yet. So its block is looked for."""
         if await self._is_known(waiting):
             return False
         head = await self._connection.head()
         low, high = max(0, min(waiting.from_block, head.number) - LAG_BLOCKS), head.number
+        if await self._count(hex(low)) > waiting.nonce:
+            # Counted before it was signed: an endpoint had told of too few.
+            return True
         while low < high:
             middle = (low + high) // 2
             if await self._count(hex(middle)) > waiting.nonce:
@@ -384,10 +409,17 @@ class Sender:
         now_s = time.monotonic()
         if now_s - self._signed_s.setdefault(lowest, now_s) >= self._patience.resend_after_s:
             await self._sign_again(lowest)
-        elif lowest in self._unsent and not self._lock.locked():
+        elif self._is_to_be_handed_in(lowest) and not self._lock.locked():
+            await self._pass_gate()
             async with self._lock:
-                if lowest in self._unsent:
+                if self._is_to_be_handed_in(lowest):
                     await self._hand_in_again(waiting)
+
+    def _is_to_be_handed_in(self, nonce: int) -> bool:
+        """Whether no endpoint has taken it, or only some time ago: that one may have been on another chain,
+        or have forgotten it."""
+        since_s = time.monotonic() - self._handed_in_s.get(nonce, -math.inf)
+        return nonce in self._raw and since_s >= self._patience.resend_after_s / HAND_INS
 
     async def _sign_again(self, nonce: int) -> None:
         """Offer what the head asks for now. Raises EnvironmentFault where the account cannot pay it."""
@@ -422,7 +454,9 @@ class Sender:
             fee = (await ask_fee(self._connection)).keep_to(self._cap_wei)
             waiting = self._sign(Waiting(nonce, self.address, b"", TRANSFER_GAS, fee, (), 0), fee)
             try:
-                await self._hand_in(waiting, is_new=False)
+                if not await self._hand_in(waiting, is_new=True):
+                    # The chain has it: an endpoint had told of too few.
+                    self._forget(nonce)
             except ProviderError as error:
                 self._forget(nonce)
                 raise _tell_refusal(self.address, error) from error
