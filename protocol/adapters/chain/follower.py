@@ -11,8 +11,9 @@ A backend that lacks a block cannot answer for its hash; it can answer for a ran
 are read only for blocks that lie `NEAR_BLOCKS` deep.
 
 A head that is not higher than the newest processed block is a backend that lags, or a reorg: it counts once
-it was seen twice. A chain that does not meet the processed one within `NEAR_BLOCKS` is another chain, and is
-not followed: that is as good as silence. The newest blocks are read again now and then, and compared.
+it was seen twice. A chain that leaves the processed one more than `NEAR_BLOCKS` below the newest block is
+another chain, or a backend that is stuck, and is not followed: that is as good as silence. The newest blocks
+are read again now and then, and compared.
 """
 
 import asyncio
@@ -115,6 +116,9 @@ class Follower:
             return None
         blocks, place = await self._walk_back(head, known)
         standing = list(self._processed)[: place + 1]
+        if self._places and standing[-1].number < self._processed[-1].number - NEAR_BLOCKS:
+            # A backend that is stuck, or another chain that forked off long ago.
+            self._refuse()
         start = standing[-1].number + 1 if standing else self._from_block
         deep = [] if not blocks else await self._reader.read(start, blocks[0].number - 1)
         near = await self._reader.read_blocks(blocks)

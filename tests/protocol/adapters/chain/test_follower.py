@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,23 @@ async def test_a_backend_that_lags_voids_nothing(net: TestChain) -> None:
         await read_next(follower, net)
     for head in (heads[1], heads[0], heads[1], heads[1], heads[2]):
         assert await follower.read_up_to(head) is None
+
+
+async def test_a_backend_that_is_far_behind_voids_nothing(net: TestChain) -> None:
+    """What links it to the newest block was read in a range, so its blocks are not known by their hashes."""
+    follower = make_follower(net)
+    await deposit(net, 1)
+    old = (await read_next(follower, net)).head
+    await net.anvil("anvil_mine", 300)
+    stuck = await net.chain.connection.block(old.number + 5)
+    assert stuck is not None
+    await read_next(follower, net)
+    for _ in range(3):
+        with suppress(EnvironmentFault):
+            assert await follower.read_up_to(stuck) is None
+    await deposit(net, 2)
+    batch = await read_next(follower, net)
+    assert read_deposits(batch) == [2] and batch.forget_from is None
 
 
 @pytest.mark.parametrize("gap", [0, 100])
