@@ -241,7 +241,9 @@ class Loop:
             pause = self.pauses.get(duty, Pause())
             if pause.until_block > head:
                 waits.append(pause.until_block + 1)
-            elif duty not in self.running and self.finished.get(duty, -1) < head:
+            elif self.finished.get(duty, -1) >= head:
+                waits.append(self.finished[duty] + 1)
+            elif duty not in self.running:
                 self.running[duty] = asyncio.create_task(self._attempt(duty))
         self.party.status.waiting_for_block = head if self.running else min(waits)
         self.party.status.processed_block = head

@@ -603,6 +603,7 @@ async def test_an_event_that_cannot_be_folded_has_all_read_anew() -> None:
 
 
 async def test_while_nothing_may_be_signed_a_duty_waits_and_its_pause_does_not_grow() -> None:
+    """It waits for the next block, and says so: a clock that skips idle blocks once skipped its last one."""
     async with run_loop() as chain:
         shut = GateShut(what="no", expected="", actual="", remedy="")
         work = Work("vote", [shut] * 6)
@@ -610,5 +611,6 @@ async def test_while_nothing_may_be_signed_a_duty_waits_and_its_pause_does_not_g
         chain.listed.append(work)
         for _ in range(7):
             await chain.mine()
+            assert chain.party.status.waiting_for_block == chain.party.state.head_block + 1
         assert work.started == list(range(START_BLOCK + 1, START_BLOCK + 8))
         assert not chain.party.meter.failures["Work"]
