@@ -31,8 +31,8 @@ from protocol.actions.merge.global_model import ask_outer, load_outer
 from protocol.actions.merge.merge_records import ClaimBook, OuterShown
 from protocol.actions.merge.outer_step import find_oldest
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
+from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
 from protocol.actions.runtime.party import Party, list_peers
-from protocol.actions.runtime.playing import RECORDS, Reader, open_reader
 from protocol.actions.runtime.task_inputs import make_start
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import BlobRef, refer_tensor

@@ -30,7 +30,7 @@ from torch import Tensor
 from node.export import save_tensors
 from node.submit import build_task
 from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
-from protocol.actions.runtime.playing import open_party
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.task_inputs import load_start, make_start
 from protocol.adapters.messages import write_profile
 from protocol.compute.audit.calibrate import (

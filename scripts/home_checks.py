@@ -26,7 +26,7 @@ from protocol.actions.pruning.windows import list_foreign
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, LossBoard, PartyConfig
 from protocol.actions.runtime.joining import compute_dataset_bytes
-from protocol.actions.runtime.playing import RECORDS
+from protocol.actions.runtime.opening import RECORDS
 from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.chain.chain_client import GameChain

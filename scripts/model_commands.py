@@ -21,7 +21,7 @@ from node import export
 from node.model_folder import TOKENIZER_NAME, ModelNote, check_tokenizer, read_model
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import open_data
-from protocol.actions.runtime.playing import open_reader
+from protocol.actions.runtime.opening import open_reader
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.compute.model.batches import read_known_rows

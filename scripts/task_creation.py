@@ -12,8 +12,9 @@ from node import export
 from node.submit import build_task, post_task, refuse_bad_task
 from protocol.actions.runtime import offers, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import open_party, play
+from protocol.actions.runtime.playing import play
 from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment

@@ -36,8 +36,9 @@ from protocol.actions.pruning import pruning_duties as pruning
 from protocol.actions.runtime import idle_mode, offers, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig, hold_folder
 from protocol.actions.runtime.joining import SeatWish, open_data
+from protocol.actions.runtime.opening import Reader, open_party, open_reader
 from protocol.actions.runtime.party import ListDuties
-from protocol.actions.runtime.playing import Reader, open_party, open_reader, play
+from protocol.actions.runtime.playing import play
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.reports import SPARE_DISK_BYTES
 from protocol.adapters.wire.session import Peer, ask_in_turn

@@ -7,8 +7,9 @@ from protocol.actions.pruning import pruning_duties as pruning
 from protocol.actions.runtime import idle_mode, offers, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import ListDuties
-from protocol.actions.runtime.playing import open_party, play
+from protocol.actions.runtime.playing import play
 from protocol.spec.game.state import SeatRole
 
 ROOMS: tuple[ListDuties, ...] = (

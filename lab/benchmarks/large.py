@@ -37,7 +37,8 @@ from node.submit import build_task, post_task
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.joining import catch_up, open_task
-from protocol.actions.runtime.playing import Loop, open_party
+from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.files import map_file
 from protocol.adapters.machine import load_extra
 from protocol.compute.model.reference_model import init_parameters, parameter_count

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import Loop, open_party
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.reports import Trouble, read_node_state
 from protocol.spec.game.state import ClaimFate, GameRound
 from scripts.status_commands import list_node_lines

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from node.solver import ROOMS
 from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import open_party, play
+from protocol.actions.runtime.playing import play
 from protocol.adapters.machine import LASTING_S, MachineUse
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.logs import LoggedGame

@@ -14,8 +14,9 @@ from node.submit import RoundPlan, build_task, post_task
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Joined, ListDuties, Party
-from protocol.actions.runtime.playing import Loop, open_party, play
+from protocol.actions.runtime.playing import Loop, play
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
 from protocol.adapters.keys import AccountKey

@@ -17,8 +17,9 @@ from eth_account import Account
 
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import catch_up, open_task, take_seat
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import Loop, open_party
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.journal import Journal
 from protocol.adapters.keys import AccountKey
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER

@@ -16,7 +16,7 @@ import pytest
 from node.submit import RoundPlan
 from protocol.actions.audit.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
 from protocol.actions.merge.merge_records import ClaimFinished
-from protocol.actions.runtime import playing
+from protocol.actions.runtime import opening
 from protocol.actions.runtime.config import JOURNAL_FILE
 from protocol.actions.runtime.party import Party
 from protocol.adapters.journal import Journal
@@ -216,5 +216,5 @@ def check_words(world: World) -> None:
 
 
 def read_journal(world: World, name: str) -> Iterator[Any]:
-    with Journal(world.folder / name / JOURNAL_FILE, playing.RECORDS) as journal:
+    with Journal(world.folder / name / JOURNAL_FILE, opening.RECORDS) as journal:
         yield from journal.replay()

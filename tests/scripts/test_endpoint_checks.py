@@ -16,8 +16,8 @@ from protocol.actions.runtime.chain_state import Network as Peers
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
 from protocol.actions.runtime.lookout import Lookout
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import open_party
 from protocol.actions.runtime.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.conventions import Reach, ReachSaid

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.playing import RECORDS
+from protocol.actions.runtime.opening import RECORDS
 from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.pace import Pace

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.playing import RECORDS
+from protocol.actions.runtime.opening import RECORDS
 from protocol.adapters import machine
 from protocol.adapters.chain.pace import Pace
 from protocol.adapters.journal import Journal

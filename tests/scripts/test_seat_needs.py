@@ -15,7 +15,7 @@ from node.submit import build_task
 from protocol.actions.merge.merge_records import OuterShown
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
 from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.playing import RECORDS
+from protocol.actions.runtime.opening import RECORDS
 from protocol.adapters import machine
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.journal import Journal

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from explorer.task_documents import count_sitting, tell_phase
-from protocol.actions.runtime.playing import RECORDS
+from protocol.actions.runtime.opening import RECORDS
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.contract import Receipt
 from protocol.adapters.chain.refusal_words import ContractRefused

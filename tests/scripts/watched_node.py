@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from protocol.actions.runtime.playing import open_party
+from protocol.actions.runtime.opening import open_party
 from scripts.console import Console, open_logs
 from scripts.home_checks import open_config
 

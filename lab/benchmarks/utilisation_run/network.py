@@ -30,8 +30,9 @@ from protocol.actions.dispute.casebook import Compute
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import catch_up, open_task
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import ListDuties, Party
-from protocol.actions.runtime.playing import Loop, open_party
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.bounds.trace import retrace

@@ -24,8 +24,9 @@ from protocol.actions.dispute import dispute_duties as disputes
 from protocol.actions.merge import training
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import catch_up, open_task, take_seat
+from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Duty, Party, Wait
-from protocol.actions.runtime.playing import Loop, open_party
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.keys import AccountKey
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole

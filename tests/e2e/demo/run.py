@@ -24,7 +24,8 @@ from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import catch_up, open_task
-from protocol.actions.runtime.playing import Loop, open_party
+from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.playing import Loop
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.keys import AccountKey
 from protocol.compute.determinism import list_cpu_capabilities

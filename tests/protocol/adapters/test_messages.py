@@ -176,7 +176,7 @@ def test_a_file_of_one_s_own_is_the_caller_s_fault(tmp_path: Path) -> None:
 
 # --- All kinds ----------------------------------------------------------------------------------------------
 def list_kinds() -> list[type[Message]]:
-    for name in ("protocol.actions.runtime.playing", "protocol.adapters.messages"):
+    for name in ("protocol.actions.runtime.opening", "protocol.adapters.messages"):
         import_module(name)
     found, todo = [], [Message]
     while todo:

@@ -15,8 +15,8 @@ from protocol.actions.dispute.casebook import CaseBook, ClaimOpenings, KnownSeal
 from protocol.actions.merge.merge_records import ClaimBook
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import PartyConfig, Status
+from protocol.actions.runtime.opening import RECORDS
 from protocol.actions.runtime.party import Joined, Party
-from protocol.actions.runtime.playing import RECORDS
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore

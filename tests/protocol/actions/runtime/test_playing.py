@@ -4,25 +4,23 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, is_dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace, UnionType
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from protocol.actions.dispute.dispute_duties import DisputeDuty
 from protocol.actions.runtime import playing
-from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, Status, make_scratch
+from protocol.actions.runtime.config import Status
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, Party, Wait, find_round
-from protocol.actions.runtime.playing import RECORDS, Loop
+from protocol.actions.runtime.playing import Loop
 from protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep
 from protocol.adapters.chain.gate import GateShut
 from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.journal import Journal
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import REORG_BLOCKS
 from protocol.spec.game.calls import CloseGame
@@ -31,7 +29,6 @@ from protocol.spec.game.purse import Purse, stake_of
 from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
 from protocol.spec.game.terms import LIMITS_LOCAL
 from scripts.console import open_logs
-from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 
 TASK = b"t" * 32
@@ -458,64 +455,6 @@ async def test_a_room_that_fails_stops_no_other() -> None:
         chain.listed.append(work)
         await chain.mine()
         assert len(work.started) == 1
-
-
-SAMPLES: dict[Any, Any] = {int: 7, str: "0xa", bool: True, bytes: b"r" * 32}
-
-
-def make_sample(hint: Any, name: str = "") -> Any:
-    """A value of a type, of a container field by field."""
-    if name == "signature":
-        return b"s" * 64
-    if get_origin(hint) is UnionType:
-        return make_sample(get_args(hint)[0])
-    if get_origin(hint) is tuple:
-        return tuple(make_sample(one) for one in get_args(hint) if one is not ...)
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return next(iter(hint))
-    if is_dataclass(hint):
-        kind = cast(type[Any], hint)
-        return kind(*(make_sample(one, field) for field, one in get_type_hints(kind).items()))
-    return SAMPLES[hint]
-
-
-@pytest.mark.parametrize("kind", RECORDS)
-def test_every_record_can_be_kept(tmp_path: Path, kind: type[Any]) -> None:
-    record = make_sample(kind)
-    with Journal(tmp_path / "journal", RECORDS) as journal:
-        journal.append(record)
-    with Journal(tmp_path / "journal", RECORDS) as journal:
-        assert list(journal.replay()) == [record]
-    with pytest.raises(AttributeError):
-        record.task = b""
-
-
-async def test_files_of_a_killed_node_go_whatever_its_configuration_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With fewer processes than before nothing else would look for them. They are as large as states."""
-    config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
-    scratch = make_scratch(replace(config, workers=2))
-    for name in ("team-left", "replay-left", "tmpleft"):
-        (scratch / name).write_bytes(b"x")
-
-    def open_game_chain(*_: object, **__: object) -> Any:
-        raise EnvironmentFault(what="no chain", expected="one", actual="none", remedy="Wait.")
-
-    deployment = SimpleNamespace(chain_id=1, tasks="0x" + "11" * 20)
-    monkeypatch.setattr(playing, "read_game_deployment", lambda _: deployment)
-    monkeypatch.setattr(playing, "open_game_chain", open_game_chain)
-
-    async def start() -> None:
-        async with playing.open_party(config):
-            pass
-
-    with Journal(tmp_path / JOURNAL_FILE, RECORDS), pytest.raises(EnvironmentFault, match="in use"):
-        await start()
-    assert len(list(scratch.iterdir())) == 3, "another process of this home runs"
-    with pytest.raises(EnvironmentFault, match="no chain"):
-        await start()
-    assert not list(scratch.iterdir())
 
 
 async def test_a_node_that_gets_no_seat_lets_its_processes_go(monkeypatch: pytest.MonkeyPatch) -> None:
