@@ -46,6 +46,7 @@ from protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import SeatRole
 
+GWEI = 10**9
 LOOK_S = 1.0
 WRITE_S = 2.0
 PROBE_S = 2.0
@@ -282,8 +283,14 @@ class Watch:
             yield Trouble.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
         if sender is not None and sender.is_capped:
             said = "a transaction waits, and the chain asks for more than max_fee_gwei"
-            yield Trouble.FEE_CAPPED, f"{said}: deadlines pass meanwhile"
+            yield Trouble.FEE_CAPPED, f"{said}: {self._tell_fees()}. Deadlines pass meanwhile"
         yield from self._list_disk_troubles()
+
+    def _tell_fees(self) -> str:
+        """What one gas costs, and what it may cost."""
+        head, cap_wei = self.party.chain.connection.health.head, self.party.config.max_fee_wei
+        asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
+        return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
 
     def _list_chain_troubles(self) -> Iterator[tuple[Trouble, str]]:
         health, name = self.party.chain.connection.health, self.party.chain.limits.name

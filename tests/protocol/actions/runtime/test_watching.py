@@ -191,12 +191,14 @@ async def test_gas_that_is_dearer_than_the_operator_allows_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     party = make_party(tmp_path)
+    party.config.max_fee_wei = 15 * 10**8
+    party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 21 * 10**8)
     said = await check_episode(
         Watch(party), tmp_path, caplog, Trouble.FEE_CAPPED,
         lambda: setattr(party.chain.sender, "is_capped", True),
         lambda: setattr(party.chain.sender, "is_capped", False),
     )  # fmt: skip
-    assert "max_fee_gwei" in said
+    assert "max_fee_gwei: one gas costs 2.1 gwei and a tip now, 1.5 gwei are allowed" in said
 
 
 async def test_an_rpc_that_never_answers_is_silent(
