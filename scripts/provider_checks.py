@@ -209,5 +209,5 @@ async def check_fee(patient: Patient) -> str:
             remedy="Raise it, or set it to 0: then the node pays what the chain asks for.",
         )
     if config.max_fee_wei < 2 * base_wei:
-        return f"WARNING: {asked}: where gas becomes twice as dear nothing is sent, and deadlines pass"
+        return f"WARNING: {asked}: where gas becomes twice as dear what it sends waits, and deadlines pass"
     return asked

@@ -98,7 +98,8 @@ def take_over(home: Path) -> Past:
         # What was declined is no run.
         return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
-    log.warning(
+    log.log(
+        logging.INFO if earlier.end is End.STOPPED else logging.WARNING,
         "the node was started again (restarts so far: %d): the run before %s, it was seen last %d s ago",
         past.restarts,
         END_WORDS[earlier.end],

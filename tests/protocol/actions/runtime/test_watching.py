@@ -476,12 +476,15 @@ async def test_a_restart_is_told_with_how_the_run_before_ended(
     end: End,
     word: str,
 ) -> None:
+    """One that was stopped in good order is nothing to be warned of."""
     await run_once(tmp_path, error)
     assert read_end(tmp_path) is end
+    caplog.set_level(logging.INFO)
     watch = await run_once(tmp_path)
     assert watch.past == Past(1, 0, end)
-    (line,) = list_lines(caplog)
-    assert "started again" in line and word in line
+    (record,) = [one for one in caplog.records if "started again" in one.getMessage()]
+    assert word in record.getMessage()
+    assert record.levelno == (logging.INFO if end is End.STOPPED else logging.WARNING)
 
 
 async def test_a_question_that_was_answered_with_no_is_neither_a_crash_nor_a_run(
