@@ -35,6 +35,7 @@ from scripts.home import (
     read_config,
     refuse_whole,
 )
+from scripts.provider_checks import tell_other_limits
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
@@ -105,6 +106,8 @@ async def _require_contracts(config: HomeConfig, console: Console) -> None:
     deployment are not there or not those of this version."""
     async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
         console.say(await judge_contracts(chain))
+        if said := tell_other_limits(chain.limits, config):
+            console.say(f"WARNING: {said}")
 
 
 async def judge_contracts(chain: GameChain) -> str:
