@@ -8,8 +8,8 @@ the node a call to the chain.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -25,7 +25,7 @@ from protocol.adapters.store import READ_BYTES, BlobStore
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.addresses import find_caller
 from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer, RequestVerifier
-from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
+from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, Turns, WireLimits
 from protocol.adapters.wire.listener import (
     TlsIdentity,
     TlsListener,
@@ -97,7 +97,8 @@ class BlobServer:
         self._reports_rate = RateLimit(self._limits.reports_per_second, self._limits.burst_reports)
         self._streams = StreamLimit(self._limits.streams_per_account, self._limits.streams)
         self._messages = StreamLimit(self._limits.messages_per_account, self._limits.messages)
-        self._strange_streams = StreamLimit(self._limits.streams_per_account, self._limits.strangers)
+        places = self._limits.strangers, self._limits.turn_seconds
+        self._strange_streams, self._strange_readers = Turns(*places), Turns(*places)
         self._strange_messages = StreamLimit(self._limits.messages_per_account, self._limits.strangers)
         self._watch = ConnectionWatch(self._limits)
         self.served_bytes = 0
@@ -179,6 +180,11 @@ class BlobServer:
                 log.info("refused %s %s: %s", request.method, request.path, fault)
                 said = (fault.what, str(fault.expected), str(fault.actual), fault.remedy)
                 return _answer(401, RefusalAnswer(*said, self._verifier.read_clock()))
+            except TimeoutError as error:
+                # A reader is slow, or its place is another's: its connection is of no use to anybody.
+                if request.transport is not None:
+                    request.transport.abort()
+                raise ConnectionResetError from error
 
     async def _get_health(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"health": "ok"})
@@ -218,8 +224,7 @@ class BlobServer:
         self._account_rate.try_take(account, price)
         if not is_member:  # Another account costs nothing.
             self._stranger_rate.try_take("", price)
-        streams = self._streams if is_member else self._strange_streams
-        with streams.hold(account) as is_held:
+        async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
             answer = await run_apart(self._leaves.answer, outline, runs)
@@ -239,16 +244,21 @@ class BlobServer:
             return _refuse_body(404, "such messages are not answered here", "Ask another peer.")
         if not self._try_take(account):
             return _refuse_body(429, "too many requests", "Wait, then ask less often.")
-        messages = self._messages if self._policy.is_member(account) else self._strange_messages
-        with messages.hold(account) as is_held:
-            if not is_held:
-                return _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
-            try:
-                body = await self._read_body(request, desk.most_bytes)
-            except TimeoutError:
-                return _refuse_body(408, "the message takes too long", "Send it at once.")
-            digest = request.query.get(conventions.BODY_DIGEST, "")
-            return await self._finish(_ask_desk(desk, account, body, digest))
+        digest = request.query.get(conventions.BODY_DIGEST, "")
+        busy = _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
+        try:
+            if self._policy.is_member(account):
+                with self._messages.hold(account) as is_held:
+                    body = await self._read_body(request, desk.most_bytes) if is_held else b""
+                    return await self._finish(_ask_desk(desk, account, body, digest)) if is_held else busy
+            # What a desk has begun is not broken off, but the place of a stranger that speaks slowly is.
+            async with self._strange_readers.hold(_find_caller(request), account) as is_read:
+                body = await self._read_body(request, desk.most_bytes) if is_read else b""
+            with self._strange_messages.hold(account) as is_held:
+                is_turn = is_read and is_held
+                return await self._finish(_ask_desk(desk, account, body, digest)) if is_turn else busy
+        except TimeoutError:
+            return _refuse_body(408, "the message takes too long", "Send it at once.")
 
     async def _finish(self, answer: Coroutine[Any, Any, web.Response]) -> web.Response:
         """The answer, worked out to its end also where its asker hangs up before. What a desk does in a
@@ -284,13 +294,24 @@ class BlobServer:
             if url:
                 where = {"Location": url, "Cache-Control": "no-store"}
                 return web.Response(status=conventions.REDIRECT, headers=where)
-        streams = self._streams if is_member else self._strange_streams
-        with streams.hold(account) as is_held:
+        async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
             if self._store.get_size_bytes(key) is None:  # Of a dataset there are parts alone.
                 return refuse(403, "not served to you now", WHO_MAY_READ)
             return await self._stream(request, key)
+
+    @asynccontextmanager
+    async def _hold_stream(
+        self, request: web.Request, account: str, *, is_member: bool
+    ) -> AsyncIterator[bool]:
+        """As `StreamLimit.hold` for a member, as `Turns.hold` for a stranger."""
+        if is_member:
+            with self._streams.hold(account) as is_held:
+                yield is_held
+        else:
+            async with self._strange_streams.hold(_find_caller(request), account) as is_held:
+                yield is_held
 
     def _verify(self, request: web.Request) -> str:
         """Who signed a request. Raises ProtocolFault; then its address is charged for what that cost."""

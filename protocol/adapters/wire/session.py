@@ -269,7 +269,11 @@ class AnotherCertificate(ProtocolFault):
     """Whoever answered was not the peer: what was sent says nothing about it."""
 
 
-class ClocksDiffer(EnvironmentFault):
+class Refused(EnvironmentFault):
+    """A peer answered that it does not serve this request, or not now."""
+
+
+class ClocksDiffer(Refused):
     """A peer refused a request for the time in it. The next one is signed by the peer's own clock."""
 
 
@@ -344,7 +348,7 @@ async def _require_success(
     is_refusal = response.status >= 400
     if not is_refusal:
         raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
-    raise (ClocksDiffer if is_timed_anew else EnvironmentFault)(
+    raise (ClocksDiffer if is_timed_anew else Refused)(
         what=f"the peer {peer.account} does not serve this request",
         expected="status 200",
         actual=f"status {response.status}: {reason}",

@@ -70,7 +70,7 @@ async def join(
 
 
 @pytest.mark.parametrize(
-    "answers", [(Reach.SILENT,), (None, Reach.REFUSED, Reach.OTHER), (Reach.NO_ADDRESS, Reach.SILENT)]
+    "answers", [(Reach.SILENT,), (None, None, Reach.REFUSED, Reach.OTHER), (Reach.NO_ADDRESS, Reach.SILENT)]
 )
 async def test_a_seat_that_nobody_reaches_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: tuple[Reach | None, ...]
@@ -90,6 +90,8 @@ async def test_a_seat_that_nobody_reaches_is_not_taken(
         ((Reach.REACHED, Reach.REACHED), "peers reach https://"),
         ((Reach.SILENT, Reach.REACHED, Reach.SILENT), "WARNING: not all peers reach"),
         ((None, Reach.NOT_LOOKED), "is not known"),
+        # Strangers may use up the looks of honest peers: who is left may lie.
+        ((None, None, None, Reach.REFUSED), "WARNING: not all peers reach"),
         ((), "no other account has announced an endpoint"),
     ],
 )
