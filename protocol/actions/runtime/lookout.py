@@ -17,7 +17,7 @@ from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from protocol.actions.runtime.party import Party
-from protocol.adapters.wire.addresses import find_caller, is_public, may_lead_to
+from protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
 from protocol.adapters.wire.conventions import (
     MAX_REACH_BYTES,
     REACH,
@@ -140,9 +140,9 @@ class Lookout:
         return seen
 
     def _try_take(self, address: str, *, is_member: bool) -> bool:
-        """Whether an address may be connected to once more now. Of version 6 the whole network counts: who
-        has one address there has them all."""
-        caller = find_caller(address)
+        """Whether an address may be connected to once more now. Of version 6 the whole network counts, and no
+        more: in a data centre the next one is another's."""
+        caller = find_caller(address, NETWORK_BITS)
         is_let = is_member or self._strange_addresses.try_take(caller)
         return is_let and self._addresses.try_take(caller)
 
