@@ -3,6 +3,7 @@ the same, and what the node keeps of strangers is bounded."""
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 import sys
@@ -19,7 +20,7 @@ from protocol.adapters.messages import encode_message
 from protocol.adapters.wire import conventions, listener
 from protocol.adapters.wire.conventions import MAX_AGE_SECONDS, Desk, RequestSigner, RequestVerifier
 from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import TlsListener, make_request_log
+from protocol.adapters.wire.listener import TlsListener, make_client_context, make_request_log
 from protocol.adapters.wire.session import Peer
 from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
@@ -298,6 +299,30 @@ def count_open(connections: list[socket.socket]) -> int:
         except ConnectionError:
             pass
     return found
+
+
+def shake_hands(port: int) -> socket.socket:
+    """A connection that shakes hands, and then neither reads nor closes."""
+    return make_client_context().wrap_socket(socket.create_connection(("127.0.0.1", port)))
+
+
+async def test_a_connection_that_a_node_has_closed_keeps_no_file(
+    tmp_path: Path, member: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever does not close its side too had thirty times as many connections as it made a second, beyond
+    the limit of all: asyncio waits half a minute for that."""
+    node = make_node(tmp_path, member, limits=WireLimits(connections=4, idle_seconds=0.5))
+    monkeypatch.setattr(listener, "CLOSING_SECONDS", 0.1)
+    before = len(os.listdir("/proc/self/fd"))
+    async with node.serve() as peer:
+        port, made = urlsplit(peer.url).port or 0, list[socket.socket]()
+        for _ in range(20):
+            made.append(await asyncio.to_thread(shake_hands, port))
+        async with asyncio.timeout(20):  # Of thirty.
+            while len(os.listdir("/proc/self/fd")) > before + len(made) + 4:
+                await asyncio.sleep(0.1)
+        for one in made:
+            one.close()
 
 
 @asynccontextmanager
