@@ -216,7 +216,8 @@ async def test_false_signatures_use_up_an_address_soon(tmp_path: Path, member: P
 
 async def test_strangers_together_have_one_rate(tmp_path: Path, member: Party) -> None:
     """A new account for each request is no way around the limit of an account."""
-    node = make_node(tmp_path, member, limits=WireLimits(strangers_per_second=0.01, strangers_burst=10))
+    limits = WireLimits(strangers_per_second=0.01, strangers_burst=10, stranger_address_burst=0)
+    node = make_node(tmp_path, member, limits=limits)
     data, ref = make_tensor(10)
     node.store.put(ref, data)
     path = conventions.format_path(conventions.BLOB, ref.key)
@@ -228,6 +229,45 @@ async def test_strangers_together_have_one_rate(tmp_path: Path, member: Party) -
                 statuses.append(answer.status)
         await client.fetch(peer, ref)
     assert statuses == [200] * 10 + [429] * 5
+
+
+async def test_who_uses_up_the_rate_of_strangers_leaves_other_addresses_their_own(
+    tmp_path: Path, member: Party
+) -> None:
+    """One account may ask as often as all strangers together."""
+    limits = WireLimits(strangers_per_second=0.01, strangers_burst=3, stranger_address_burst=2)
+    node, statuses = make_node(tmp_path, member, limits=limits), list[int]()
+    data, ref = make_tensor(10)
+    node.store.put(ref, data)
+    path = conventions.format_path(conventions.BLOB, ref.key)
+    async with node.serve() as peer:
+        pin = aiohttp.Fingerprint(peer.fingerprint)
+        for address, count in (("127.0.0.2", 6), ("127.0.0.3", 2)):
+            connector = aiohttp.TCPConnector(local_addr=(address, 0))
+            async with aiohttp.ClientSession(connector=connector) as session:
+                for signer in make_strangers(count):
+                    headers = signer.sign("GET", path, peer.account)
+                    async with session.get(peer.format_url(path), headers=headers, ssl=pin) as answer:
+                        statuses.append(answer.status)
+    assert statuses == [200] * 5 + [429] + [200] * 2
+
+
+async def test_handshakes_of_one_address_have_a_rate(tmp_path: Path, member: Party) -> None:
+    """A hello costs who sends it nothing, and the node a millisecond of its only thread."""
+    limits = WireLimits(handshakes_per_second=0.01, burst_handshakes=3)
+    node, context = make_node(tmp_path, member, limits=limits), make_client_context()
+    async with node.serve() as peer:
+        port, made = urlsplit(peer.url).port or 0, list[bool]()
+        for address in ["127.0.0.2"] * 5 + ["127.0.0.3"]:
+            try:
+                _, writer = await asyncio.open_connection(
+                    "127.0.0.1", port, ssl=context, local_addr=(address, 0)
+                )
+                writer.transport.abort()
+                made.append(True)
+            except (ConnectionError, ssl.SSLError):
+                made.append(False)
+    assert made == [True] * 3 + [False] * 2 + [True]
 
 
 @pytest.mark.parametrize("kind", range(len(MALFORMED_REQUESTS)))

@@ -40,11 +40,17 @@ class WireLimits:
     strangers_per_second: float = 50.0
     """requests of all strangers together"""
     strangers_burst: int = 200
+    stranger_address_per_second: float = 2.0
+    """requests of strangers of one network address, beside those: a few others may use up what all share"""
+    stranger_address_burst: int = 20
     reports_per_second: float = 5.0
     """of one network address, for reports of a round: who asks for them signs nothing"""
     burst_reports: int = 50
     handshakes: int = 64
     """TLS handshakes under way; beyond it the address that has most of them loses its oldest"""
+    handshakes_per_second: float = 50.0
+    """of one network address: each costs a millisecond, before anything is known of who asks"""
+    burst_handshakes: int = 500
     body_seconds: float = 10.0
     """a message that is not there within this is not read"""
     connections: int = 256
@@ -103,8 +109,8 @@ class StreamLimit:
 class Turns:
     """Places that strangers share. Where all are taken, the caller that has most of them loses its oldest to
     one that would have fewer, and inside of a caller the account. So neither has to be given a small share
-    while places are free. Where all have as few, who has had a place for longest gives way to an account that
-    has none, once its turn is over."""
+    while places are free. Where that changes nothing, an account that has none gets the oldest place of its
+    own caller, or of one that has more, once its turn is over."""
 
     def __init__(self, total: int, turn_s: float) -> None:
         self._total, self._turn_s = total, turn_s
@@ -144,8 +150,11 @@ class Turns:
         found = found or _find_richer(neighbours, lambda one: one.account, account)
         if found or any(one.account == account for one in self._held.values()):
             return found
-        turn, oldest = next(iter(self._held.items()))
-        return turn if now_s - oldest.since_s >= self._turn_s else None
+        counts = Counter(one.caller for one in self._held.values())
+        for turn, one in self._held.items():
+            if one.caller == caller or counts[one.caller] > counts[caller]:
+                return turn if now_s - one.since_s >= self._turn_s else None
+        return None
 
 
 @dataclass(frozen=True)

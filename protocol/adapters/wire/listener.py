@@ -34,6 +34,7 @@ from cryptography.x509.oid import NameOID
 
 from protocol.adapters.files import require_private_file, write_private_file
 from protocol.adapters.wire.addresses import find_caller
+from protocol.adapters.wire.limits import RateLimit
 from protocol.spec.errors import InvalidInput
 
 
@@ -228,8 +229,10 @@ class TlsListener:
         context: ssl.SSLContext,
         listening: socket.socket,
         most: int,
+        rate: RateLimit,
     ) -> None:
-        self._factory, self._context, self._listening, self._most = factory, context, listening, most
+        self._factory, self._context, self._listening = factory, context, listening
+        self._most, self._rate = most, rate
         self._shaking: dict[str, dict[asyncio.Task[None], None]] = {}
         """By caller (`find_caller`), the oldest first."""
         self._accepting: asyncio.Task[None] | None = None
@@ -242,15 +245,17 @@ class TlsListener:
         host: str,
         port: int,
         most: int,
+        rate: RateLimit,
     ) -> "TlsListener":
-        """Listen at `host` and `port` (a free one for 0), with `most` handshakes at a time. Raises OSError
+        """Listen at `host` and `port` (a free one for 0), with `most` handshakes at a time, and as many of a
+        caller as its `rate` lets through. Raises OSError
         where the address cannot be had."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
         listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
         listening.setblocking(False)
-        listener = cls(factory, context, listening, most)
+        listener = cls(factory, context, listening, most, rate)
         listener._accepting = asyncio.create_task(listener._accept())
         return listener
 
@@ -277,12 +282,17 @@ class TlsListener:
                 log.warning("a connection cannot be taken: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
+            caller = find_caller(address[0])
+            if not self._rate.try_take(caller):
+                connection.close()
+                await asyncio.sleep(0)
+                continue
             if sum(map(len, self._shaking.values())) >= self._most:
                 busiest = max(self._shaking, key=lambda caller: len(self._shaking[caller]))
                 oldest = next(iter(self._shaking[busiest]))
                 self._forget(busiest, oldest)
                 oldest.cancel()
-            caller, task = find_caller(address[0]), asyncio.create_task(self._shake(connection))
+            task = asyncio.create_task(self._shake(connection))
             self._shaking.setdefault(caller, {})[task] = None
             task.add_done_callback(partial(self._forget, caller))
             await asyncio.sleep(0)  # Taking one that waits gives no other task a turn.

@@ -94,6 +94,9 @@ class BlobServer:
             self._limits.address_requests_per_second, self._limits.address_burst_requests
         )
         self._stranger_rate = RateLimit(self._limits.strangers_per_second, self._limits.strangers_burst)
+        self._strange_address_rate = RateLimit(
+            self._limits.stranger_address_per_second, self._limits.stranger_address_burst
+        )
         self._reports_rate = RateLimit(self._limits.reports_per_second, self._limits.burst_reports)
         self._streams = StreamLimit(self._limits.streams_per_account, self._limits.streams)
         self._messages = StreamLimit(self._limits.messages_per_account, self._limits.messages)
@@ -115,8 +118,9 @@ class BlobServer:
         assert runner.server is not None
         try:
             context = make_server_context(self._identity)
+            rate = RateLimit(self._limits.handshakes_per_second, self._limits.burst_handshakes)
             self._listener = await TlsListener.open(
-                runner.server, context, host, port, self._limits.handshakes
+                runner.server, context, host, port, self._limits.handshakes, rate
             )
         except OSError as error:
             await runner.cleanup()
@@ -194,7 +198,7 @@ class BlobServer:
 
     async def _get_reports(self, request: web.Request) -> web.StreamResponse:
         """Who asks is not known, so it takes from what strangers may ask together, one address a part."""
-        if not self._reports_rate.try_take(_find_caller(request)) or not self._stranger_rate.try_take(""):
+        if not self._reports_rate.try_take(_find_caller(request)) or not self._try_take_strange(request):
             return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
         place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])
         said = self._policy.get_reports(*place)
@@ -223,7 +227,7 @@ class BlobServer:
         price, is_member = len(runs) // RUNS_A_REQUEST, self._policy.is_member(account)
         self._account_rate.try_take(account, price)
         if not is_member:  # Another account costs nothing.
-            self._stranger_rate.try_take("", price)
+            self._try_take_strange(request, price)
         async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
@@ -242,7 +246,7 @@ class BlobServer:
         desk = self._policy.find_desk(request.match_info["name"])
         if desk is None:
             return _refuse_body(404, "such messages are not answered here", "Ask another peer.")
-        if not self._try_take(account):
+        if not self._try_take(request, account):
             return _refuse_body(429, "too many requests", "Wait, then ask less often.")
         digest = request.query.get(conventions.BODY_DIGEST, "")
         busy = _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
@@ -321,16 +325,21 @@ class BlobServer:
             self._address_rate.try_take(_find_caller(request), FALSE_PRICE)
             raise
 
-    def _try_take(self, account: str) -> bool:
+    def _try_take(self, request: web.Request, account: str) -> bool:
         """Whether an account may make one more request now."""
-        is_let = self._policy.is_member(account) or self._stranger_rate.try_take("")
+        is_let = self._policy.is_member(account) or self._try_take_strange(request)
         return is_let and self._account_rate.try_take(account)
+
+    def _try_take_strange(self, request: web.Request, price: int = 1) -> bool:
+        """Whether a stranger may: of what all share, or of what its address has of its own."""
+        is_let = self._stranger_rate.try_take("", price)
+        return is_let or self._strange_address_rate.try_take(_find_caller(request), price)
 
     def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
         """The key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad signature."""
         account = self._verify(request)
         key = conventions.parse_key(request.match_info["kind"], request.match_info["root"])
-        if not self._try_take(account):
+        if not self._try_take(request, account):
             return key, account, refuse(429, "too many requests", "Wait, then ask less often.")
         may_read = self._policy.may_read(account, key.kind, key.root)
         if may_read and (self._store.get_size_bytes(key) is not None or self._leaves.has_parts(key)):

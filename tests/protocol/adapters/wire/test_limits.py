@@ -82,6 +82,8 @@ async def hold(turns: Turns, who: str, held: list[str]) -> str:
         (1e6, ["a1", "b1", "c1", "d1", "e1"], ["a1", "b1", "c1", "d1"]),
         # Unless its turn is over: then it gives to an account that has no place.
         (0.0, ["a1", "b1", "c1", "d1", "e1", "e1"], ["b1", "c1", "d1", "e1"]),
+        # But never to a caller that has more.
+        (0.0, ["b1", "a1", "a2", "a3", "a4"], ["b1", "a2", "a3", "a4"]),
     ],
 )
 async def test_strangers_share_their_places(turn_s: float, asking: Sequence[str], left: list[str]) -> None:
