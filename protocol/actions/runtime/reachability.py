@@ -62,7 +62,8 @@ async def require_reached(party: Party) -> None:
     seen = await ask_peers(party.client, waiting, own, lambda peer: f"{peer.account[:10]} at {peer.url}")
     answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
     told = "; ".join(map(str, seen)) or "no other account has announced an endpoint"
-    if is_unreached(seen):
+    staked = [peer.account == first or party.state.is_staked(peer.account) for peer in waiting]
+    if is_unreached(seen, staked):
         raise make_unreached(own.url, told)
     if not answers:
         party.say(
@@ -75,12 +76,16 @@ async def require_reached(party: Party) -> None:
         party.say(f"peers reach {own.url}: {told}")
 
 
-def is_unreached(seen: Sequence[SeenBy]) -> bool:
-    """Returns whether what peers saw keeps a node out: none reaches it. The word of one alone does so only
-    where no other has answered: strangers can use up the looks of honest peers, and who is left may lie."""
-    answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
-    is_doubtful = len(answers) < DOUBT and any(one.is_there for one in seen if one.reach is None)
-    return bool(answers) and not any(answers) and not is_doubtful
+def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:
+    """Returns whether what peers saw keeps a node out: none reaches it. Where others answered that they could
+    not tell, the word of one alone does not; and where one of those has a stake, only words of peers with a
+    stake count. Strangers can use up the looks of honest peers, and who is left may lie."""
+    both = list(zip(seen, have_stake, strict=False))
+    noes = [has_stake for one, has_stake in both if one.reach not in (None, Reach.REACHED)]
+    unsure = [has_stake for one, has_stake in both if one.reach is None and one.is_there]
+    if any(one.reach is Reach.REACHED for one in seen):
+        return False
+    return sum(noes if any(unsure) else [True] * len(noes)) >= (DOUBT if unsure else 1)
 
 
 def make_unreached(url: str, told: str) -> EnvironmentFault:
