@@ -11,12 +11,14 @@ import webbrowser
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec import structs
+
 from explorer.node_reports import Asked
 from explorer.page_server import open_explorer
 from explorer.story import Names
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
-from protocol.adapters.chain.own_contracts import require_own_creations
+from protocol.adapters.chain.own_contracts import require_own_code, require_own_creations
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.files import replace_file
 from protocol.adapters.keys import is_keystore, read_new_password, read_password
@@ -83,7 +85,7 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
     refuse_whole(options.home)
     config = _make_config(options)
     # First of all: neither a wrong --rpc-url nor contracts of others must get into the configuration.
-    await _require_contracts(config, console)
+    config = await _note_deployment(config, console)
     password = _ask_password(options)
     key = create_home(options.home, config, password, is_devnet=options.devnet, key_file=options.import_key)
     console.say(f"account {key.address} in {options.home}")
@@ -101,20 +103,24 @@ async def make_home(options: argparse.Namespace, console: Console) -> Document:
     return {"account": key.address, "home": str(options.home)}
 
 
-async def _require_contracts(config: HomeConfig, console: Console) -> None:
-    """Raises EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
+async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
+    """The configuration with the digest of its deployment: who publishes the file may change it later. Raises
+    EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
     deployment are not there or not those of this version."""
-    async with open_game_chain(config.rpc_url, read_game_deployment(Path(config.deployment))) as chain:
+    deployment = config.read_deployment()
+    async with open_game_chain(config.rpc_url, deployment) as chain:
         console.say(await judge_contracts(chain))
         if said := tell_other_limits(chain.limits, config):
             console.say(f"WARNING: {said}")
+    return structs.replace(config, deployment_sha256=deployment.compute_digest())
 
 
 async def judge_contracts(chain: GameChain) -> str:
     """Returns in words that the contracts are those of this version, and which their token is. Raises as
     `own_contracts` does where they are not, or were created otherwise."""
-    await chain.require_own_contracts()
-    await require_own_creations(chain.connection, chain.deployment, chain.limits)
+    made = chain.connection, chain.deployment, chain.limits
+    await require_own_code(*made)
+    await require_own_creations(*made)
     return (
         "all contracts of the deployment are those of this version. Its token, "
         f"{chain.deployment.token}, is a contract of others: it was not checked"
@@ -189,7 +195,7 @@ async def _read_own_balances(config: HomeConfig, path: Path) -> tuple[int, int]:
 
 async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:
     """Coin and tokens of an account in wei, by the chain and the deployment that a configuration names."""
-    async with open_game_chain(config.endpoints, read_game_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         return await chain.connection.balance_of(address), int(await chain.token.balance_of(address))
 
 
@@ -199,7 +205,7 @@ async def _fund(config: HomeConfig, address: str, console: Console) -> None:
     if coin_wei and has_wei:
         return
     token_wei = 0 if has_wei else devnet.GRANT_TOKEN_WEI
-    async with open_game_chain(config.endpoints, read_game_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         await devnet.fund(chain.connection, chain.deployment, [address], token_wei=token_wei)
     tokens = f"{format_tokens(token_wei)} and " if token_wei else ""
     console.say(f"funded with {tokens}coin for gas")

@@ -24,7 +24,6 @@ from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.gas_factor import measure_gas_factor
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.gate import BLOCK_S
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.chain.transactions import COIN_REMEDY
@@ -78,7 +77,7 @@ async def check_chain(patient: Patient) -> str:
     urls = config.endpoints if patient.sound_urls is None else patient.sound_urls
     if not urls:
         raise NotTested("no endpoint shows the deployment's chain")
-    deployment = read_game_deployment(Path(config.deployment))
+    deployment = config.read_deployment()
     patient.chain = await patient.opened.enter_async_context(open_game_chain(urls, deployment))
     patient.state = await read_state(patient.chain, config.account)
     return f"chain id {deployment.chain_id}, block {patient.state.head_block}"

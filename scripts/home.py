@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs, toml
 
+from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from protocol.adapters.chain.fees import NO_CAP_WEI
 from protocol.adapters.files import replace_private_file
 from protocol.adapters.keys import (
@@ -43,6 +44,8 @@ Limits = Literal["12s", "2s", "local"]
 """Presets of a deployment's limits, by the time of a block."""
 Executor = Literal["process", "ray"]
 """What runs replays: processes of this machine, or Ray."""
+Digest = Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
+"""Empty in homes of older versions."""
 Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
 """Empty before there is a key."""
 Device = Annotated[str, Meta(pattern=r"\A(cpu|cuda(:[0-9]{1,2})?)\Z")]
@@ -62,8 +65,9 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     tasks are judged; economics: the table of what else is assumed of the world (`scripts/figures.py`).
     object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
     where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
-    its losses for TensorBoard (empty: nowhere). `account` is the keystore's. check_reach: take no seat where
-    peers answer and none reaches this node.
+    its losses for TensorBoard (empty: nowhere). `account` is the keystore's, deployment_sha256 that of the
+    deployment that `init` has looked at: no other is used. check_reach: take no seat where peers answer and
+    none reaches this node.
 
     rpc_urls: more endpoints of the same chain: one answers for another that is silent, and two that disagree
     are a reason to wait. max_fee_gwei: the most that one gas may cost (0: whatever the chain asks for).
@@ -75,6 +79,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     rpc_url: str
     deployment: str
+    deployment_sha256: Digest = ""
     account: Account = ""
     listen_host: str = "127.0.0.1"
     listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
@@ -114,6 +119,10 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     def max_fee_wei(self) -> int:
         """The most that one gas may cost."""
         return round(self.max_fee_gwei * GWEI) or NO_CAP_WEI
+
+    def read_deployment(self) -> GameDeployment:
+        """The deployment of the home. Raises InvalidInput as `read_game_deployment` does."""
+        return read_game_deployment(Path(self.deployment), self.deployment_sha256)
 
 
 def create_home(
@@ -235,8 +244,9 @@ def open_use(home: HomeConfig, executor: str) -> MachineUse:
 
 
 def _override(config: HomeConfig) -> HomeConfig:
-    """Which account a home is of, and whole tables, the file alone says."""
-    keys = [name for name in HomeConfig.__struct_fields__ if name not in (*TABLES, "account")]
+    """Which account and which deployment a home is of, and whole tables, the file alone says."""
+    fixed = (*TABLES, "account", "deployment_sha256")
+    keys = [name for name in HomeConfig.__struct_fields__ if name not in fixed]
     for name, text in read_overrides(os.environ, keys).items():
         try:
             config = convert({**structs.asdict(config), name: text}, HomeConfig, strict=False)

@@ -371,6 +371,7 @@ def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
     return PartyConfig(
         home=options.home,
         deployment=Path(config.deployment),
+        deployment_sha256=config.deployment_sha256,
         rpc_url=config.rpc_url,
         rpc_urls=tuple(config.rpc_urls),
         max_fee_wei=config.max_fee_wei,

@@ -23,7 +23,6 @@ from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import open_data
 from protocol.actions.runtime.opening import open_reader
 from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.compute.model.batches import read_known_rows
 from protocol.compute.model.reference_model import Measure, Taste, generate, measure_rows
 from protocol.spec.containers import ModelConfig
@@ -122,7 +121,7 @@ def open_tokens(folder: Path, note: ModelNote) -> Tokens:
 async def measure_task(config: PartyConfig, options: argparse.Namespace, console: Console) -> Measure:
     """The newest model that this account may have, on the task's held-out tokens. Raises EnvironmentFault
     where no node serves one of both."""
-    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), options.model)
     async with open_reader(config) as reader:
         spec, choice, weights = await export.load_newest(reader, config, task)
@@ -158,7 +157,7 @@ def run_export(options: argparse.Namespace) -> Document:
 
 async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Path | None = None) -> Document:
     """Write the newest model of the task called `name` to `out`; raises as `export.run` does."""
-    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), name)
     choice = await export.run(config, task, out, tokenizer)
     config.say(f"Next: touchstone eval {out} --dataset FOLDER, or touchstone sample {out} --prompt TEXT")
@@ -201,7 +200,7 @@ async def replay_segment(
 ) -> Document:
     """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
     its account. Raises as `verifier.replay` does."""
-    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, game = find_game(await read_state(chain), name)
     claims = game.rounds[index].claims if index in game.rounds else {}
     slots = {claim.account: slot for slot, claim in claims.items()}

@@ -8,12 +8,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from protocol.adapters.chain.deployment import GameDeployment
 from protocol.adapters.chain.gate import LAG_BLOCKS
 from protocol.adapters.chain.rpc import name_place
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
@@ -45,7 +44,7 @@ async def check_provider(patient: Patient) -> str:
     needs: logs by the hash of a block, and headers that can be proven. What else it lacks the node does
     without."""
     config = patient.get_config()
-    deployment = read_game_deployment(Path(config.deployment))
+    deployment = config.read_deployment()
     looks = (_look(url, name, deployment, config.account) for url, name in name_endpoints(config))
     seen = await asyncio.gather(*looks)
     seen = _compare_origins(seen, deployment)

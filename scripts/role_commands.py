@@ -18,7 +18,6 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.pace import read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.machine import lower_priority
@@ -123,7 +122,7 @@ async def play_role(
 ) -> Document:
     """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
     the seat has left; returns which."""
-    use, deployment = config.use, read_game_deployment(config.deployment)
+    use, deployment = config.use, config.read_deployment()
     async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
         sitting = Sitting(chain, config, home, name, offer, console)
         is_closed = await (sitting.run() if use is None else with_company(sitting.run(), use.follow()))

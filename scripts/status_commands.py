@@ -18,7 +18,6 @@ from rich.table import Table
 from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.pace import Pace, read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.reports import FULL_DISK_BYTES, NodeState, read_node_state, tell_node_state
@@ -99,7 +98,7 @@ def describe_node(node: NodeState | None, now_s: float) -> Document | None:
 
 
 async def _show_status(config: HomeConfig, name: str | None, console: Console) -> Document:
-    async with open_game_chain(config.endpoints, read_game_deployment(Path(config.deployment))) as chain:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         sight = await look(chain, config.account)
     if name is None:
         show_status(sight, console)

@@ -17,7 +17,6 @@ from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import play
 from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.files import map_file
 from protocol.spec.errors import InvalidInput
@@ -60,7 +59,7 @@ def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Seque
 async def require_own_coin(config: PartyConfig) -> None:
     """Raises InvalidInput where the account cannot even say where its node is found, or the contracts are
     not those of this version."""
-    async with open_game_chain(config.endpoints, read_game_deployment(config.deployment)) as chain:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         await require_coin(chain, config.key.address)
         await chain.require_own_contracts()
 

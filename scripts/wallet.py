@@ -16,7 +16,7 @@ from typing import TypeVar
 from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
-from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from protocol.adapters.chain.deployment import GameDeployment
 from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.pace import Pace, show_duration
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
@@ -274,7 +274,7 @@ def run_with_chain(options: argparse.Namespace, act: Act) -> Document:
 
 
 async def _act(home: Path, config: HomeConfig, key: AccountKey, act: Act, *, is_alone: bool) -> Document:
-    deployment = read_game_deployment(Path(config.deployment))
+    deployment = config.read_deployment()
     poll_s = config.poll_seconds or None
     sending = Sending(queue_path=home / QUEUE_FILE, cap_wei=config.max_fee_wei)
     opening = open_game_chain(

@@ -106,6 +106,31 @@ async def test_who_announces_a_members_address_takes_no_look_of_it(monkeypatch: 
     assert len(tried) <= 10 * lookout.ADDRESS_BURST + lookout.ADDRESS_BURST
 
 
+async def test_a_look_that_lasts_gives_way_to_another_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two names whose addresses take no connection, and a node looked for nobody else without a seat."""
+    begun, go_on = list[str](), asyncio.Event()
+
+    async def connect(host: str, *_: Any) -> bytes:
+        begun.append(host)
+        if host == "93.184.215.14":
+            await go_on.wait()
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(lookout, "fetch_fingerprint", connect)
+    monkeypatch.setattr(lookout, "find_source", lambda _: "")
+    monkeypatch.setattr(lookout, "TURN_S", 0.0)
+    scene = Scene(PUBLIC)
+    answer_lookups(monkeypatch, "93.184.215.14")
+    count = lookout.STRANGERS_AT_ONCE
+    holding = [asyncio.create_task(try_to_see(scene, f"0x{number}")) for number in range(count)]
+    while len(begun) < count:
+        await asyncio.sleep(0.01)
+    answer_lookups(monkeypatch, "93.184.99.1")
+    assert await try_to_see(scene, "0xjoiner") is Reach.REFUSED
+    go_on.set()
+    assert await asyncio.gather(*holding) == [None, Reach.REFUSED], "the longest, and it alone"
+
+
 async def test_all_addresses_of_a_network_of_version_6_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has one of them has 2^64: a name led to another each time."""
     tried, scene = count_looks(monkeypatch), Scene(PUBLIC)

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 from asyncio import StreamReader, StreamWriter
+from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +20,10 @@ import pytest
 from aiohttp import web
 
 from protocol.adapters.messages import encode_message
-from protocol.adapters.wire import conventions
+from protocol.adapters.wire import conventions, session
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES
 from protocol.adapters.wire.limits import WireLimits
+from protocol.adapters.wire.listener import fetch_fingerprint, make_server_context
 from protocol.adapters.wire.session import Patience, Peer
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from tests.protocol.adapters.parties import (
@@ -31,6 +34,7 @@ from tests.protocol.adapters.parties import (
     open_session,
     serve_hostile,
 )
+from tests.protocol.adapters.wire.test_listener import change
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -122,7 +126,58 @@ async def test_a_peer_that_drips_is_given_up(solver: Party, auditor: Party) -> N
     assert is_untouched(auditor)
 
 
+async def test_silent_peers_keep_no_request_from_others(
+    tmp_path: Path, solver: Party, auditor: Party
+) -> None:
+    """All requests shared the hundred connections of aiohttp's pool. Beyond them an honest solver was not
+    even connected to, and after ten seconds that was no timely answer of its own."""
+    peers, each, asked, is_full = 7, session.A_PEER_AT_ONCE, Counter[str](), asyncio.Event()
+    assert peers * each > 100
+
+    async def say_nothing(request: web.BaseRequest) -> web.StreamResponse:
+        asked[request.host] += 1
+        if asked.total() == peers * each:
+            is_full.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    auditor.patience = Patience(attempts=1, connect_s=60.0, silence_s=60.0)
+    async with AsyncExitStack() as stack:
+        honest, client = await stack.enter_async_context(solver.serve()), auditor.make_client()
+        await stack.enter_async_context(client)
+        waiting = list[asyncio.Task[bool]]()
+        for number in range(peers):
+            hostile = Party(tmp_path / str(number), 10 + number)
+            silent = await stack.enter_async_context(serve_hostile(hostile, say_nothing))
+            waiting += [asyncio.create_task(client.is_answering(silent)) for _ in range(each + 2)]
+        await asyncio.wait_for(is_full.wait(), 60)
+        assert await client.is_answering(honest)
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    assert set(asked.values()) == {each}, "no peer has more than its own"
+
+
 # --- a peer lies ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["TLS 1.2", "ffdhe8192"])
+async def test_a_peer_that_chooses_how_to_compute_gets_no_request(auditor: Party, other: str) -> None:
+    """An endpoint costs one announcement, and whoever asks there has one thread."""
+    context, asked = make_server_context(auditor.identity), list[str]()
+    change(context, other)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.read(10)).decode())
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        peer = auditor.make_peer(server.sockets[0].getsockname()[1])
+        async with auditor.make_client() as client:
+            assert not await client.is_answering(peer)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await fetch_fingerprint("127.0.0.1", server.sockets[0].getsockname()[1])
+    assert not any(asked)
 
 
 async def test_another_certificate_gets_no_request(solver: Party, auditor: Party) -> None:

@@ -177,6 +177,7 @@ def test_another_chain(
     other = tmp_path / "1.json"
     other.write_text(json.dumps({**json.loads(network.deployment.read_text()), "chainId": 1}))
     edit_config(home, "deployment", str(other))
+    edit_config(home, "deployment_sha256", "")
     lines = fail(capsys, "withdraw", "--home", str(home))
     assert lines[1].endswith("chain id 1") and lines[2].endswith("chain id 31337")
 
@@ -187,6 +188,8 @@ def test_another_deployment(
     stale = tmp_path / "stale.json"
     stale.write_text(json.dumps({**json.loads(network.deployment.read_text()), "rounds": "0x" + 40 * "8"}))
     edit_config(home, "deployment", str(stale))
+    assert "than this home was made for" in fail(capsys, "status", "--home", str(home))[0]
+    edit_config(home, "deployment_sha256", "")
     assert "Rounds" in fail(capsys, "status", "--home", str(home))[0]
 
 

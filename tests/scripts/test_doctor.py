@@ -114,6 +114,7 @@ def test_a_wrong_chain_id(home: Path, network: Network, tmp_path: Path) -> None:
     path = tmp_path / "1.json"
     path.write_text(json.dumps({**json.loads(network.deployment.read_text()), "chainId": 1}))
     edit_config(home, "deployment", str(path))
+    edit_config(home, "deployment_sha256", "")
     fault = find(make_patient(home), CHAIN)
     assert "another chain" in fault.what and fault.expected == "chain id 1"
 
@@ -123,6 +124,7 @@ def test_a_chain_with_another_genesis(home: Path, network: Network, tmp_path: Pa
     path = tmp_path / "stale.json"
     path.write_text(json.dumps({**json.loads(network.deployment.read_text()), "rounds": "0x" + 40 * "8"}))
     edit_config(home, "deployment", str(path))
+    edit_config(home, "deployment_sha256", "")
     fault = find(make_patient(home), CHAIN)
     assert "no contract at the address of Rounds" in fault.what and "chain is fresh" in fault.remedy
 

@@ -19,8 +19,9 @@ from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
+from protocol.adapters.messages import Message
 from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.conventions import Reach, ReachSaid
+from protocol.adapters.wire.conventions import REACH, Desk, Reach, ReachSaid
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault
@@ -31,6 +32,7 @@ from scripts.endpoint_checks import judge_reach
 from scripts.home import read_config, unlock_key
 from scripts.home_checks import NotTested, Patient
 from tests.e2e.world import AMOUNTS, make_dataset
+from tests.protocol.adapters import parties
 from tests.protocol.adapters.parties import make_key
 from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.network import ROOT, edit_config
@@ -326,6 +328,39 @@ async def test_others_are_asked_where_some_are_down(
     monkeypatch.setattr(reachability, "ask_peer", answer)
     seen = await ask_peers(client, peers, OWN, lambda peer: peer.account)  # type: ignore[arg-type]
     assert len(seen) == asked
+
+
+async def test_peers_without_a_turn_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers can use up the looks of honest peers for a while; then a liar would be the only one that
+    answers."""
+    peers = [Peer(f"0x{n}", f"https://n{n}.example", bytes(32)) for n in range(3)]
+    asked = list[str]()
+
+    async def answer(client: Any, peer: Peer, who: str, about: Peer) -> SeenBy:
+        asked.append(who)
+        if who == "0x2":
+            return SeenBy(who, Reach.REFUSED, "")
+        is_turn = asked.count(who) == 2 + int(who, 16)
+        return SeenBy(who, Reach.REACHED if is_turn else None, "", is_there=not is_turn, is_busy=not is_turn)
+
+    monkeypatch.setattr(reachability, "ask_peer", answer)
+    monkeypatch.setattr(reachability, "AGAIN_S", 0.0)
+    seen = await ask_peers(SimpleNamespace(), peers, OWN, lambda peer: peer.account)  # type: ignore[arg-type]
+    assert [one.reach for one in seen] == [Reach.REACHED, None, Reach.REFUSED]
+    assert asked == ["0x0", "0x1", "0x2", "0x0", "0x1"]
+
+
+async def test_a_peer_that_says_not_now_is_there(tmp_path: Path) -> None:
+    async def refuse(account: str, body: bytes) -> Message:
+        raise EnvironmentFault(what="not now", expected="a turn", actual="none", remedy="Wait.")
+
+    peer = parties.Party(tmp_path / "peer", 1, desks={REACH: Desk(1000, refuse)})
+    own = parties.Party(tmp_path / "own", 2)
+    async with peer.serve() as place, own.make_client() as client:
+        seen = await ask_peer(client, place, "peer", OWN)
+    assert seen.is_there and seen.is_busy and "not now" in seen.words
+    async with own.make_client() as client:
+        assert not (await ask_peer(client, place, "peer", OWN)).is_there, "it is down"
 
 
 async def test_without_any_other_endpoint_nobody_can_be_asked(home: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_home_for_the_contracts_of_this_version_names_their_token(
     assert read_game_deployment(doctored.paths["honest"]).token in said and "not checked" in said
 
 
-@pytest.fixture(params=["mover", "seal"])
+@pytest.fixture(params=["mover", "seal", "credit"])
 def strangers(
     request: pytest.FixtureRequest, doctored: Doctored, tmp_path: Path, password: Path, capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
@@ -142,6 +142,32 @@ def test_the_doctor_names_contracts_that_are_others(strangers: tuple[Operators, 
     assert main(["doctor", str(operators.home_of("alice")), "--json"]) == 1
     checks = {one["check"]: one for one in read_one("doctor", operators.capsys.readouterr().out)["checks"]}
     assert checks["contracts"]["result"] == "fault" and contract in checks["contracts"]["error"]["what"]
+
+
+def test_a_home_uses_no_other_deployment_than_it_was_made_for(
+    doctored: Doctored, tmp_path: Path, password: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who publishes the file may change it once homes are made of it: contracts with the right code on a
+    storage of their maker's own, for instance."""
+    monkeypatch.setenv("COLUMNS", "400")
+    published = tmp_path / "contracts.json"
+    published.write_bytes(doctored.paths["honest"].read_bytes())
+    network = Network(None, doctored.rpc_url, published)  # type: ignore[arg-type]
+    operators = Operators(network, tmp_path, password, capsys)
+    for who in ("submitter", "alice"):
+        account = operators.account_of(who)
+        operators.act(who, lambda chain, to=account: fund(chain.connection, chain.deployment, [to]))  # type: ignore[misc]
+    published.write_bytes(doctored.paths["credit"].read_bytes())
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
+    before = operators.read_wallet("alice")
+    for words in (("stake", task, "5"), ("withdraw",), ("status",), ("verify", task, "--yes")):
+        lines = operators.fail("alice", *words)
+        assert "than this home was made for" in lines[0] and "Put the former file back" in lines[3], words
+    assert operators.read_wallet("alice") == before
+    # Another way of writing it is no other deployment.
+    published.write_text(doctored.paths["honest"].read_text().replace("\n", ""))
+    assert operators.run("alice", "status")
 
 
 def test_what_is_a_seats_own_comes_out_of_contracts_that_are_others(

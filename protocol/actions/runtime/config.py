@@ -14,6 +14,7 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from protocol.adapters.chain.fees import NO_CAP_WEI
 from protocol.adapters.files import (
     PageLimit,
@@ -44,7 +45,8 @@ SWITCH_S = 5e-5
 
 @dataclass(frozen=True)
 class PartyConfig:
-    """Who acts, where its files are, which chain, and where it listens. `listen_port` 0: any free port;
+    """Who acts, where its files are, which chain, and where it listens. `deployment_sha256`: of the
+    deployment for which the home was made (empty: not noted). `listen_port` 0: any free port;
     `public_url` empty: the address it listens on. `check_reach`: take no seat where peers answer and none
     reaches this node. `device`: where steps are computed
     (`determinism.require_device`). `memory_mb`: as much of this machine's memory is to be used
@@ -64,6 +66,7 @@ class PartyConfig:
     deployment: Path
     rpc_url: str
     key: AccountKey
+    deployment_sha256: str = ""
     listen_host: str = "127.0.0.1"
     listen_port: int = 0
     poll_s: float | None = None
@@ -91,6 +94,10 @@ class PartyConfig:
     def endpoints(self) -> list[str]:
         """All endpoints of the chain, the first one first."""
         return [self.rpc_url, *self.rpc_urls]
+
+    def read_deployment(self) -> GameDeployment:
+        """The deployment of the home. Raises InvalidInput as `read_game_deployment` does."""
+        return read_game_deployment(self.deployment, self.deployment_sha256)
 
 
 FAR = 1 << 62

@@ -11,13 +11,13 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from protocol.actions.runtime.party import Party
-from protocol.adapters.wire.addresses import find_caller, is_public, may_lead_to
+from protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
 from protocol.adapters.wire.conventions import (
     MAX_REACH_BYTES,
     REACH,
@@ -27,7 +27,7 @@ from protocol.adapters.wire.conventions import (
     ReachSaid,
     choose_endpoint,
 )
-from protocol.adapters.wire.limits import RateLimit, StreamLimit
+from protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
 from protocol.adapters.wire.listener import TlsIdentity, fetch_fingerprint
 from protocol.adapters.wire.lookups import OwnResolver
 from protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT
@@ -50,6 +50,8 @@ its own looks."""
 STRANGERS_S, STRANGERS_BURST = 2.0, 4
 """The same of all accounts together that this node does not work with: an account costs nothing."""
 MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
+TURN_S = 2.0
+"""A look for a stranger that takes longer than this is given up where another one waits for its turn."""
 
 
 class Lookout:
@@ -69,7 +71,7 @@ class Lookout:
         self._strange_addresses = RateLimit(1 / ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST, now)
         self._strangers = RateLimit(1 / STRANGERS_S, STRANGERS_BURST, now)
         self._member_looks = StreamLimit(1, MEMBERS_AT_ONCE)
-        self._strange_looks = StreamLimit(1, STRANGERS_AT_ONCE)
+        self._strange_looks = Turns(STRANGERS_AT_ONCE, TURN_S)
 
     async def close(self) -> None:
         """Look up no more names."""
@@ -84,13 +86,24 @@ class Lookout:
         where it is not its turn."""
         REACH_ASKED.decode(body, account)
         peer, is_member = self._party.state.network.find(account), self._party.is_member(account)
-        looks = self._member_looks if is_member else self._strange_looks
-        with looks.hold(account) as is_held:
-            is_turn = is_held and self._accounts.try_take(account) and self._days.try_take(account)
-            if not is_turn or not (is_member or self._strangers.try_take("")):
-                raise _not_now(account)
-            reach, address = await self._look(peer, is_member=is_member)
+        try:
+            async with self._hold_look(account, is_member=is_member) as is_held:
+                is_turn = is_held and self._accounts.try_take(account) and self._days.try_take(account)
+                if not is_turn or not (is_member or self._strangers.try_take("")):
+                    raise _not_now(account)
+                reach, address = await self._look(peer, is_member=is_member)
+        except TimeoutError as error:
+            raise _not_now(account) from error
         return ReachSaid(peer.url, peer.fingerprint, reach, address)
+
+    @asynccontextmanager
+    async def _hold_look(self, account: str, *, is_member: bool) -> AsyncIterator[bool]:
+        if is_member:
+            with self._member_looks.hold(account) as is_held:
+                yield is_held
+        else:
+            async with self._strange_looks.hold(account, account) as is_held:
+                yield is_held
 
     async def _look(self, peer: Peer, *, is_member: bool) -> tuple[Reach, str]:
         """What is seen, and at which address: at the first one of each version that the name has, in turn,
@@ -127,9 +140,9 @@ class Lookout:
         return seen
 
     def _try_take(self, address: str, *, is_member: bool) -> bool:
-        """Whether an address may be connected to once more now. Of version 6 the whole network counts: who
-        has one address there has them all."""
-        caller = find_caller(address)
+        """Whether an address may be connected to once more now. Of version 6 the whole network counts, and no
+        more: in a data centre the next one is another's."""
+        caller = find_caller(address, NETWORK_BITS)
         is_let = is_member or self._strange_addresses.try_take(caller)
         return is_let and self._addresses.try_take(caller)
 

@@ -36,7 +36,6 @@ from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.watching import Watch, take_over
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from protocol.adapters.chain.transactions import MiningPatience
 from protocol.adapters.journal import Journal, JournalBegun
@@ -63,7 +62,7 @@ async def open_party(config: PartyConfig, *, is_held: bool = False) -> AsyncIter
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
     limit_memory(config)
-    deployment = read_game_deployment(config.deployment)
+    deployment = config.read_deployment()
     domain = SigningDomain(deployment.chain_id, deployment.tasks)
     async with AsyncExitStack() as stack:
         board = None
@@ -141,7 +140,7 @@ class Reader:
 async def open_reader(config: PartyConfig) -> AsyncIterator[Reader]:
     """Open chain, store and client, and fold all events up to the head. Raises what they raise."""
     limit_memory(config)
-    deployment, account = read_game_deployment(config.deployment), config.key.address.lower()
+    deployment, account = config.read_deployment(), config.key.address.lower()
     store = BlobStore(config.home / STORE_FOLDER, is_durable=False)
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(open_game_chain(config.endpoints, deployment))

@@ -2,7 +2,8 @@
 
 No machine sees the firewall or the router in front of itself. Auditors say UNSERVED of a solver that nobody
 reaches: it pays a fee, and so do they. So a node that no peer reaches takes no seat. A peer's answer is its
-word alone. Only where all that answer say no, nothing is staked.
+word alone. Only where all that can tell say no, nothing is staked; two of them, where others answer that they
+cannot tell.
 """
 
 import asyncio
@@ -15,11 +16,15 @@ from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.party import Party
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.conventions import REACH, REACH_SAID, Reach, ReachAsked
-from protocol.adapters.wire.session import Peer
+from protocol.adapters.wire.session import Peer, Refused
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 ANSWERS, MOST_ASKED = 3, 9
 """So many answers of peers are enough; so many peers are asked at most, since some may be down."""
+AGAIN, AGAIN_S = 2, 10.0
+"""Peers that say "not now" are asked so many times more, after a pause: strangers may use up their looks."""
+DOUBT = 2
+"""So many peers must not reach this node where others answered that they could not tell: one may lie."""
 ASK_S = 20.0
 """A peer takes up to ten seconds for its look."""
 REACH_WORDS = {
@@ -33,19 +38,22 @@ REACH_WORDS = {
 
 @dataclass(frozen=True)
 class SeenBy:
-    """What a peer saw: who it is, and its answer in words. reach: None where that is not known."""
+    """What a peer saw: who it is, and its answer in words. reach: None where that is not known; is_there: it
+    answered all the same; is_busy: that it serves the question not now."""
 
     who: str
     reach: Reach | None
     words: str
+    is_there: bool = False
+    is_busy: bool = False
 
     def __str__(self) -> str:
         return f"{self.who}: {self.words}"
 
 
 async def require_reached(party: Party) -> None:
-    """Raises EnvironmentFault where peers answer and none of them reaches this node. Tells the operator what
-    they saw, or that nobody could tell."""
+    """Raises EnvironmentFault where peers answer and none of them reaches this node (`is_unreached`). Tells
+    the operator what they saw, or that nobody could tell."""
     own = party.state.network.peers.get(party.account)
     if not party.config.check_reach or own is None:
         return
@@ -54,7 +62,8 @@ async def require_reached(party: Party) -> None:
     seen = await ask_peers(party.client, waiting, own, lambda peer: f"{peer.account[:10]} at {peer.url}")
     answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
     told = "; ".join(map(str, seen)) or "no other account has announced an endpoint"
-    if answers and not any(answers):
+    staked = [peer.account == first or party.state.is_staked(peer.account) for peer in waiting]
+    if is_unreached(seen, staked):
         raise make_unreached(own.url, told)
     if not answers:
         party.say(
@@ -65,6 +74,18 @@ async def require_reached(party: Party) -> None:
         party.say(f"WARNING: not all peers reach {own.url}: {told}. Going on; `touchstone doctor` asks again")
     else:
         party.say(f"peers reach {own.url}: {told}")
+
+
+def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:
+    """Returns whether what peers saw keeps a node out: none reaches it. Where others answered that they could
+    not tell, the word of one alone does not; and where one of those has a stake, only words of peers with a
+    stake count. Strangers can use up the looks of honest peers, and who is left may lie."""
+    both = list(zip(seen, have_stake, strict=False))
+    noes = [has_stake for one, has_stake in both if one.reach not in (None, Reach.REACHED)]
+    unsure = [has_stake for one, has_stake in both if one.reach is None and one.is_there]
+    if any(one.reach is Reach.REACHED for one in seen):
+        return False
+    return sum(noes if any(unsure) else [True] * len(noes)) >= (DOUBT if unsure else 1)
 
 
 def make_unreached(url: str, told: str) -> EnvironmentFault:
@@ -84,11 +105,23 @@ async def ask_peers(
     client: BlobClient, waiting: Sequence[Peer], own: Peer, tell: Callable[[Peer], str]
 ) -> list[SeenBy]:
     """Returns what peers see at the own endpoint. They are asked in the order of `waiting` until three have
-    answered. tell: who a peer is, in words."""
-    left, seen = list(waiting), list[SeenBy]()
-    while asked := left[: count_missing(seen)]:
-        del left[: len(asked)]
-        seen += await asyncio.gather(*(ask_peer(client, peer, tell(peer), own) for peer in asked))
+    answered; those that say "not now" again, unless one of the others reaches it. tell: who a peer is, in
+    words."""
+
+    async def ask(peers: Sequence[Peer]) -> list[SeenBy]:
+        return await asyncio.gather(*(ask_peer(client, peer, tell(peer), own) for peer in peers))
+
+    seen, at = list[SeenBy](), 0
+    while asked := waiting[at : at + count_missing(seen)]:
+        at += len(asked)
+        seen += await ask(asked)
+    for _ in range(AGAIN):
+        busy = [number for number, one in enumerate(seen) if one.is_busy]
+        if not busy or any(one.reach is Reach.REACHED for one in seen):
+            break
+        await asyncio.sleep(AGAIN_S)
+        for number, one in zip(busy, await ask([waiting[number] for number in busy]), strict=True):
+            seen[number] = one
     return seen
 
 
@@ -122,12 +155,12 @@ async def ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenB
     except TimeoutError:
         return SeenBy(who, None, "not tested: no timely answer")
     except (EnvironmentFault, ProtocolFault) as fault:
-        is_refusal = isinstance(fault, EnvironmentFault)
-        return SeenBy(who, None, f"not tested: {fault.actual if is_refusal else fault.what}")
+        words = fault.actual if isinstance(fault, EnvironmentFault) else fault.what
+        is_refusal = isinstance(fault, Refused)
+        return SeenBy(who, None, f"not tested: {words}", is_there=is_refusal, is_busy=is_refusal)
     if (said.url, said.certificate_sha256) != (own.url, own.fingerprint):
-        return SeenBy(
-            who, None, "not tested: it knows another announcement; it may not have read the chain as far"
-        )
+        words = "not tested: it knows another announcement; it may not have read the chain as far"
+        return SeenBy(who, None, words, is_there=True)
     if said.reach is Reach.NOT_LOOKED:
-        return SeenBy(who, None, "not tested: it cannot look there")
+        return SeenBy(who, None, "not tested: it cannot look there", is_there=True)
     return SeenBy(who, said.reach, REACH_WORDS[said.reach] + (f" at {said.address}" if said.address else ""))

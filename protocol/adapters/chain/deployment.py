@@ -4,6 +4,7 @@ Every deployment file has addresses, a text form, and one way in which it is wri
 """
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -11,6 +12,7 @@ from msgspec import Meta, json, structs
 
 from protocol.adapters.files import replace_file
 from protocol.adapters.messages import Count, Form, Message, encode_message
+from protocol.spec.errors import InvalidInput
 
 AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
 """As people write it, in any case."""
@@ -92,14 +94,37 @@ class GameDeployment(Message, frozen=True, rename="camel"):
         """The file's text: keys in camel case, as in Solidity."""
         return format_file(self)
 
+    def compute_digest(self) -> str:
+        """SHA-256 of all values, in hexadecimal: how the file is written does not count."""
+        return sha256(encode_message(self)).hexdigest()
+
+
+class KnownDeployment(GameDeployment, frozen=True):
+    """The one for which a home was made: its contracts were compared then, with what created them."""
+
 
 FORM = Form(GameDeployment, 64 * 1024, "there is no usable deployment file")
 
 
-def read_game_deployment(path: Path) -> GameDeployment:
-    """Read a deployment file. Raises InvalidInput when it is missing, not JSON, or a field is missing or
+def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
+    """Read a deployment file. digest: of the deployment for which a home was made, empty for none. Raises
+    InvalidInput where the file is missing, not JSON, or of another deployment, or where a field is missing or
     misshapen."""
-    return FORM.read_file(path, REMEDY)
+    found = FORM.read_file(path, REMEDY)
+    if not digest:
+        return found
+    actual = found.compute_digest()
+    if actual != digest:
+        raise InvalidInput(
+            what="the deployment file is of another deployment than this home was made for",
+            expected=f"deployment_sha256 = {digest} (config.toml)",
+            actual=f"{actual}, with the purse {found.purse}",
+            where=str(path),
+            remedy="No token was moved, and nothing was signed. Put the former file back, or ask whoever "
+            "published it why it changed. For the other deployment make a new home: `touchstone init` looks "
+            "at its contracts.",
+        )
+    return KnownDeployment(**structs.asdict(found))
 
 
 def write_game_deployment(path: Path, deployment: GameDeployment) -> None:

@@ -6,7 +6,8 @@ it. `eth_getCode` has to return the same bytes. The token is not compared: it is
 
 The same code may stand on other storage: a creation code of somebody's own can write a credit of anybody into
 `Purse` and return the right code. So the transactions that created the contracts are compared too, where a
-home is made and where it is examined. They take some thirty whole blocks to find.
+home is made and where it is examined. They take some thirty whole blocks to find. A home keeps for which
+deployment that was done; without it, it is done before the first deposit of each process.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from protocol.adapters.chain.abi import load_bytecode
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.creation import PLAIN, WITH_DRAND, compute_creation_address, compute_game_code
-from protocol.adapters.chain.deployment import GameDeployment
+from protocol.adapters.chain.deployment import GameDeployment, KnownDeployment
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.terms import DeploymentLimits
 
@@ -43,6 +44,16 @@ class _Subject:
 
 
 async def require_own_contracts(
+    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+) -> None:
+    """Raises as `require_own_code` does; and as `require_own_creations` does, unless a home was made for this
+    deployment: that was looked at then."""
+    await require_own_code(connection, deployment, limits)
+    if not isinstance(deployment, KnownDeployment):
+        await require_own_creations(connection, deployment, limits)
+
+
+async def require_own_code(
     connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
 ) -> None:
     """Raises InvalidInput, naming each contract, unless all contracts of a deployment are those of this

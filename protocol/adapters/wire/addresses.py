@@ -59,11 +59,15 @@ def may_lead_to(address: str, own_host: str) -> bool:
     return False
 
 
-def find_caller(address: str) -> str:
-    """Returns whom an address counts as where callers are told apart. Of version 6 the first 64 bits count:
-    whoever has one address there has them all."""
+LINE_BITS, NETWORK_BITS = 48, 64
+"""Of an address of version 6. A line is given 256 or 65,536 networks (RIPE 690), and whoever has one address
+of a network has them all."""
+
+
+def find_caller(address: str, bits: int = LINE_BITS) -> str:
+    """Returns whom an address counts as where callers are told apart. bits: how many count, of version 6."""
     with suppress(ValueError):
         one = ip_address(address.partition("%")[0])
         inner = one.ipv4_mapped if isinstance(one, IPv6Address) else one
-        return str(inner or ip_network(f"{one}/64", strict=False))
+        return str(inner or ip_network(f"{one}/{bits}", strict=False))
     return address

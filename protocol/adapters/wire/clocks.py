@@ -31,8 +31,9 @@ class PeerClocks:
         self._error_s: float | None = None
 
     def get_time(self, account: str) -> int:
-        """Returns the Unix second by which to sign a request to this account."""
-        return int(self.now() + self._ahead_s.get(account, 0.0))
+        """Returns the Unix second by which to sign a request to this account. It can be signed, whatever the
+        account told, and wherever this machine's clock was set since."""
+        return max(0, int(self.now() + self._ahead_s.get(account, 0.0)))
 
     def note_served(self, account: str) -> None:
         """Notes that the account serves what is signed by the time that `get_time` returns."""

@@ -7,8 +7,8 @@ connections that were opened and then say nothing (a slow loris).
 import asyncio
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -35,14 +35,22 @@ class WireLimits:
     """that are answered at once"""
     strangers: int = 8
     """streams, and as many messages, of all strangers together"""
+    turn_seconds: float = 5.0
+    """a stranger that has a place for longer than this gives way to one that has none"""
     strangers_per_second: float = 50.0
     """requests of all strangers together"""
     strangers_burst: int = 200
+    stranger_address_per_second: float = 2.0
+    """requests of strangers of one network address, beside those: a few others may use up what all share"""
+    stranger_address_burst: int = 20
     reports_per_second: float = 5.0
     """of one network address, for reports of a round: who asks for them signs nothing"""
     burst_reports: int = 50
     handshakes: int = 64
     """TLS handshakes under way; beyond it the address that has most of them loses its oldest"""
+    handshakes_per_second: float = 50.0
+    """of one network address: each costs a millisecond, before anything is known of who asks"""
+    burst_handshakes: int = 500
     body_seconds: float = 10.0
     """a message that is not there within this is not read"""
     connections: int = 256
@@ -96,6 +104,75 @@ class StreamLimit:
             self._running[account] -= 1
             if not self._running[account]:
                 del self._running[account]
+
+
+class Turns:
+    """Places that strangers share. Where all are taken, the caller that has most of them loses its oldest to
+    one that would have fewer, and inside of a caller the account. So neither has to be given a small share
+    while places are free. Where that changes nothing, an account that has none gets the oldest place of its
+    own caller, or of one that has more, once its turn is over."""
+
+    def __init__(self, total: int, turn_s: float) -> None:
+        self._total, self._turn_s = total, turn_s
+        self._held: dict[asyncio.Timeout, _Place] = {}
+        """The oldest first."""
+
+    @asynccontextmanager
+    async def hold(self, caller: str, account: str) -> AsyncIterator[bool]:
+        """True inside the block when there is a place, which is returned at the block's end. Raises
+        TimeoutError there once it is given to another."""
+        now_s = asyncio.get_running_loop().time()
+        if len(self._held) >= self._total and not self._take_one(caller, account, now_s):
+            yield False
+            return
+        async with asyncio.timeout(None) as turn:
+            self._held[turn] = _Place(caller, account, now_s)
+            try:
+                yield True
+            finally:
+                self._held.pop(turn, None)
+
+    def count(self) -> int:
+        """Returns how many places are held."""
+        return len(self._held)
+
+    def _take_one(self, caller: str, account: str, now_s: float) -> bool:
+        """Ends a place of somebody else. Returns whether one was found."""
+        turn = self._find_leaving(caller, account, now_s)
+        if turn is not None:
+            del self._held[turn]
+            turn.reschedule(now_s)
+        return turn is not None
+
+    def _find_leaving(self, caller: str, account: str, now_s: float) -> asyncio.Timeout | None:
+        neighbours = {turn: one for turn, one in self._held.items() if one.caller == caller}
+        found = _find_richer(self._held, lambda one: one.caller, caller)
+        found = found or _find_richer(neighbours, lambda one: one.account, account)
+        if found or any(one.account == account for one in self._held.values()):
+            return found
+        counts = Counter(one.caller for one in self._held.values())
+        for turn, one in self._held.items():
+            if one.caller == caller or counts[one.caller] > counts[caller]:
+                return turn if now_s - one.since_s >= self._turn_s else None
+        return None
+
+
+@dataclass(frozen=True)
+class _Place:
+    caller: str
+    account: str
+    since_s: float
+
+
+def _find_richer(
+    held: Mapping[asyncio.Timeout, _Place], get_name: Callable[[_Place], str], own: str
+) -> asyncio.Timeout | None:
+    """The oldest place of the name that has most, where `own` with one more would still have fewer."""
+    counts = Counter(map(get_name, held.values()))
+    most = max(counts, key=counts.__getitem__, default=own)
+    if counts[most] <= counts[own] + 1:
+        return None
+    return next(turn for turn, one in held.items() if get_name(one) == most)
 
 
 class ConnectionWatch:

@@ -23,9 +23,8 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 from aiohttp.http_exceptions import HttpProcessingError
 from cryptography import x509
@@ -35,6 +34,7 @@ from cryptography.x509.oid import NameOID
 
 from protocol.adapters.files import require_private_file, write_private_file
 from protocol.adapters.wire.addresses import find_caller
+from protocol.adapters.wire.limits import RateLimit
 from protocol.spec.errors import InvalidInput
 
 
@@ -61,6 +61,8 @@ VALIDITY_DAYS = 3650
 """The pin, not the date, is what counts; registering another certificate is how one is renewed."""
 CERTIFICATE_FILE = "certificate.pem"
 KEY_FILE = "certificate-key.pem"
+MOST_PINS = 256
+"""Contexts that are kept: those of the peers that were asked last."""
 
 
 @dataclass(frozen=True)
@@ -82,26 +84,81 @@ def load_or_create_identity(folder: Path) -> TlsIdentity:
     return TlsIdentity(certificate_path, key_path, _read_fingerprint(certificate_path))
 
 
+GROUP = "prime256v1"
+"""The one group in which keys are exchanged. The other side names the group, and by default also groups of
+8,192 bits, in which a handshake holds up the thread that answers everybody for a fifth of a second."""
+
+
 def make_server_context(identity: TlsIdentity) -> ssl.SSLContext:
-    """A server's TLS 1.3 context with this identity."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    """A server's context with this identity."""
+    context = _limit(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.load_cert_chain(identity.certificate_path, identity.key_path)
     return context
 
 
+def make_client_context() -> ssl.SSLContext:
+    """A client's context that takes any certificate."""
+    context = _limit(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def make_public_context() -> ssl.SSLContext:
+    """A client's context for servers with the certificate of an authority, which are no nodes: TLS 1.2 too,
+    with the same group."""
+    context = ssl.create_default_context()
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    context.set_ecdh_curve(GROUP)
+    return context
+
+
+def _limit(context: ssl.SSLContext) -> ssl.SSLContext:
+    """The same context, for TLS 1.3 and one group alone. In an older version a server chooses the numbers
+    that the other side computes with, of up to 10,000 bits."""
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_ecdh_curve(GROUP)
+    return context
+
+
+class OtherCertificate(ssl.SSLCertVerificationError):
+    """A server has shown another certificate than its pin. shown: that one's SHA-256."""
+
+    shown = b""
+
+
+@lru_cache(MOST_PINS)
+def make_pinned_context(fingerprint: bytes) -> ssl.SSLContext:
+    """A client's context that takes the certificate with this SHA-256 alone; the same one each time, for
+    connection pools tell peers apart by it. A handshake that shows another raises OtherCertificate."""
+
+    class Pinned(ssl.SSLObject):
+        """A connection that compares the certificate before anything is sent."""
+
+        def do_handshake(self) -> None:
+            """Raises OtherCertificate."""
+            super().do_handshake()
+            shown = _hash_shown(self)
+            if shown != fingerprint:
+                error = OtherCertificate("another certificate than the registered one")
+                error.shown = shown
+                raise error
+
+    context = make_client_context()
+    context.sslobject_class = Pinned
+    return context
+
+
+def _hash_shown(connection: ssl.SSLObject) -> bytes:
+    return hashlib.sha256(connection.getpeercert(binary_form=True) or b"").digest()
+
+
 async def fetch_fingerprint(host: str, port: int, server_name: str | None = None) -> bytes:
     """SHA-256 of the certificate that a server shows: it is compared, so none is trusted. server_name: asked
-    for in the handshake, None for `host`. Nothing is sent after it, and no answer is waited for. Nodes speak
-    TLS 1.3. In an older one a server chooses the numbers that this side computes with, of up to 10,000 bits,
-    and that would hold up the thread that answers everybody."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for in the handshake, None for `host`. Nothing is sent after it, and no answer is waited for."""
+    context = make_client_context()
     _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=server_name)
     try:
-        shown: Any = writer.get_extra_info("ssl_object")
-        return hashlib.sha256(shown.getpeercert(binary_form=True)).digest()
+        return _hash_shown(writer.get_extra_info("ssl_object"))
     finally:
         writer.transport.abort()
 
@@ -152,6 +209,9 @@ def _read_fingerprint(certificate_path: Path) -> bytes:
 
 
 HANDSHAKE_SECONDS = 10.0
+CLOSING_SECONDS = 1.0
+"""A connection that was closed is dropped after this, also where its other side does not close it. asyncio
+waits half a minute for that: who does not close had many more connections than there may be."""
 BACKLOG = 128
 RETRY_S = 0.5
 """After a connection that could not be taken: too many open files, most likely."""
@@ -169,8 +229,10 @@ class TlsListener:
         context: ssl.SSLContext,
         listening: socket.socket,
         most: int,
+        rate: RateLimit,
     ) -> None:
-        self._factory, self._context, self._listening, self._most = factory, context, listening, most
+        self._factory, self._context, self._listening = factory, context, listening
+        self._most, self._rate = most, rate
         self._shaking: dict[str, dict[asyncio.Task[None], None]] = {}
         """By caller (`find_caller`), the oldest first."""
         self._accepting: asyncio.Task[None] | None = None
@@ -183,15 +245,17 @@ class TlsListener:
         host: str,
         port: int,
         most: int,
+        rate: RateLimit,
     ) -> "TlsListener":
-        """Listen at `host` and `port` (a free one for 0), with `most` handshakes at a time. Raises OSError
+        """Listen at `host` and `port` (a free one for 0), with `most` handshakes at a time, and as many of a
+        caller as its `rate` lets through. Raises OSError
         where the address cannot be had."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
         listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
         listening.setblocking(False)
-        listener = cls(factory, context, listening, most)
+        listener = cls(factory, context, listening, most, rate)
         listener._accepting = asyncio.create_task(listener._accept())
         return listener
 
@@ -218,12 +282,17 @@ class TlsListener:
                 log.warning("a connection cannot be taken: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
+            caller = find_caller(address[0])
+            if not self._rate.try_take(caller):
+                connection.close()
+                await asyncio.sleep(0)
+                continue
             if sum(map(len, self._shaking.values())) >= self._most:
                 busiest = max(self._shaking, key=lambda caller: len(self._shaking[caller]))
                 oldest = next(iter(self._shaking[busiest]))
                 self._forget(busiest, oldest)
                 oldest.cancel()
-            caller, task = find_caller(address[0]), asyncio.create_task(self._shake(connection))
+            task = asyncio.create_task(self._shake(connection))
             self._shaking.setdefault(caller, {})[task] = None
             task.add_done_callback(partial(self._forget, caller))
             await asyncio.sleep(0)  # Taking one that waits gives no other task a turn.
@@ -244,6 +313,7 @@ class TlsListener:
                     connection,
                     ssl=self._context,
                     ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=CLOSING_SECONDS,
                 )
                 is_done = True
         finally:

@@ -20,6 +20,7 @@ from yarl import URL
 
 from protocol.adapters.wire.addresses import is_public
 from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS, find_endpoint_fault
+from protocol.adapters.wire.listener import make_public_context
 from protocol.adapters.wire.lookups import PeerResolver, is_literal_refused
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -105,7 +106,9 @@ class StorageReader:
         resolver = PeerResolver(is_public, [(one.host or "", one.port or 0) for one in excepted])
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=SILENCE_S),
-            connector=aiohttp.TCPConnector(resolver=resolver, limit=MOST_CONNECTIONS),
+            connector=aiohttp.TCPConnector(
+                resolver=resolver, limit=MOST_CONNECTIONS, ssl=make_public_context()
+            ),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},

@@ -8,8 +8,8 @@ the node a call to the chain.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -25,7 +25,7 @@ from protocol.adapters.store import READ_BYTES, BlobStore
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.addresses import find_caller
 from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer, RequestVerifier
-from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
+from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, Turns, WireLimits
 from protocol.adapters.wire.listener import (
     TlsIdentity,
     TlsListener,
@@ -94,10 +94,14 @@ class BlobServer:
             self._limits.address_requests_per_second, self._limits.address_burst_requests
         )
         self._stranger_rate = RateLimit(self._limits.strangers_per_second, self._limits.strangers_burst)
+        self._strange_address_rate = RateLimit(
+            self._limits.stranger_address_per_second, self._limits.stranger_address_burst
+        )
         self._reports_rate = RateLimit(self._limits.reports_per_second, self._limits.burst_reports)
         self._streams = StreamLimit(self._limits.streams_per_account, self._limits.streams)
         self._messages = StreamLimit(self._limits.messages_per_account, self._limits.messages)
-        self._strange_streams = StreamLimit(self._limits.streams_per_account, self._limits.strangers)
+        places = self._limits.strangers, self._limits.turn_seconds
+        self._strange_streams, self._strange_readers = Turns(*places), Turns(*places)
         self._strange_messages = StreamLimit(self._limits.messages_per_account, self._limits.strangers)
         self._watch = ConnectionWatch(self._limits)
         self.served_bytes = 0
@@ -114,8 +118,9 @@ class BlobServer:
         assert runner.server is not None
         try:
             context = make_server_context(self._identity)
+            rate = RateLimit(self._limits.handshakes_per_second, self._limits.burst_handshakes)
             self._listener = await TlsListener.open(
-                runner.server, context, host, port, self._limits.handshakes
+                runner.server, context, host, port, self._limits.handshakes, rate
             )
         except OSError as error:
             await runner.cleanup()
@@ -179,6 +184,11 @@ class BlobServer:
                 log.info("refused %s %s: %s", request.method, request.path, fault)
                 said = (fault.what, str(fault.expected), str(fault.actual), fault.remedy)
                 return _answer(401, RefusalAnswer(*said, self._verifier.read_clock()))
+            except TimeoutError as error:
+                # A reader is slow, or its place is another's: its connection is of no use to anybody.
+                if request.transport is not None:
+                    request.transport.abort()
+                raise ConnectionResetError from error
 
     async def _get_health(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"health": "ok"})
@@ -188,7 +198,7 @@ class BlobServer:
 
     async def _get_reports(self, request: web.Request) -> web.StreamResponse:
         """Who asks is not known, so it takes from what strangers may ask together, one address a part."""
-        if not self._reports_rate.try_take(_find_caller(request)) or not self._stranger_rate.try_take(""):
+        if not self._reports_rate.try_take(_find_caller(request)) or not self._try_take_strange(request):
             return refuse(429, "too many requests of strangers", "Wait, then ask less often.")
         place = bytes.fromhex(request.match_info["task"]), int(request.match_info["round"])
         said = self._policy.get_reports(*place)
@@ -217,9 +227,8 @@ class BlobServer:
         price, is_member = len(runs) // RUNS_A_REQUEST, self._policy.is_member(account)
         self._account_rate.try_take(account, price)
         if not is_member:  # Another account costs nothing.
-            self._stranger_rate.try_take("", price)
-        streams = self._streams if is_member else self._strange_streams
-        with streams.hold(account) as is_held:
+            self._try_take_strange(request, price)
+        async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
             answer = await run_apart(self._leaves.answer, outline, runs)
@@ -237,18 +246,23 @@ class BlobServer:
         desk = self._policy.find_desk(request.match_info["name"])
         if desk is None:
             return _refuse_body(404, "such messages are not answered here", "Ask another peer.")
-        if not self._try_take(account):
+        if not self._try_take(request, account):
             return _refuse_body(429, "too many requests", "Wait, then ask less often.")
-        messages = self._messages if self._policy.is_member(account) else self._strange_messages
-        with messages.hold(account) as is_held:
-            if not is_held:
-                return _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
-            try:
-                body = await self._read_body(request, desk.most_bytes)
-            except TimeoutError:
-                return _refuse_body(408, "the message takes too long", "Send it at once.")
-            digest = request.query.get(conventions.BODY_DIGEST, "")
-            return await self._finish(_ask_desk(desk, account, body, digest))
+        digest = request.query.get(conventions.BODY_DIGEST, "")
+        busy = _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
+        try:
+            if self._policy.is_member(account):
+                with self._messages.hold(account) as is_held:
+                    body = await self._read_body(request, desk.most_bytes) if is_held else b""
+                    return await self._finish(_ask_desk(desk, account, body, digest)) if is_held else busy
+            # What a desk has begun is not broken off, but the place of a stranger that speaks slowly is.
+            async with self._strange_readers.hold(_find_caller(request), account) as is_read:
+                body = await self._read_body(request, desk.most_bytes) if is_read else b""
+            with self._strange_messages.hold(account) as is_held:
+                is_turn = is_read and is_held
+                return await self._finish(_ask_desk(desk, account, body, digest)) if is_turn else busy
+        except TimeoutError:
+            return _refuse_body(408, "the message takes too long", "Send it at once.")
 
     async def _finish(self, answer: Coroutine[Any, Any, web.Response]) -> web.Response:
         """The answer, worked out to its end also where its asker hangs up before. What a desk does in a
@@ -284,13 +298,24 @@ class BlobServer:
             if url:
                 where = {"Location": url, "Cache-Control": "no-store"}
                 return web.Response(status=conventions.REDIRECT, headers=where)
-        streams = self._streams if is_member else self._strange_streams
-        with streams.hold(account) as is_held:
+        async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
             if self._store.get_size_bytes(key) is None:  # Of a dataset there are parts alone.
                 return refuse(403, "not served to you now", WHO_MAY_READ)
             return await self._stream(request, key)
+
+    @asynccontextmanager
+    async def _hold_stream(
+        self, request: web.Request, account: str, *, is_member: bool
+    ) -> AsyncIterator[bool]:
+        """As `StreamLimit.hold` for a member, as `Turns.hold` for a stranger."""
+        if is_member:
+            with self._streams.hold(account) as is_held:
+                yield is_held
+        else:
+            async with self._strange_streams.hold(_find_caller(request), account) as is_held:
+                yield is_held
 
     def _verify(self, request: web.Request) -> str:
         """Who signed a request. Raises ProtocolFault; then its address is charged for what that cost."""
@@ -300,16 +325,21 @@ class BlobServer:
             self._address_rate.try_take(_find_caller(request), FALSE_PRICE)
             raise
 
-    def _try_take(self, account: str) -> bool:
+    def _try_take(self, request: web.Request, account: str) -> bool:
         """Whether an account may make one more request now."""
-        is_let = self._policy.is_member(account) or self._stranger_rate.try_take("")
+        is_let = self._policy.is_member(account) or self._try_take_strange(request)
         return is_let and self._account_rate.try_take(account)
+
+    def _try_take_strange(self, request: web.Request, price: int = 1) -> bool:
+        """Whether a stranger may: of what all share, or of what its address has of its own."""
+        is_let = self._stranger_rate.try_take("", price)
+        return is_let or self._strange_address_rate.try_take(_find_caller(request), price)
 
     def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
         """The key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad signature."""
         account = self._verify(request)
         key = conventions.parse_key(request.match_info["kind"], request.match_info["root"])
-        if not self._try_take(account):
+        if not self._try_take(request, account):
             return key, account, refuse(429, "too many requests", "Wait, then ask less often.")
         may_read = self._policy.may_read(account, key.kind, key.root)
         if may_read and (self._store.get_size_bytes(key) is not None or self._leaves.has_parts(key)):

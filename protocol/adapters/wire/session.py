@@ -28,6 +28,7 @@ from protocol.adapters.wire.conventions import (
     RefusalAnswer,
     find_endpoint_fault,
 )
+from protocol.adapters.wire.listener import OtherCertificate, make_pinned_context
 from protocol.adapters.wire.lookups import NotLet, PeerResolver, is_literal_refused
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 
@@ -39,6 +40,9 @@ HEDGE_BYTES_PER_SECOND = 1024 * 1024
 """A peer that sends a blob faster than this is waited for."""
 AT_ONCE = 16
 """Peers that are asked at the same time at most."""
+A_PEER_AT_ONCE = 16
+"""Requests to one peer at the same time: twice what an honest one serves. Silent peers keep no other waiting:
+all of them together have no limit."""
 
 
 async def ask_in_turn(
@@ -155,8 +159,6 @@ class PeerSession:
     ) -> None:
         """is_let: whether an endpoint may lead to this address; clocks: of whoever signs the requests."""
         self._patience, self._is_let, self._clocks = patience, is_let, clocks or PeerClocks()
-        # One object per pin: the connection pool tells peers apart by it.
-        self._pins: dict[bytes, aiohttp.Fingerprint] = {}
         self._session: aiohttp.ClientSession | None = None
         self._silent_at: dict[str, float] = {}
         self._answered_at: dict[str, float] = {}
@@ -168,7 +170,9 @@ class PeerSession:
         )
         self._session = aiohttp.ClientSession(
             timeout=timeout,
-            connector=aiohttp.TCPConnector(resolver=PeerResolver(self._is_let)),
+            connector=aiohttp.TCPConnector(
+                resolver=PeerResolver(self._is_let), limit=0, limit_per_host=A_PEER_AT_ONCE
+            ),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
@@ -197,7 +201,6 @@ class PeerSession:
         assert self._session is not None, "open() comes first"
         if is_literal_refused(urlsplit(peer.url).hostname or "", self._is_let):
             raise _not_let(peer)
-        pin = self._pins.setdefault(peer.fingerprint, aiohttp.Fingerprint(peer.fingerprint))
         with _sorted_errors(peer, path), self._noting_silence(peer):
             async with (
                 asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
@@ -206,7 +209,7 @@ class PeerSession:
                     peer.format_url(path),
                     data=message,
                     headers=headers,
-                    ssl=pin,
+                    ssl=make_pinned_context(peer.fingerprint),
                     allow_redirects=False,
                 ) as response,
             ):
@@ -269,7 +272,11 @@ class AnotherCertificate(ProtocolFault):
     """Whoever answered was not the peer: what was sent says nothing about it."""
 
 
-class ClocksDiffer(EnvironmentFault):
+class Refused(EnvironmentFault):
+    """A peer answered that it does not serve this request, or not now."""
+
+
+class ClocksDiffer(Refused):
     """A peer refused a request for the time in it. The next one is signed by the peer's own clock."""
 
 
@@ -289,9 +296,10 @@ def blame(peer: Peer, path: str, what: str, expected: object, actual: object) ->
 def _sorted_errors(peer: Peer, path: str) -> Iterator[None]:
     try:
         yield
-    except aiohttp.ServerFingerprintMismatch as error:
-        what = "another TLS certificate than the registered one"
-        fault = blame(peer, path, what, error.expected.hex(), error.got.hex())
+    except aiohttp.ClientConnectorCertificateError as error:
+        what, other = "another TLS certificate than the registered one", error.certificate_error
+        shown = other.shown.hex() if isinstance(other, OtherCertificate) else str(other)
+        fault = blame(peer, path, what, peer.fingerprint.hex(), shown)
         raise AnotherCertificate(**vars(fault)) from error
     except aiohttp.ClientResponseError as error:
         raise blame(peer, path, "the answer is not HTTP", "an HTTP answer", show(error.message)) from error
@@ -344,7 +352,7 @@ async def _require_success(
     is_refusal = response.status >= 400
     if not is_refusal:
         raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
-    raise (ClocksDiffer if is_timed_anew else EnvironmentFault)(
+    raise (ClocksDiffer if is_timed_anew else Refused)(
         what=f"the peer {peer.account} does not serve this request",
         expected="status 200",
         actual=f"status {response.status}: {reason}",

@@ -88,7 +88,7 @@ async def test_what_names_no_round_is_not_found(node: Party, path: str) -> None:
 async def test_who_asks_for_reports_uses_what_strangers_share(tmp_path: Path) -> None:
     """A member is served all the same."""
     member = Party(tmp_path / "member", 2)
-    limits = WireLimits(strangers_per_second=0, strangers_burst=2)
+    limits = WireLimits(strangers_per_second=0, strangers_burst=2, stranger_address_burst=0)
     node = Party(
         tmp_path / "node", 1, is_member=lambda account: account == member.account, limits=limits,
         get_reports=lambda task, index: SAID,

@@ -11,6 +11,7 @@ import pytest
 from protocol.actions.runtime import joining
 from protocol.actions.runtime.joining import SeatWish, take_seat
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.reachability import SeenBy, is_unreached
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.conventions import MAX_REACH_BYTES, REACH, Desk, NodeStatus, Reach, ReachSaid
 from protocol.adapters.wire.listener import load_or_create_identity
@@ -70,7 +71,7 @@ async def join(
 
 
 @pytest.mark.parametrize(
-    "answers", [(Reach.SILENT,), (None, Reach.REFUSED, Reach.OTHER), (Reach.NO_ADDRESS, Reach.SILENT)]
+    "answers", [(Reach.SILENT,), (None, None, Reach.REFUSED, Reach.OTHER), (Reach.NO_ADDRESS, Reach.SILENT)]
 )
 async def test_a_seat_that_nobody_reaches_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: tuple[Reach | None, ...]
@@ -90,6 +91,8 @@ async def test_a_seat_that_nobody_reaches_is_not_taken(
         ((Reach.REACHED, Reach.REACHED), "peers reach https://"),
         ((Reach.SILENT, Reach.REACHED, Reach.SILENT), "WARNING: not all peers reach"),
         ((None, Reach.NOT_LOOKED), "is not known"),
+        # Strangers may use up the looks of honest peers: who is left may lie.
+        ((None, None, None, Reach.REFUSED), "WARNING: not all peers reach"),
         ((), "no other account has announced an endpoint"),
     ],
 )
@@ -99,6 +102,35 @@ async def test_any_other_answer_lets_it_go_on_and_is_told(
     """The first ones in a task have nobody to ask; a liar alone keeps nobody out."""
     sent, said = await join(tmp_path, monkeypatch, *answers)
     assert sent == ["tasks.join"] and any(word in line for line in said)
+
+
+def see(*answers: Reach | None, is_there: bool = True) -> list[SeenBy]:
+    return [SeenBy("peer", one, "", is_there=one is None and is_there) for one in answers]
+
+
+NO = Reach.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("seen", "staked", "is_out"),
+    [
+        (see(NO), [0], True),
+        (see(None, NO), [0, 0], False),
+        (see(None, NO, is_there=False), [1, 0], True),  # Who is down says nothing.
+        (see(None, NO, NO), [0, 0, 0], True),
+        # Accounts without a stake cost nothing.
+        (see(None, NO, NO, NO), [1, 0, 0, 0], False),
+        (see(None, NO, NO, NO), [1, 1, 0, 0], False),
+        (see(None, NO, NO), [1, 1, 1], True),
+        (see(NO, NO, Reach.REACHED), [1, 1, 0], False),
+        (see(None, None), [1, 1], False),
+    ],
+)
+def test_few_words_keep_nobody_out_where_others_cannot_tell(
+    seen: list[SeenBy], staked: list[int], is_out: bool
+) -> None:
+    """Strangers can use up the looks of honest peers: those that are left may lie."""
+    assert is_unreached(seen, [bool(one) for one in staked]) is is_out
 
 
 async def test_an_operator_who_knows_better_is_asked_nothing(

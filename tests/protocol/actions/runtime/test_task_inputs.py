@@ -359,7 +359,7 @@ async def test_many_runs_of_strangers_count_as_many_requests_of_strangers(
 ) -> None:
     """An account costs nothing: each could bring a bucket of its own and keep a node hashing chunks."""
     submitter.is_member = lambda account: False
-    submitter.limits = WireLimits(strangers_per_second=0.001, strangers_burst=20)
+    submitter.limits = WireLimits(strangers_per_second=0.001, strangers_burst=20, stranger_address_burst=0)
     runs, statuses = ",".join(f"{leaf:x}-{leaf:x}" for leaf in range(0, 256, 2)), []
     async with submitter.serve() as peer, open_session() as session:
         for number in range(4):

@@ -13,7 +13,7 @@ from protocol.adapters.wire import clocks
 from protocol.adapters.wire.clocks import PeerClocks, find_own_error
 from protocol.adapters.wire.conventions import Desk, RefusalAnswer, RequestSigner
 from protocol.spec.errors import EnvironmentFault
-from tests.protocol.adapters.parties import DOMAIN, Party, make_tensor, serve_hostile
+from tests.protocol.adapters.parties import DOMAIN, Party, make_key, make_tensor, serve_hostile
 from tests.protocol.adapters.wire.test_conventions import MOST_BYTES, SAID, Said, echo
 
 DAY_S = 24 * 3600
@@ -122,6 +122,18 @@ def test_a_clock_that_is_set_right_is_believed_again(caplog: pytest.LogCaptureFi
     assert known.note_told("a", 1090) and known.get_time("a") == 1090 == known.get_time("another")
     assert not known.note_told("a", 1095), "a request that was signed by the right time is not sent again"
     assert [one.levelname for one in caplog.records if "agrees" in one.getMessage()] == ["WARNING"]
+
+
+@pytest.mark.parametrize("told", [0, (1 << 40) - 1])
+@pytest.mark.parametrize("set_s", [-40.0, 40.0, -1_700_000_000.0])
+def test_whatever_second_a_peer_names_its_requests_can_be_signed(told: int, set_s: float) -> None:
+    """Else no request was sent to it any more, and it told no other time: an auditor abstained, and a solver
+    that served nothing went free."""
+    now, solver = [1_800_000_000.0], make_key(2).address.lower()
+    signer = RequestSigner(make_key(1), DOMAIN, lambda: now[0])
+    assert signer.clocks.note_told(solver, told)
+    now[0] += set_s
+    assert signer.sign("GET", "/health", solver)
 
 
 def test_only_so_many_clocks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

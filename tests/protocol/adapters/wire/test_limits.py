@@ -1,9 +1,11 @@
+import asyncio
+from collections.abc import Sequence
 from unittest.mock import Mock
 
 import pytest
 
 from protocol.adapters.wire import limits
-from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, WireLimits
+from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, Turns, WireLimits
 
 
 def make_connection(address: str = "127.0.0.1") -> Mock:
@@ -49,6 +51,53 @@ def test_a_stream_that_fails_is_returned() -> None:
         raise ValueError
     with limit.hold("a") as is_held:
         assert is_held
+
+
+async def hold(turns: Turns, who: str, held: list[str]) -> str:
+    """Has a place for as long as it may. who: the account's caller, then the account; held: who has one."""
+    try:
+        async with turns.hold(who[0], who) as is_held:
+            if not is_held:
+                return "refused"
+            held.append(who)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                held.remove(who)
+    except TimeoutError:
+        return "given up"
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("turn_s", "asking", "left"),
+    [
+        # All places, while nobody else wants them.
+        (1e6, ["a1", "a1", "a1", "a1"], ["a1", "a1", "a1", "a1"]),
+        # The account that has most gives its oldest to another of its caller, and none to an equal.
+        (1e6, ["a1", "a2", "a1", "a1", "a3"], ["a2", "a1", "a1", "a3"]),
+        (1e6, ["a1", "a1", "a2", "a2", "a1"], ["a1", "a1", "a2", "a2"]),
+        # The caller that has most gives to another one, whatever accounts it has.
+        (1e6, ["a1", "a2", "a3", "a4", "b1", "b1", "b1"], ["a3", "a4", "b1", "b1"]),
+        (1e6, ["a1", "b1", "c1", "d1", "e1"], ["a1", "b1", "c1", "d1"]),
+        # Unless its turn is over: then it gives to an account that has no place.
+        (0.0, ["a1", "b1", "c1", "d1", "e1", "e1"], ["b1", "c1", "d1", "e1"]),
+        # But never to a caller that has more.
+        (0.0, ["b1", "a1", "a2", "a3", "a4"], ["b1", "a2", "a3", "a4"]),
+    ],
+)
+async def test_strangers_share_their_places(turn_s: float, asking: Sequence[str], left: list[str]) -> None:
+    turns, held, tasks = Turns(4, turn_s), list[str](), list[asyncio.Task[str]]()
+    for who in asking:
+        tasks.append(asyncio.create_task(hold(turns, who, held)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert turns.count() == len(held) <= 4
+    assert held == left
+    for task in tasks:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(isinstance(one, asyncio.CancelledError) for one in ended) == 4 and turns.count() == 0
 
 
 def test_silent_connections_are_closed_and_busy_ones_are_not() -> None:

@@ -1,11 +1,19 @@
 import hashlib
 import ssl
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from protocol.adapters.wire.listener import load_or_create_identity, make_server_context
+from protocol.adapters.wire.listener import (
+    OtherCertificate,
+    load_or_create_identity,
+    make_client_context,
+    make_pinned_context,
+    make_public_context,
+    make_server_context,
+)
 from protocol.spec.errors import InvalidInput
 
 
@@ -41,6 +49,66 @@ def test_a_malformed_certificate_is_told(tmp_path: Path) -> None:
         load_or_create_identity(tmp_path)
 
 
-def test_old_protocols_are_refused(tmp_path: Path) -> None:
-    context = make_server_context(load_or_create_identity(tmp_path))
-    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+def shake(client: ssl.SSLContext, server: ssl.SSLContext) -> str:
+    """The version of TLS on which both ends agree, in memory. Raises ssl.SSLError where they do not."""
+    one, other = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(one, other, server_hostname="node")
+    asked = server.wrap_bio(other, one, server_side=True)
+    for _ in range(4):
+        for end in (asking, asked):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    return str(asking.version())
+
+
+def change(context: ssl.SSLContext, other: str) -> None:
+    """Have an end speak with this group alone, or in an older version of TLS."""
+    if other == "TLS 1.2":
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    else:
+        context.set_ecdh_curve(other)
+
+
+OTHERS = ["TLS 1.2", "ffdhe2048", "ffdhe8192", "secp521r1"]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("is_client", [False, True])
+def test_no_other_end_chooses_what_this_one_computes_with(
+    tmp_path: Path, is_client: bool, other: str
+) -> None:
+    """A hello of one kilobyte, or a server's answer to one, had a node compute with 8,192 bits in the thread
+    that answers everybody; a server that spoke TLS 1.2 with 10,000, for a second."""
+    client, server = make_client_context(), make_server_context(load_or_create_identity(tmp_path))
+    assert shake(client, server) == "TLSv1.3"
+    change(client if is_client else server, other)
+    with pytest.raises(ssl.SSLError):
+        shake(client, server)
+
+
+def test_a_bucket_chooses_no_numbers_either(tmp_path: Path) -> None:
+    """A peer names whose bucket to ask, and anybody gets the certificate of an authority."""
+    context = make_public_context()
+    assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
+    assert {one["kea"] for one in context.get_ciphers()} <= {"kx-ecdhe", "kx-any"}
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    server = make_server_context(load_or_create_identity(tmp_path))
+    assert shake(context, server) == "TLSv1.3"
+    change(server, "ffdhe8192")
+    with pytest.raises(ssl.SSLError):
+        shake(context, server)
+
+
+def test_a_pin_lets_one_certificate_through(tmp_path: Path) -> None:
+    one, two = (load_or_create_identity(tmp_path / name) for name in ("one", "two"))
+    pin = make_pinned_context(one.fingerprint)
+    assert make_pinned_context(one.fingerprint) is pin, "connections are kept by it"
+    assert shake(pin, make_server_context(one)) == "TLSv1.3"
+    with pytest.raises(OtherCertificate) as error:
+        shake(pin, make_server_context(two))
+    assert error.value.shown == two.fingerprint
+    for other in OTHERS:
+        server = make_server_context(one)
+        change(server, other)
+        with pytest.raises(ssl.SSLError):
+            shake(pin, server)
