@@ -27,6 +27,7 @@ from protocol.spec.errors import EnvironmentFault, InvalidInput
 from scripts import devnet
 from scripts.console import Console, Document
 from scripts.devnet import NEVER
+from scripts.figures import tell_other_limits
 from scripts.home import (
     CONFIG_FILE,
     HomeConfig,
@@ -37,7 +38,6 @@ from scripts.home import (
     read_config,
     refuse_whole,
 )
-from scripts.provider_checks import tell_other_limits
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
@@ -110,7 +110,7 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         console.say(await judge_contracts(chain))
-        if said := tell_other_limits(chain.limits, config):
+        if said := tell_other_limits(chain.limits, config.limits):
             console.say(f"WARNING: {said}")
     return structs.replace(config, deployment_sha256=deployment.compute_digest())
 

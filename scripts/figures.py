@@ -29,7 +29,14 @@ from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.game.money import MoneyRule, check_money
 from protocol.spec.game.refusing import Figures
-from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
+from protocol.spec.game.terms import (
+    LIMITS,
+    DeploymentLimits,
+    GameAmounts,
+    GameTerms,
+    GameWindows,
+    check_terms,
+)
 from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TAU_FRACTION_BITS, UNIT_EXPONENT
 from scripts.command_form import expect_known
 from scripts.console import Console, Document, parse_tokens, show_money
@@ -302,6 +309,19 @@ def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None
                 where="limits in config.toml",
                 remedy="Do not stake on this chain; or set `limits` to the preset for its time of a block.",
             )
+
+
+def tell_other_limits(actual: DeploymentLimits, own: str) -> str:
+    """Returns how the preset of a home, own, is another than the deployment's, and what to do; empty where it
+    is not."""
+    if actual.name == own:
+        return ""
+    if actual.name not in LIMITS:
+        return f"the deployment has limits of its own, this home judges tasks by {own}"
+    return (
+        f'the deployment has the limits {actual.name}, this home has {own}: set limits = "'
+        f'{actual.name}" in config.toml, or its commands refuse the chain or judge tasks by other windows'
+    )
 
 
 def refuse_bad_money(

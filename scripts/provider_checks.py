@@ -16,8 +16,8 @@ from protocol.adapters.chain.deployment import GameDeployment
 from protocol.adapters.chain.gate import LAG_BLOCKS
 from protocol.adapters.chain.rpc import name_place
 from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from protocol.spec.game.terms import LIMITS, DeploymentLimits
-from scripts.figures import refuse_other_limits
+from protocol.spec.game.terms import LIMITS
+from scripts.figures import refuse_other_limits, tell_other_limits
 from scripts.home import GWEI, HomeConfig
 from scripts.home_checks import Patient
 
@@ -174,22 +174,9 @@ async def check_limits(patient: Patient) -> str:
     """The home judges tasks by the limits of the deployment."""
     chain, config = patient.get_chain(), patient.get_config()
     refuse_other_limits(chain.limits, LIMITS[config.limits])
-    if said := tell_other_limits(chain.limits, config):
+    if said := tell_other_limits(chain.limits, config.limits):
         return f"WARNING: {said}"
     return f"{config.limits}, as the deployment's"
-
-
-def tell_other_limits(actual: DeploymentLimits, config: HomeConfig) -> str:
-    """Returns how the preset of a home is another than the deployment's, and what to do; empty where it is
-    not."""
-    if actual.name == config.limits:
-        return ""
-    if actual.name not in LIMITS:
-        return f"the deployment has limits of its own, this home judges tasks by {config.limits}"
-    return (
-        f'the deployment has the limits {actual.name}, this home has {config.limits}: set limits = "'
-        f'{actual.name}" in config.toml, or its commands refuse the chain or judge tasks by other windows'
-    )
 
 
 async def check_fee(patient: Patient) -> str:

@@ -16,7 +16,6 @@ from typing import TypeVar
 from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
-from protocol.adapters.chain.deployment import GameDeployment
 from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.pace import Pace, show_duration
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
@@ -367,15 +366,12 @@ async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> Non
             what="too few tokens",
             expected=f"at least {format_tokens(amount_wei)}",
             actual=f"{format_tokens(credit_wei)} of credit, {format_tokens(wallet_wei)} in {account}",
-            remedy=_tell_where_tokens_are(chain.deployment),
+            remedy=(
+                "Get tokens: `touchstone devnet --fund` and `init --devnet` give some."
+                if chain.deployment.chain_id == CHAIN_ID
+                else "Send it tokens of the deployment from your own wallet."
+            ),
         )
-
-
-def _tell_where_tokens_are(deployment: GameDeployment) -> str:
-    """On a chain with money nobody gives them away."""
-    if deployment.chain_id == CHAIN_ID:
-        return "Get tokens: `touchstone devnet --fund` and `init --devnet` give some."
-    return f"Send it tokens of the deployment ({deployment.token}) from your own wallet."
 
 
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:

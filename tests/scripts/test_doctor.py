@@ -197,6 +197,9 @@ async def test_a_copy_of_the_chain_is_told(home: Path, network: Network) -> None
 
 
 async def test_a_second_endpoint_with_an_old_head_is_named(home: Path, network: Network) -> None:
+    connection = Connection(network.rpc_url)
+    await connection.request("anvil_mine", hex(3 * LAG_BLOCKS))  # It has the contracts.
+    await connection.close()
     fault = await serve_faults(network, home, lag(LAG_BLOCKS + 3, 1.0))
     assert "an old head: block " in str(fault.actual)
 

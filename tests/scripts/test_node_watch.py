@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from protocol.adapters.reports import read_node_state
 from scripts.devnet import claim_port
 from scripts.touchstone import main
-from tests.scripts.network import DEADLINE_S, ROOT, Network, init, wait_for_line
+from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, init, wait_for_line
 from tests.scripts.schemas import check
 
 
@@ -174,6 +174,31 @@ def test_troubles_are_in_the_log_in_the_metrics_and_in_the_status(
     last = read_metrics(port)
     assert last["touchstone_troubles_total rpc_silent"] == 2
     assert last["touchstone_rpc_errors_total connection"] > 0
+
+
+def test_one_endpoint_of_two_is_named_once_when_it_fails_and_once_when_it_is_back(
+    node: Node, proxy: tuple[Proxy, str], network: Network
+) -> None:
+    """The other one answers for it all the time."""
+    port = claim_port(0)
+    node.environment |= {"TOUCHSTONE_METRICS_PORT": str(port), "TOUCHSTONE_RPC_URL": network.rpc_url}
+    edit_config(node.home, "rpc_urls", [proxy[1]])
+    node.start()
+    name = rf"the endpoint rpc_urls\[0\] {proxy[1]}"
+    for mode, kind, words, over in (
+        ("drop", "endpoint_silent", "does not answer", "answers again"),
+        ("other", "chain_changed", "shows another chain: chain id 5", "shows the deployment's chain again"),
+    ):
+        node.log.write_bytes(b"")
+        proxy[0].mode = mode
+        node.wait(f"{name} {words}")
+        wait_for_metric(port, f"touchstone_trouble {kind}", 1)
+        proxy[0].mode = "pass"
+        node.wait(f"{name} {over}, after ")
+        wait_for_metric(port, f"touchstone_trouble {kind}", 0)
+        lines = [line for line in node.log.read_text().splitlines() if "WARNING" in line]
+        assert len(lines) == 2, lines
+    assert read_metrics(port)["touchstone_troubles_total rpc_silent"] == 0
 
 
 def test_a_status_is_told_where_the_chain_is_silent_too(
