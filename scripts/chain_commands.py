@@ -37,6 +37,7 @@ from scripts.home import (
     read_config,
     refuse_whole,
 )
+from scripts.provider_checks import tell_other_limits
 
 TASK_FILE = Path(__file__).with_name("task.toml")
 CORPUS_BYTES = 1_000_000
@@ -109,6 +110,8 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         console.say(await judge_contracts(chain))
+        if said := tell_other_limits(chain.limits, config):
+            console.say(f"WARNING: {said}")
     return structs.replace(config, deployment_sha256=deployment.compute_digest())
 
 

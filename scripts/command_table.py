@@ -128,7 +128,7 @@ COMMANDS = (
         "add to the stake of a seat that this account has in a task",
         "touchstone stake 0x3fa9 100 --home ~/alice",
         "scripts.money_commands:run_stake",
-        (TASK, Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), *PARTY),
+        (TASK, Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), YES, *PARTY),
     ),
     Command(
         "leave",

@@ -5,7 +5,8 @@ mend, or says why it could not look. No transaction is sent and nothing is stake
 question.
 
 Checks of the chain, of an account's money and seat on it, and of the machine are here; those of the home's
-own files are in `home_checks`, those of its endpoint in `endpoint_checks`. Whether a training step gives the
+own files are in `home_checks`, those of its endpoint in `endpoint_checks`, those of the chain's endpoints in
+`provider_checks`. Whether a training step gives the
 same bits again is seen without a task's data.
 """
 
@@ -40,7 +41,7 @@ from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from protocol.spec.game.state import Seat, SeatRole
 from protocol.spec.game.terms import make_spec
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts import endpoint_checks, home_checks
+from scripts import endpoint_checks, home_checks, provider_checks
 from scripts.chain_commands import CORPUS_BYTES, TASK_FILE, judge_contracts
 from scripts.console import (
     Console,
@@ -63,6 +64,9 @@ CATCH_UP = 3.0
 """So many seconds of the chain in one of the machine's are those of a node that catches up."""
 CONTEST_LEVELS = 12
 """Without a task; they change nothing in what a round costs."""
+KEPT_GAS = 48_000_000
+"""A seat's account keeps coin for so much gas at the price of now: the answer that takes most, 12 million,
+with its margin and at twice the price. The alert `CoinLow` has the same figure."""
 TOLD_FACTOR = 1.1
 """Smaller differences are those of two versions."""
 
@@ -70,24 +74,13 @@ TOLD_FACTOR = 1.1
 async def check_chain(patient: Patient) -> str:
     """The chain answers, has the right id, and the contracts of the deployment."""
     config = patient.get_config()
+    urls = config.endpoints if patient.sound_urls is None else patient.sound_urls
+    if not urls:
+        raise NotTested("no endpoint shows the deployment's chain")
     deployment = config.read_deployment()
-    patient.chain = await patient.opened.enter_async_context(open_game_chain(config.endpoints, deployment))
+    patient.chain = await patient.opened.enter_async_context(open_game_chain(urls, deployment))
     patient.state = await read_state(patient.chain, config.account)
     return f"chain id {deployment.chain_id}, block {patient.state.head_block}"
-
-
-async def check_provider(patient: Patient) -> str:
-    """The endpoints can do what a node needs: logs by the hash of a block, and headers that can be proven.
-    What else they lack the node does without."""
-    chain = patient.get_chain()
-    connection, head = chain.connection, await chain.head()
-    await connection.logs_of_blocks([chain.deployment.purse], [head])
-    await connection.logs([chain.deployment.purse], head.number, head.number)
-    await connection.transaction_count(patient.get_config().account, "pending")
-    await connection.priority_fee()
-    await chain.require_provable()
-    lacks = sorted(connection.providers.lacks)
-    return "as a node needs them" + (f"; it does without {', '.join(lacks)}" if lacks else "")
 
 
 async def check_contracts(patient: Patient) -> str:
@@ -172,6 +165,12 @@ async def check_gas(patient: Patient) -> str:
             remedy=COIN_REMEDY,
         )
     said = f"{coin_wei / 1e18:.4f} coin, enough for {coin_wei // needed_wei} rounds"
+    kept = round(KEPT_GAS * factor)
+    if coin_wei < kept * price_wei:
+        said += (
+            f"; WARNING: at the price of now that is {coin_wei / max(1, price_wei) / 1e6:.1f} million gas, "
+            f"and a seat's account keeps coin for {kept / 1e6:.0f}: {kept * price_wei / 1e18:.4f} in all"
+        )
     if factor > TOLD_FACTOR:
         said += (
             f"; calls take {factor:.1f} times as much gas on this chain as where the figures of tasks were "
@@ -203,8 +202,30 @@ async def check_stake(patient: Patient) -> str:
         if not game.is_closed and has_wei < least_wei:
             raise _small_stake(task, seat, has_wei, least_wei)
     if not seats:
-        return "no seat yet"
+        return await _tell_needed_tokens(patient)
     return f"{len(seats)} seat{'s' if len(seats) > 1 else ''}, with at least what the task asks for at stake"
+
+
+async def _tell_needed_tokens(patient: Patient) -> str:
+    """Whether the account could stake for a seat of the task that was named."""
+    try:
+        _, game = patient.get_game()
+    except NotTested:
+        return "no seat yet"
+    chain, account = patient.get_chain(), patient.get_config().account
+    has_wei = await chain.purse.credit_of(account) + await chain.token.balance_of(account)
+    solver_wei, auditor_wei = (get_required_stake(game, one) for one in (SeatRole.SOLVER, SeatRole.VERIFIER))
+    needed = f"{format_tokens(solver_wei)} as a solver, {format_tokens(auditor_wei)} as an auditor"
+    if has_wei < min(solver_wei, auditor_wei):
+        raise InvalidInput(
+            what="the account has too few tokens for a seat of this task",
+            expected=f"{needed}, and some for bonds",
+            actual=f"{format_tokens(has_wei)} in wallet and credit",
+            where=account,
+            remedy="Send it tokens of the deployment, or choose another task.",
+        )
+    warning = "WARNING: too few for a seat in each role; " if has_wei < max(solver_wei, auditor_wei) else ""
+    return f"no seat yet; {warning}a seat takes {needed}, the account has {format_tokens(has_wei)}"
 
 
 def _small_stake(task: bytes, seat: Seat, has_wei: int, least_wei: int) -> InvalidInput:
@@ -277,12 +298,14 @@ CHECKS: dict[str, Callable[[Patient], Awaitable[str]]] = {
     "endpoint": endpoint_checks.check_endpoint,
     "port": endpoint_checks.check_port,
     "reach": endpoint_checks.check_reach,
+    "provider": provider_checks.check_provider,
     "chain": check_chain,
-    "provider": check_provider,
+    "limits": provider_checks.check_limits,
     "contracts": check_contracts,
     "task": check_task,
     "peers": endpoint_checks.check_peers,
     "head": check_head,
+    "fee": provider_checks.check_fee,
     "gas": check_gas,
     "stake": check_stake,
     "disk": home_checks.check_disk,

@@ -76,6 +76,8 @@ class Patient:
     chain: GameChain | None = None
     state: ChainState | None = None
     task: bytes | None = None
+    sound_urls: list[str] | None = None
+    """Of the endpoints that show the deployment's chain; None before they were looked at."""
 
     def get_config(self) -> HomeConfig:
         """The configuration. Raises NotTested where it could not be read."""

@@ -21,7 +21,7 @@ from typing import Any
 from explorer.task_documents import tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.pace import Pace, read_pace
+from protocol.adapters.chain.pace import Pace, read_pace, show_duration
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
 from protocol.adapters.reports import read_node_state
 from protocol.spec.errors import InvalidInput
@@ -32,6 +32,7 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.seats import is_crowded_out
 from protocol.spec.game.settling import is_in_pool
 from protocol.spec.game.state import GameState, Seat, SeatStatus
+from protocol.spec.game.terms import compute_release_blocks
 from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 from scripts.console import Console, Document, parse_tokens, spell_id
 from scripts.home import note_left
@@ -126,8 +127,8 @@ WAIT_BLOCKS = 20
 
 def run_stake(options: argparse.Namespace) -> Document:
     """Add to the stake of an own seat."""
-    amount_wei, console = parse_tokens(options.amount), Console()
-    return run_with_chain(options, lambda chain: add_stake(chain, options.task, amount_wei, console))
+    words = (options.task, parse_tokens(options.amount), Console())
+    return run_with_chain(options, lambda chain: add_stake(chain, *words, is_agreed=options.yes))
 
 
 def run_leave(options: argparse.Namespace) -> Document:
@@ -144,13 +145,18 @@ def run_withdraw(options: argparse.Namespace) -> Document:
 
 
 # --- Seats --------------------------------------------------------------------------------------------------
-async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Console) -> Document:
+async def add_stake(
+    chain: GameChain, name: str, amount_wei: int, console: Console, *, is_agreed: bool
+) -> Document:
     """More stake for an own seat, out of credit and then of the wallet. Raises InvalidInput where there is no
-    open seat, or not so much money."""
+    open seat, or not so much money, and Declined where the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     seat = _require_seat(chain, task, game)
     await require_tokens(chain, chain.address, amount_wei)
+    await chain.require_own_contracts()
+    lines = _tell_more_stake(game, seat, amount_wei, await read_pace(chain))
+    require_agreement(console, list(lines), f"Lock {format_tokens(amount_wei)} more?", is_agreed)
     await send(chain.deposit_missing(amount_wei))
     await send(chain.tasks.top_up(task, seat.number, amount_wei))
     stake_wei = get_stake(game, seat.number) + amount_wei
@@ -164,9 +170,24 @@ async def add_stake(chain: GameChain, name: str, amount_wei: int, console: Conso
     return describe_stake(task, seat, stake_wei) | {"required_wei": str(least_wei)}
 
 
+def _tell_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
+    """How much is locked, until when, and whether the seat needs it."""
+    has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
+    blocks = compute_release_blocks(game.terms.windows)
+    hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
+    yield (
+        f"this locks {format_tokens(amount_wei)} more in {show_seat(seat)}, which has "
+        f"{format_tokens(has_wei)} at stake. You get all of it back some {blocks:,} blocks{hours} after you "
+        "leave or the task ends. If you are proven wrong you lose all of it"
+    )
+    if has_wei >= least_wei:
+        yield f"the seat needs no more: the task asks for {format_tokens(least_wei)}"
+
+
 async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool) -> Document:
     """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
-    Raises InvalidInput where there is no open seat, or where the operator does not agree."""
+    Where the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput where
+    there is no open seat, or where the operator does not agree."""
     state = await read_state(chain, chain.address)
     task, game = find_game(state, name)
     own = find_seat(game, chain.address)
@@ -177,6 +198,9 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
         note_left(home, task)
         console.say(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
     seat = _require_seat(chain, task, game)
+    if is_over(get_state_at(game, state.head_block + 1), state.head_block + 1):
+        console.say(f"{show_task(task)} is over: there is nothing to leave, and nothing was sent")
+        return _tell_holding(task, find_holding(game, seat, await read_pace(chain)), console, "has")
     warning = (
         f"WARNING: {show_seat(seat)} of {show_task(task)} leaves for good. Keep its node running until the "
         "stake is out: it still has to do its work, and to answer for it."
@@ -197,11 +221,17 @@ async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is
         if now is None or now.status != SeatStatus.LEAVING:
             raise
     after = await read_state(chain, chain.address)
-    holding = find_holding(after.games[task], seat, await read_pace(chain))
+    return _tell_holding(
+        task, find_holding(after.games[task], seat, await read_pace(chain)), console, "leaves; it has"
+    )
+
+
+def _tell_holding(task: bytes, holding: Holding, console: Console, verb: str) -> Document:
     release = f"is held: {tell_release(holding)}" if holding.held_by else "can be taken out now"
-    console.say(f"{show_seat(seat)} leaves; its stake of {format_tokens(holding.stake_wei)} {release}")
+    stake = format_tokens(holding.stake_wei)
+    console.say(f"{show_seat(holding.seat)} {verb} a stake of {stake}, which {release}")
     console.say(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
-    return describe_stake(task, seat, holding.stake_wei) | {"held_by": list(holding.held_by)}
+    return describe_stake(task, holding.seat, holding.stake_wei) | {"held_by": list(holding.held_by)}
 
 
 def describe_stake(task: bytes, seat: Seat, stake_wei: int) -> dict[str, Any]:
@@ -220,7 +250,7 @@ def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
             expected="an open seat",
             actual=f"{show_seat(seat)}, leaving",
             where=show_task(task),
-            remedy="Wait for its stake: `touchstone withdraw --wait`.",
+            remedy="Nothing was sent. Wait for its stake: `touchstone withdraw --wait`.",
         )
     if seat is None or seat.status != SeatStatus.OPEN:
         raise InvalidInput(

@@ -27,6 +27,7 @@ from protocol.spec.game.ledger import get_state_at
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.purse import ESCROW
 from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
+from protocol.spec.game.timing import is_over
 from scripts.console import Console, Document, spell_id
 from scripts.home import HomeConfig, read_config
 from scripts.money_commands import Holding, describe_stake, find_holding
@@ -161,7 +162,7 @@ def _list_notes(state: ChainState) -> list[str]:
     notes = [(task, f"cannot be understood: {reason}") for task, reason in state.refused.items()]
     for task, game in state.games.items():
         questions = len(game.contests) + len(game.disputes) + len(game.asks)
-        missing = "" if game.is_closed else tell_missing(game)
+        missing = _tell_lack(game, state.head_block + 1)
         if questions:
             notes.append((task, f"asks, disputes and contests that have not ended: {questions}"))
         if missing:
@@ -196,7 +197,10 @@ def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Conso
     now = get_state_at(game, block)
     show(f"task {spell_id(task)}, posted by {game.terms.submitter}", markup=False)
     show(f"at block {block - 1}: {tell_phase(game, block)}; escrow {format_tokens(_get_escrow(game))}")
-    for line in [*list_open(game, block), *([f"lacks {missing}"] if (missing := _tell_lack(game)) else [])]:
+    for line in [
+        *list_open(game, block),
+        *([f"lacks {missing}"] if (missing := _tell_lack(game, block)) else []),
+    ]:
         show(f"- {line}", markup=False)
     rounds = Table(title="Rounds", title_justify="left")
     for name in ("round", "state", "opened", "closed", "claims", "audits", "merged", "root"):
@@ -242,8 +246,9 @@ def _get_escrow(game: GameState) -> int:
     return game.purse.get_wei(ESCROW)
 
 
-def _tell_lack(game: GameState) -> str:
-    return "" if game.is_closed else tell_missing(game)
+def _tell_lack(game: GameState, block: int) -> str:
+    """Which seats a task waits for: none, where no round is to come."""
+    return "" if game.is_closed or is_over(get_state_at(game, block), block) else tell_missing(game)
 
 
 # --- As JSON ------------------------------------------------------------------------------------------------
@@ -299,7 +304,7 @@ def _describe_game(sight: Sight, task: bytes, game: LoggedGame) -> Document:
         "rounds_opened": game.next_round,
         "rounds": game.terms.rounds,
         **{name: count_sitting(game, role) for name, role in counts},
-        "lacks": _tell_lack(game),
+        "lacks": _tell_lack(game, sight.state.head_block + 1),
         "escrow_wei": str(_get_escrow(game)),
         "contests": len(game.contests),
         "disputes": len(game.disputes),

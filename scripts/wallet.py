@@ -16,6 +16,7 @@ from typing import TypeVar
 from explorer.task_documents import count_sitting, tell_phase
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
+from protocol.adapters.chain.deployment import GameDeployment
 from protocol.adapters.chain.follower import LogBatch
 from protocol.adapters.chain.pace import Pace, show_duration
 from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
@@ -36,6 +37,7 @@ from protocol.spec.game.timing import get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from protocol.spec.params import LATE_RATE_ONE
 from scripts.console import Console, Document, NotNeeded
+from scripts.devnet import CHAIN_ID
 from scripts.home import HomeConfig, read_config, unlock_key
 
 Answer = TypeVar("Answer")
@@ -365,8 +367,15 @@ async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> Non
             what="too few tokens",
             expected=f"at least {format_tokens(amount_wei)}",
             actual=f"{format_tokens(credit_wei)} of credit, {format_tokens(wallet_wei)} in {account}",
-            remedy="Get tokens; on a test network `touchstone devnet --fund` and `init --devnet` give some.",
+            remedy=_tell_where_tokens_are(chain.deployment),
         )
+
+
+def _tell_where_tokens_are(deployment: GameDeployment) -> str:
+    """On a chain with money nobody gives them away."""
+    if deployment.chain_id == CHAIN_ID:
+        return "Get tokens: `touchstone devnet --fund` and `init --devnet` give some."
+    return f"Send it tokens of the deployment ({deployment.token}) from your own wallet."
 
 
 def require_agreement(console: Console, warnings: Sequence[str], question: str, is_agreed: bool) -> None:

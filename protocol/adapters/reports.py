@@ -170,6 +170,7 @@ class Trouble(StrEnum):
 
     RPC_SILENT = "rpc_silent"
     RPC_LAGGING = "rpc_lagging"
+    ENDPOINT_SILENT = "endpoint_silent"
     CHAIN_CHANGED = "chain_changed"
     CLOCK_WRONG = "clock_wrong"
     NOTHING_SIGNED = "nothing_signed"

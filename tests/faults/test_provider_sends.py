@@ -167,7 +167,7 @@ async def test_provider_that_told_of_too_few_transactions_holds_up_no_later_call
         sender = chain.sender
         assert sender is not None
         if not knows_its_own:
-            sender._next = 0
+            sender.fates.next_nonce = 0
 
         async def be_elsewhere(request: Request) -> Any:
             if request.method == "eth_sendRawTransaction":
@@ -243,10 +243,12 @@ async def test_provider_whose_fees_rise_holds_up_no_later_call(net: TestChain, t
 
 
 async def test_provider_that_names_the_tip_that_it_wants_gets_it(net: TestChain) -> None:
+    """Beyond five gwei, and ten base fees, only an operator pays it who has named a most for one gas."""
     wanted_wei = 7 * 10**9
+    generous = Sending(PATIENT.patience, cap_wei=100 * 10**9)
     async with (
         run_provider(net.rpc_url) as provider,
-        open_account(net, provider.url) as chain,
+        open_account(net, provider.url, generous) as chain,
     ):
         provider.faults.append(emulate_pool(net, needs_tip_wei=wanted_wei))
         receipt = await chain.purse.deposit(STAKE_WEI)

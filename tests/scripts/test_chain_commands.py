@@ -39,7 +39,9 @@ def test_a_home_knows_by_which_limits_it_judges(
 ) -> None:
     assert init(network, tmp_path / "a", password) == 0
     assert read_config(tmp_path / "a").limits == "local"
+    assert "WARNING" not in capsys.readouterr().out
     assert init(network, tmp_path / "b", password, "--limits", "2s") == 0
+    assert "WARNING: the deployment has the limits local, this home has 2s" in capsys.readouterr().out
     assert read_config(tmp_path / "b").limits == "2s"
     edit_config(tmp_path / "b", "limits", "1s")
     assert "limits" in fail(capsys, "status", "--home", str(tmp_path / "b"))[2]

@@ -267,7 +267,7 @@ def test_money_and_tasks(operators: Operators) -> None:
     def play(name: str, words: str, *arguments: str) -> dict[str, object]:
         return run(capsys, words, *arguments, "--home", operators.home_of(name))
 
-    raised = play("alice", "stake", task[:8], "1.5")
+    raised = play("alice", "stake", task[:8], "1.5", "--yes")
     assert raised["task"] == f"0x{task}" and (raised["role"], raised["number"]) == ("verifier", 0)
     assert raised["stake_wei"] == str(AMOUNTS.auditor_stake + 15 * 10**17)
     seen = play("alice", "status")

@@ -19,6 +19,7 @@ from msgspec import structs
 from protocol.actions.runtime.config import describe_machine
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.gate import LAG_BLOCKS
 from protocol.adapters.files import TaskBits, write_bits
 from protocol.analysis.amounts import price_gas
 from protocol.compute.determinism import pin_kernels
@@ -27,19 +28,26 @@ from protocol.spec.codec import encode_training
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
-from scripts import doctor, endpoint_checks, home_checks
+from scripts import doctor, endpoint_checks, home_checks, provider_checks
 from scripts.devnet import claim_port, give_coin
-from scripts.home import read_config
+from scripts.home import GWEI, read_config
 from scripts.home_checks import NotTested, Patient
 from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
+from tests.faults.provider import PASS, Fault, Refusal, Request, lag, run_provider
 from tests.protocol.actions.specs import get_spec
 from tests.scripts.money import Operators
-from tests.scripts.network import Network, edit_config
+from tests.scripts.network import ROOT, Network, edit_config
 from tests.scripts.schemas import read_one
 
 Capture = pytest.CaptureFixture[str]
 CHAIN, HEAD = doctor.check_chain, doctor.check_head
+PROVIDER, LIMITS, FEE = (
+    provider_checks.check_provider,
+    provider_checks.check_limits,
+    provider_checks.check_fee,
+)
+CHAINS_OF_ONE = "chain id 31337"
 Check = Callable[[Patient], Any]
 
 
@@ -49,15 +57,15 @@ def make_patient(home: Path, **changes: Any) -> Patient:
 
 def look(patient: Patient, *checks: Check) -> str:
     """What the last check says, after the ones that it needs."""
+    return asyncio.run(look_on(patient, *checks))
 
-    async def run() -> str:
-        said = ""
-        async with patient.opened:
-            for check in checks:
-                said = await check(patient)
-        return said
 
-    return asyncio.run(run())
+async def look_on(patient: Patient, *checks: Check) -> str:
+    said = ""
+    async with patient.opened:
+        for check in checks:
+            said = await check(patient)
+    return said
 
 
 def find(patient: Patient, *checks: Check) -> TouchstoneError:
@@ -79,7 +87,7 @@ def test_a_sound_home_has_no_fault(operators: Operators) -> None:
     skipped = {name for name, result in results.items() if result == "not tested"}
     # A port of its choice, the skipping clock of a test network, no endpoint announced, no look at who uses
     # the machine, and no node that has run.
-    assert skipped == {"port", "head", "peers", "use", "versions"} and len(results) == 19
+    assert skipped == {"port", "head", "peers", "use", "versions"} and len(results) == 21
 
 
 def test_a_fault_is_four_lines_and_status_1(home: Path, capsys: Capture) -> None:
@@ -136,6 +144,145 @@ def test_a_wrong_clock(home: Path, shift_s: int, word: str) -> None:
     fault = find(patient, CHAIN, set_clock, HEAD)
     assert "clock of this machine" in fault.what and f"0 s {word} block" in str(fault.actual)
     patient.now = time.time
+
+
+def look_at_endpoints(home: Path, *urls: str) -> TouchstoneError:
+    edit_config(home, "rpc_urls", list(urls))
+    return find(make_patient(home), PROVIDER)
+
+
+async def serve_faults(network: Network, home: Path, *faults: Fault) -> TouchstoneError:
+    """What doctor says of a second endpoint with these faults, whose URL has a secret."""
+    async with run_provider(network.rpc_url, *faults) as provider:
+        edit_config(home, "rpc_urls", [f"{provider.url}?key=secret"])
+        patient = make_patient(home)
+        with pytest.raises(TouchstoneError) as error:
+            async with patient.opened:
+                await PROVIDER(patient)
+    assert patient.sound_urls is not None and read_config(home).rpc_url in patient.sound_urls
+    return error.value
+
+
+def test_a_second_endpoint_that_never_answers_is_named(home: Path, network: Network) -> None:
+    """The first one answers for it, so nothing else tells."""
+    dead = f"http://127.0.0.1:{claim_port(0)}"
+    fault = look_at_endpoints(home, f"{dead}/v3/secret", network.rpc_url)
+    assert fault.what.startswith("1 of 3 endpoints")
+    assert str(fault.actual).startswith(f"rpc_urls[0] {dead}/...: no answer that can be used")
+    assert "secret" not in f"{fault.actual}{fault.where}" and network.rpc_url not in str(fault.actual)
+
+
+async def test_a_second_endpoint_of_another_chain_is_named_and_not_read(home: Path, network: Network) -> None:
+    async def tell_other(request: Request) -> Any:
+        return "0x5" if request.method == "eth_chainId" else PASS
+
+    fault = await serve_faults(network, home, tell_other)
+    assert "rpc_urls[0] http://127.0.0.1:" in str(fault.actual) and "chain id 5" in str(fault.actual)
+    assert "secret" not in str(fault.actual)
+    assert CHAINS_OF_ONE in await look_on(make_patient(home, sound_urls=[network.rpc_url]), CHAIN)
+
+
+async def test_a_copy_of_the_chain_is_told(home: Path, network: Network) -> None:
+    """The same id and the same contracts, and another beginning."""
+
+    async def begin_otherwise(request: Request) -> Any:
+        if request.method != "eth_getBlockByNumber" or request.params[0] == "latest":
+            return PASS
+        return {**await request.ask(request.method, request.params), "hash": "0x" + "7" * 64}
+
+    fault = await serve_faults(network, home, begin_otherwise)
+    assert "where the deployment begins: 0x" in str(fault.actual) and "0x77777777 at rpc_urls[0]" in str(
+        fault.actual
+    )
+
+
+async def test_a_second_endpoint_with_an_old_head_is_named(home: Path, network: Network) -> None:
+    fault = await serve_faults(network, home, lag(LAG_BLOCKS + 3, 1.0))
+    assert "an old head: block " in str(fault.actual)
+
+
+async def test_a_second_endpoint_that_lacks_a_method_is_named(home: Path, network: Network) -> None:
+    async def refuse(request: Request) -> Any:
+        if request.method == "eth_getLogs" and "blockHash" in request.params[0]:
+            raise Refusal("the method is not supported", -32601)
+        return PASS
+
+    fault = await serve_faults(network, home, refuse)
+    assert "does not give logs by the hash of a block" in str(fault.actual)
+
+
+def test_each_sound_endpoint_is_named(home: Path, network: Network) -> None:
+    edit_config(home, "rpc_urls", [f"{network.rpc_url}/"])
+    said = look(make_patient(home), PROVIDER)
+    assert said.count("as a node needs it") == 2 and f"rpc_urls[0] {network.rpc_url}" in said
+
+
+def test_without_any_sound_endpoint_the_chain_is_not_tested(home: Path) -> None:
+    with pytest.raises(NotTested, match="no endpoint shows the deployment's chain"):
+        look(make_patient(home, sound_urls=[]), CHAIN)
+
+
+# --- What chain and deployment ask --------------------------------------------------------------------------
+def test_limits_that_are_not_the_deployments(home: Path) -> None:
+    assert look(make_patient(home), CHAIN, LIMITS) == "local, as the deployment's"
+    edit_config(home, "limits", "12s")
+    assert "other limits than this home" in find(make_patient(home), CHAIN, LIMITS).what
+
+
+@pytest.mark.parametrize(("share", "word"), [(3.0, "allows"), (1.5, "WARNING"), (0.5, "costs more")])
+def test_the_most_that_gas_may_cost_is_compared_with_what_it_costs(
+    home: Path, network: Network, monkeypatch: pytest.MonkeyPatch, share: float, word: str
+) -> None:
+    """A devnet asks for nothing."""
+    usual = Connection.head
+
+    async def head(connection: Connection) -> Any:
+        return replace(await usual(connection), base_fee_wei=10 * GWEI)
+
+    assert "pays what the chain asks" in look(make_patient(home), CHAIN, FEE)
+    monkeypatch.setattr(Connection, "head", head)
+    patient = make_patient(home)
+    patient.config = replace_config(patient, max_fee_gwei=10 * share)
+    if share < 1:
+        fault = find(patient, CHAIN, FEE)
+        assert word in fault.what and "20 or more" in str(fault.expected)
+    else:
+        said = look(patient, CHAIN, FEE)
+        assert word in said and "costs 10 gwei now" in said
+
+
+def test_the_coin_that_a_seat_keeps_is_the_alerts(operators: Operators) -> None:
+    """Manual, alert and doctor have one figure."""
+    alerts = (ROOT / "docs" / "monitoring" / "alerts.yml").read_text()
+    assert f"touchstone_gas_left < {doctor.KEPT_GAS / 1e6:.0f}e6 * touchstone_gas_factor" in alerts
+    assert (
+        f"{doctor.KEPT_GAS / 1e6:.0f} million gas at the price of now"
+        in (ROOT / "docs" / "node.md").read_text()
+    )
+    home = operators.home_of("keeper")
+    assert "WARNING" not in look(make_patient(home), CHAIN, doctor.check_gas)
+
+    async def leave_coin(chain: GameChain) -> None:
+        price_wei = (await chain.head()).base_fee_wei + await chain.connection.priority_fee()
+        await give_coin(chain.connection, chain.address, 47_000_000 * price_wei)
+
+    operators.act("keeper", leave_coin)
+    said = look(make_patient(home), CHAIN, doctor.check_gas)
+    assert "WARNING: at the price of now that is 4" in said and "keeps coin for 48" in said
+
+
+def test_tokens_are_compared_with_what_a_seat_of_the_task_takes(operators: Operators) -> None:
+    task = operators.post_task("submitter")
+    patient = make_patient(operators.home_of("alice"), task_name=task[:8])
+    checks = (CHAIN, doctor.check_task, doctor.check_stake)
+    assert "no seat yet; a seat takes " in look(patient, *checks)
+
+    async def give_away(chain: GameChain) -> None:
+        await chain.token.transfer("0x" + "12" * 20, await chain.token.balance_of(chain.address) - 5)
+
+    operators.act("alice", give_away)
+    fault = find(make_patient(operators.home_of("alice"), task_name=task[:8]), *checks)
+    assert "too few tokens for a seat" in fault.what and "as an auditor" in str(fault.expected)
 
 
 class StandingChain:

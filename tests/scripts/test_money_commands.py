@@ -41,7 +41,12 @@ def expect_answer(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
 def test_a_stake_goes_in_and_comes_out(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.SOLVER, AMOUNTS.solver_stake)
+    expect_answer(monkeypatch, "n\n")
+    assert "nothing was done" in operators.fail("alice", "stake", task[:8], "1.5")[0]
+    expect_answer(monkeypatch, "y\n")
     said = operators.run("alice", "stake", task[:8], "1.5")
+    assert "this locks 1.5 tokens more in solver 0" in said and "after you leave or the task ends" in said
+    assert "the seat needs no more: the task asks for " in said
     assert "solver 0 of 0x" + task[:12] in said and "WARNING" not in said
     staked_wei = AMOUNTS.solver_stake + 3 * TOKEN_WEI // 2
     assert operators.read_wallet("alice") == WEALTH_WEI - staked_wei
@@ -54,11 +59,26 @@ def test_a_stake_goes_in_and_comes_out(operators: Operators, monkeypatch: pytest
     assert "leaves for good" in said and "can be taken out now" in said and "--wait" not in said
     lines = operators.fail("alice", "leave", task[:8], "--yes")
     assert "is leaving already" in lines[0] and lines[2].endswith("solver 0, leaving")
+    assert "Nothing was sent" in lines[3]
     said = operators.run("alice", "withdraw", "--wait")
     assert "withdrawn: 1.500000000000002 tokens to 0x" in said and "in the wallet now: 100000 tokens" in said
     assert operators.account_of("alice") in said.lower()
     assert operators.read_wallet("alice") == WEALTH_WEI
     assert operators.fail("alice", "stake", task[:8], "1")[2].endswith("none")
+
+
+def test_nothing_is_sent_to_leave_a_task_that_is_over(operators: Operators) -> None:
+    """It took gas, and asked to keep the node up for nothing."""
+    task = operators.post_task("submitter")
+    operators.join("alice", task, SeatRole.SOLVER, AMOUNTS.solver_stake)
+    operators.run("submitter", "task", "halt", task[:8], "--yes")
+    before = operators.count_sent("alice")
+    said = operators.run("alice", "leave", task[:8])
+    assert "is over: there is nothing to leave, and nothing was sent" in said
+    assert "which can be taken out now" in said and "Next: touchstone withdraw\n" in said
+    assert operators.count_sent("alice") == before
+    operators.run("alice", "withdraw")
+    assert operators.read_wallet("alice") == WEALTH_WEI
 
 
 def test_a_full_disk_keeps_nobody_in_a_seat(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +209,7 @@ def test_a_lost_answer_sends_nothing_twice_and_is_told_where_the_endpoint_stays_
                 provider.url, read_game_deployment(operators.network.deployment), key, sending=impatient
             )
             async with opening as bad:
-                await add_stake(bad, task, TOKEN_WEI, Console())
+                await add_stake(bad, task, TOKEN_WEI, Console(), is_agreed=True)
 
     if is_back:
         operators.act(name, add)

@@ -83,6 +83,10 @@ def test_one_task_in_detail(operators: Operators) -> None:
     assert seat.startswith(f"{operators.account_of('alice')}|open|0.0000000000000005|0|0|0")
     assert other[:12] not in said
     assert "unknown task" in operators.fail("bob", "status", "0xzz")[0]
+    # No round is to come: it waits for nobody.
+    operators.run("submitter", "task", "halt", task[:8], "--yes")
+    assert "lacks" not in operators.run("bob", "status", task[:8])
+    assert f"0x{task[:12]}: lacks" not in operators.run("bob", "status")
 
 
 def test_a_full_disk_is_told_by_the_status_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,10 +177,14 @@ class Purse:
 async def test_credit_and_wallet_together_have_to_hold_the_tokens() -> None:
     for credit_wei in (4, 10):
         purse = Purse(credit_wei, 6)
-        chain: Any = SimpleNamespace(purse=purse, token=purse, address="operator")
+        where = SimpleNamespace(chain_id=1, token="0xt")
+        chain: Any = SimpleNamespace(purse=purse, token=purse, address="operator", deployment=where)
         await require_tokens(chain, "operator", credit_wei + 6)
-        with pytest.raises(InvalidInput, match="too few tokens"):
-            await require_tokens(chain, "operator", credit_wei + 7)
+        for chain_id in (1, 31_337):
+            where.chain_id = chain_id
+            with pytest.raises(InvalidInput, match="too few tokens") as refusal:
+                await require_tokens(chain, "operator", credit_wei + 7)
+            assert ("devnet" in refusal.value.remedy) == (chain_id == 31_337), "only there some are given"
 
 
 @pytest.mark.parametrize("coin_wei", [0, 1])

@@ -60,9 +60,8 @@ async def examine_node(folder: Path) -> dict[str, str]:
     """What the doctor finds of the endpoint: from the own machine, and from the peer."""
     key, home = make_key(NODE), make_home(folder, NODE)
     config = HomeConfig(
-        rpc_url="http://127.0.0.1:1", deployment="none", account=key.address, listen_host=ADDRESSES[NODE],
-        listen_port=PORT,
-    )  # fmt: skip
+        "http://127.0.0.1:1", "none", account=key.address, listen_host=ADDRESSES[NODE], listen_port=PORT
+    )
     network = read_network(folder)
     state: Any = SimpleNamespace(network=network, games={}, is_staked=lambda account: False)
     chain: Any = SimpleNamespace(signing=DOMAIN)

@@ -274,16 +274,28 @@ def _is_own(party: Party, index: int, slot: int) -> bool:
 
 # --- Reading ------------------------------------------------------------------------------------------------
 async def read_votes(party: Party, unread: Unread) -> None:
-    """Take these votes from the calls of their round; each is kept as if its auditor had handed it in."""
+    """Take these votes from the calls of their round; each is kept as if its auditor had handed it in. Raises
+    EnvironmentFault where the endpoint does not show all of them."""
     first = min(counted.block for _, counted in unread.votes)
     events = await party.chain.read_events(first, party.state.head_block)
     own = [event for event in events if event.arguments.get("task") == party.task.task]
-    places = {ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank for ref, _ in unread.votes}
+    wanted = {
+        ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank: (ref, counted) for ref, counted in unread.votes
+    }
+    found = set[int]()
     for index, handed in await _read_handed(party, own):
         # Any account can write thousands of other votes into a call.
-        if index == unread.round and handed.place >> 48 in places:
+        if index == unread.round and (place := handed.place >> 48) in wanted:
             await _take(party, index, handed)
-    party.task.cases.read.update(unread.votes)
+            found.add(place)
+    party.task.cases.read.update(wanted[place] for place in found)
+    if len(found) < len(wanted):
+        raise EnvironmentFault(
+            what="votes that were counted are not shown",
+            expected=f"{len(unread.votes)} votes of round {unread.round} in the calls that handed them in",
+            actual=f"{len(found)} of them",
+            remedy="The chain's node is asked again. Without the votes a false one cannot be disputed.",
+        )
 
 
 async def _read_handed(party: Party, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:

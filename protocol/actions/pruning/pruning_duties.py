@@ -77,7 +77,8 @@ class Prune:
         goes = list_removable(state, books, memory, candidates, kept.keys(), block)
         freed = await asyncio.to_thread(delete_blobs, party.store, goes)
         memory.done = self.stages
-        log.info("pruned %s blobs, %.1f MB", len(goes), freed / 1e6)
+        if goes:
+            log.info("pruned %s blobs, %.1f MB", len(goes), freed / 1e6)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """A node's watch over its own troubles.
 
 Every second it looks whether the chain's node answers, whether its newest block is old, and how much room the
-disk has; every few seconds it asks whether it is still the chain of the deployment. What comes and what goes
-is one line of the log each. The home's file `node-state.json` has the same, for `touchstone status`: a file
-can be read where the node hangs or has ended, and it needs no port. It is no journal: without it nothing is
-lost but the count of restarts.
+disk has; every few seconds it asks each endpoint whether it still shows the chain of the deployment. What
+comes and what goes is one line of the log each. The home's file `node-state.json` has the same, for
+`touchstone status`: a file can be read where the node hangs or has ended, and it needs no port. It is no
+journal: without it nothing is lost but the count of restarts.
 """
 
 import asyncio
@@ -18,6 +18,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from protocol.actions.runtime.endpoint_watch import (
+    EndpointWatch,
+    close_endpoints,
+    find_origin,
+    list_said,
+    open_endpoints,
+)
 from protocol.actions.runtime.gas_factor import measure_gas_factor
 from protocol.actions.runtime.party import Party
 from protocol.adapters.chain.chain_client import is_old
@@ -39,6 +46,7 @@ from protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.state import SeatRole
 
+GWEI = 10**9
 LOOK_S = 1.0
 WRITE_S = 2.0
 PROBE_S = 2.0
@@ -56,10 +64,11 @@ SILENT_S = 4.0
 log = logging.getLogger(__name__)
 
 
+TOLD_BY_NAME = (Trouble.ENDPOINT_SILENT, Trouble.CHAIN_CHANGED)
+"""Each endpoint says these of itself, when they begin and when they end."""
 ENDS = {
     Trouble.RPC_SILENT: "the chain's node answers again",
     Trouble.RPC_LAGGING: "the chain's node tells of new blocks again",
-    Trouble.CHAIN_CHANGED: "the chain is the deployment's again",
     Trouble.CLOCK_WRONG: "this machine's clock is not behind the chain any more",
     Trouble.NOTHING_SIGNED: "the node signs again",
     Trouble.HEAD_UNPROVABLE: "the headers of the chain can be proven again",
@@ -89,7 +98,8 @@ def take_over(home: Path) -> Past:
         # What was declined is no run.
         return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
     past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
-    log.warning(
+    log.log(
+        logging.INFO if earlier.end is End.STOPPED else logging.WARNING,
         "the node was started again (restarts so far: %d): the run before %s, it was seen last %d s ago",
         past.restarts,
         END_WORDS[earlier.end],
@@ -112,10 +122,9 @@ class Watch:
     gas_factor: float | None = None
     _started_s: int = field(default_factory=lambda: int(time.time()))
     _written_s: float = 0.0
-    _change: str = ""
+    _endpoints: list[EndpointWatch] = field(default_factory=list)
     _unproven: str = ""
     _origin: bytes | None = None
-    _turn: int = 0
     _looks: int = 0
     _refused: str = ""
     _end: End = End.KILLED
@@ -138,6 +147,7 @@ class Watch:
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
+            await close_endpoints(self._endpoints, self.party.chain.connection)
             self.write(end)
 
     async def _run(self) -> None:
@@ -152,9 +162,12 @@ class Watch:
     async def look(self) -> None:
         """One look at everything, told and written down."""
         connection = self.party.chain.connection
-        if self._looks % (PROBE_LOOKS if self.party.chain.limits.name in BLOCK_S else 1) == 0:
+        is_probing = self._looks % (PROBE_LOOKS if self.party.chain.limits.name in BLOCK_S else 1) == 0
+        if is_probing:
             await self._probe()
-        elif time.monotonic() - connection.health.answered_s > QUIET_S:
+        # A lone endpoint was just asked by the connection that counts.
+        is_asked = is_probing and len(self._endpoints) == 1
+        if not is_asked and time.monotonic() - connection.health.answered_s > QUIET_S:
             await self._ask(connection.head())
         self._looks += 1
         found = dict(self._list_troubles())
@@ -164,9 +177,9 @@ class Watch:
             await asyncio.to_thread(self.write)
 
     async def _probe(self) -> None:
-        """Ask the chain's node whether it is still that of the deployment, and now and then for the coin:
+        """Ask each endpoint whether its chain is still that of the deployment, and now and then for the coin:
         each in a time of its own, or a slow node would never tell of the coin."""
-        is_known = await self._ask(self._note_change())
+        is_known = await self._look_at_endpoints()
         await self._ask(self.party.chain.gate.pass_through())
         if is_known and self._looks % COIN_LOOKS == 0:
             await self._ask(self._note_gas_left())
@@ -186,8 +199,22 @@ class Watch:
             log.exception("the watch cannot ask the chain's node")
         return False
 
-    async def _note_change(self) -> None:
-        self._change = await self._find_change()
+    async def _look_at_endpoints(self) -> bool:
+        """Whether one has answered."""
+        chain = self.party.chain
+        connection, deployment = chain.connection, chain.deployment
+        if not self._endpoints:
+            self._endpoints = open_endpoints(connection, PROBE_S)
+        looks = (self._ask(one.look(deployment)) for one in self._endpoints)
+        answered = await asyncio.gather(*looks)
+        if self._origin is None:
+            await self._ask(self._note_origin())
+        for one, is_answering in zip(self._endpoints, answered, strict=True):
+            one.note(is_answering=is_answering, origin=self._origin, deployment=deployment)
+        return any(answered)
+
+    async def _note_origin(self) -> None:
+        self._origin = await find_origin(self._endpoints, self.party.chain.gate.folded)
 
     async def _note_header(self) -> None:
         """Whether the newest block could be proven to the contracts. No answer tells nothing."""
@@ -212,11 +239,14 @@ class Watch:
     def _tell(self, found: dict[Trouble, str]) -> None:
         now_s = int(time.time())
         for kind in [kind for kind in self.troubles if kind not in found]:
-            log.warning("%s, after %d s", ENDS[kind], now_s - self.troubles.pop(kind).since_s)
+            lasted_s = now_s - self.troubles.pop(kind).since_s
+            if kind not in TOLD_BY_NAME:
+                log.warning("%s, after %d s", ENDS[kind], lasted_s)
         for kind, said in found.items():
             if kind not in self.troubles:
                 self.counts[kind] += 1
-                log.warning("%s", said)
+                if kind not in TOLD_BY_NAME:
+                    log.warning("%s", said)
             since_s = self.troubles[kind].since_s if kind in self.troubles else now_s
             self.troubles[kind] = SeenTrouble(kind, since_s, said)
 
@@ -247,13 +277,21 @@ class Watch:
         reason, sender = self.party.chain.gate.reason, self.party.chain.sender
         if reason and not of_chain:
             yield Trouble.NOTHING_SIGNED, f"nothing is signed or sent now: {reason}"
+        if said := list_said(one.silence for one in self._endpoints):
+            yield Trouble.ENDPOINT_SILENT, said
         if self._unproven:
             said = "no header of this chain can be proven, so no round is trained: look for an update"
             yield Trouble.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
         if sender is not None and sender.is_capped:
             said = "a transaction waits, and the chain asks for more than max_fee_gwei"
-            yield Trouble.FEE_CAPPED, f"{said}: deadlines pass meanwhile"
+            yield Trouble.FEE_CAPPED, f"{said}: {self._tell_fees()}. Deadlines pass meanwhile"
         yield from self._list_disk_troubles()
+
+    def _tell_fees(self) -> str:
+        """What one gas costs, and what it may cost."""
+        head, cap_wei = self.party.chain.connection.health.head, self.party.config.max_fee_wei
+        asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
+        return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
 
     def _list_chain_troubles(self) -> Iterator[tuple[Trouble, str]]:
         health, name = self.party.chain.connection.health, self.party.chain.limits.name
@@ -269,8 +307,8 @@ class Watch:
             yield Trouble.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
         elif health.head is not None and (early := find_age_fault(health.head, name, time.time())):
             yield Trouble.CLOCK_WRONG, f"this machine's clock is behind the chain: {early}"
-        if self._change:
-            yield Trouble.CHAIN_CHANGED, f"the chain's node shows another chain: {self._change}"
+        if said := list_said(one.change for one in self._endpoints):
+            yield Trouble.CHAIN_CHANGED, said
 
     def _list_disk_troubles(self) -> Iterator[tuple[Trouble, str]]:
         try:
@@ -295,21 +333,3 @@ class Watch:
         is_solver = seat is not None and seat.role == SeatRole.SOLVER
         states = terms.segment_count + 1 if is_solver else 2
         return max(SPARE_DISK_BYTES, 12 * terms.parameter_count * states)
-
-    async def _find_change(self) -> str:
-        """In what the chain is another one than the deployment's; empty where it is the same. The contracts
-        are looked at in turn, one with each look."""
-        chain = self.party.chain
-        connection, deployment = chain.connection, chain.deployment
-        chain_id = await connection.chain_id()
-        if chain_id != deployment.chain_id:
-            return f"chain id {chain_id}, the deployment is on {deployment.chain_id}"
-        places = [*deployment.contracts().items(), ("token", deployment.token)]
-        name, address = places[self._turn % len(places)]
-        if not await connection.code_at(address):
-            return f"no contract at the address of {name}"
-        first = await connection.block(deployment.deploy_block)
-        if first is None or first.block_hash != (self._origin or first.block_hash):
-            return f"block {deployment.deploy_block}, where the deployment begins, is another or gone"
-        self._origin, self._turn = first.block_hash, self._turn + 1
-        return ""

@@ -60,6 +60,8 @@ TIMEOUT_S = 5.0
 MAX_ANSWER_BYTES = 4_096
 GRACE_S = 1.0
 """From a round's due time to its signature at the servers."""
+MOST_WAIT_S = 600.0
+"""For a round. A draw is sealed once its block is there, whose round is due within seconds."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -74,9 +76,18 @@ ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
 async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
     """The signature (48 bytes) of a round, once it is due; the first server that has it.
 
-    Raises EnvironmentFault when none answers with one.
+    Raises EnvironmentFault when none answers with one, and for a round that is far: the endpoint or the clock
+    is wrong.
     """
-    await asyncio.sleep(max(0.0, compute_due_s(round_number) + GRACE_S - time.time()))
+    wait_s = compute_due_s(round_number) + GRACE_S - time.time()
+    if wait_s > MOST_WAIT_S:
+        raise EnvironmentFault(
+            what="a draw's round of drand lies far ahead",
+            expected=f"a round that is due within {MOST_WAIT_S / 60:.0f} min",
+            actual=f"round {round_number}, due in {wait_s / 60:.0f} min by this machine's clock",
+            remedy="The seal is tried again. Check `rpc_url`, and the clock of this machine.",
+        )
+    await asyncio.sleep(max(0.0, wait_s))
     failures = []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
         for server in servers:

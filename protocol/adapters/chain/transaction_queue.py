@@ -6,9 +6,10 @@ and what stands at each nonce. All processes of a home share the file: a nonce i
 
 import json
 import logging
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from protocol.adapters.chain.fees import FeeOffer
 
 QUEUE_FILE = "transactions.sqlite"
 LOCK_TIMEOUT_S = 30.0
+PRIVATE_MODE = 0o600
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS waiting (account TEXT, nonce INTEGER, target TEXT, data BLOB, gas INTEGER,"
     " max_fee TEXT, tip TEXT, hashes TEXT, block INTEGER, PRIMARY KEY (account, nonce))"
@@ -51,6 +53,8 @@ class TransactionQueue:
         """path: of the file; None: in memory, for this process alone."""
         self._account = account
         self._own: dict[int, Waiting] = {}
+        if path is not None:
+            _make_private(path)
         self._rows = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT_S, isolation_level=None)
         with self._tolerant():
             self._rows.execute("PRAGMA journal_mode=WAL")
@@ -121,3 +125,17 @@ class TransactionQueue:
             yield
         except sqlite3.Error as error:
             log.warning("the file of waiting transactions cannot be used: %s", error)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, and what SQLite keeps beside it, its owner's alone: SQLite gives its helpers the mode of
+    the file. Where the disk refuses that the queue goes on: see `TransactionQueue`."""
+    try:
+        # One that is there is not opened: closing it would take SQLite's locks of this process away.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_MODE))
+        for one in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+            if one.exists():
+                one.chmod(PRIVATE_MODE)
+    except OSError as error:
+        log.warning("the file of waiting transactions cannot be made private: %s", error)

@@ -24,8 +24,9 @@ from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain.answers import MinedTransaction
 from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.fees import NO_CAP_WEI, FeeOffer, ask_fee
+from protocol.adapters.chain.fees import MOST_TIMES, NO_CAP_WEI, FeeOffer, ask_fee, limit_tip
 from protocol.adapters.chain.provider_errors import Kind, ProviderError
+from protocol.adapters.chain.transaction_fate import Fates
 from protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
 from protocol.spec.errors import EnvironmentFault
 
@@ -36,10 +37,11 @@ What is not used is not paid."""
 MOST_GAS = 1 << 24
 """That one transaction may ask for (EIP-7825)."""
 TRANSFER_GAS = 21_000
-LAG_BLOCKS = 8
-"""A backend that told of the head may have been so far behind."""
-UNKNOWN_PAUSE_S = 0.5
-"""Between two looks for what stands at a nonce."""
+MOST_FOREIGN = 16
+"""Transactions of other programs with the same key that are believed to wait. Where an endpoint tells of more
+it errs: each missing one would have to be filled with an empty transfer."""
+USED_UP_PERCENT = 97
+"""Of its gas: a transaction that failed with that much used ran out of it."""
 MOST_OFFERS = 3
 """Of one call at once, where a pool names what it wants."""
 MOST_RECOVERY_ATTEMPTS = 4
@@ -111,6 +113,7 @@ class Sender:
         self.mined_block = 0
         self.is_capped = False
         self.gate: Callable[[], Awaitable[None]] | None = None
+        self.fates = Fates(connection, self.address, self.queue, self._pass_gate)
         self._connection = connection
         self._account = account
         self._chain_id = chain_id
@@ -119,12 +122,14 @@ class Sender:
         self._lock = asyncio.Lock()
         self._counted: int | None = None
         """How many transactions the chain has counted; None while the endpoint is silent."""
-        self._next = 0
-        """One more than the highest nonce of which the receipt was seen."""
         self._awaited: set[int] = set()
         """Nonces that somebody in this process waits for."""
         self._signed_s: dict[int, float] = {}
         """When each was last signed, or first seen, here (monotonic seconds)."""
+        self._underpriced: set[int] = set()
+        """Nonces of which a pool said that they offer too little."""
+        self._needs_gas: dict[tuple[str, bytes], int] = {}
+        """Of calls that ran out of gas: what they get the next time."""
         self._raw: dict[int, bytes] = {}
         """What was last signed here, by nonce."""
         self._handed_in_s: dict[int, float] = {}
@@ -138,8 +143,9 @@ class Sender:
             waiting = await self._adopt(to, data)
             if waiting is None:
                 await self._pass_gate()
-                gas = await self._connection.estimate_gas(self.address, to, data, where)
-                waiting = await self._post(to, data, limit_gas(gas))
+                estimate = await self._connection.estimate_gas(self.address, to, data, where)
+                gas = max(limit_gas(estimate), self._needs_gas.get((to, data), 0))
+                waiting = await self._post(to, data, gas)
             receipt = await self._wait(waiting.nonce)
             if receipt is None:
                 continue
@@ -147,6 +153,7 @@ class Sender:
             self._connection.floor = max(self._connection.floor, receipt.block_number)
             if not receipt.is_success:
                 await self._explain(waiting, receipt, where)
+            self._needs_gas.pop((to, data), None)
             return receipt
 
     async def recover(self, *, is_alone: bool = True) -> int:
@@ -164,10 +171,10 @@ class Sender:
             await asyncio.sleep(self._connection.poll_s)
             mined = await self._count("latest")
         for one in rows if is_alone else ():
-            if one.nonce < mined:
-                self.queue.drop(one.nonce)
-            else:
+            if one.nonce >= mined:
                 self._signed_s[one.nonce] = began_s
+            elif await self.fates.is_settled(one):
+                self.queue.drop(one.nonce)
         patience_s *= 1 + (self._patience.attempts or MOST_RECOVERY_ATTEMPTS)
         while is_alone and mined < end and time.monotonic() < began_s + patience_s:
             await (self._drive(mined) if self.queue.find(mined) else self._fill(mined))
@@ -176,10 +183,9 @@ class Sender:
         return waiting
 
     async def _adopt(self, to: str, data: bytes) -> Waiting | None:
-        """The same call in the queue, if it still waits and nobody here waits for it."""
-        mined = await self._count("latest") if self.queue.list_all() else 0
+        """The same call in the queue, if it is not known what became of it and nobody here waits for it."""
         for one in self.queue.list_all():
-            if (one.to, one.data) == (to, data) and one.nonce >= mined and one.nonce not in self._awaited:
+            if (one.to, one.data) == (to, data) and one.nonce not in self._awaited:
                 self._awaited.add(one.nonce)
                 # Another process of this home may strike it out of the file meanwhile.
                 self.queue.put(one)
@@ -193,16 +199,23 @@ class Sender:
     async def _count(self, at: str) -> int:
         return await self._connection.transaction_count(self.address, at)
 
+    async def _count_surely(self, at: str, known: int) -> int:
+        """The same. A count that is more than `known` has to be told twice: one that is too high would leave
+        a gap below what is sent now."""
+        count = await self._count(at)
+        return count if count <= known else min(count, await self._count(at))
+
     async def _post(self, to: str, data: bytes, gas: int) -> Waiting:
         """Sign with the next nonce, write down, hand in. Another program with the same key may have taken the
         nonce meanwhile: then the next."""
         taken = -1
         while True:
             async with self._lock:
-                fee = (await ask_fee(self._connection)).keep_to(self._cap_wei)
+                fee = await ask_fee(self._connection, self._cap_wei)
                 waiting = await self._give_out(to, data, gas, fee, taken)
                 try:
-                    if await self._hand_in(waiting, is_new=True):
+                    kind = await self._hand_in(waiting)
+                    if kind is not Kind.REPLACEMENT or await self._count("pending") <= waiting.nonce:
                         return waiting
                 except ProviderError as error:
                     if error.may_have_arrived:
@@ -215,19 +228,25 @@ class Sender:
                     # Cancelled: it may have been handed in, so it stays in the queue.
                     self._awaited.discard(waiting.nonce)
                     raise
+                # What waits with this nonce is not ours to outbid.
                 self._forget(waiting.nonce)
                 taken = waiting.nonce
             await asyncio.sleep(self._connection.poll_s)
 
     async def _give_out(self, to: str, data: bytes, gas: int, fee: FeeOffer, taken: int) -> Waiting:
         """The call with the lowest nonce that nobody has, signed and written down."""
-        counts = [await self._count(at) for at in ("latest", "pending")]
+        rows = self.queue.list_all()
+        known = max([self.fates.next_nonce, *(one.nonce + 1 for one in rows)])
+        mined = await self._count_surely("latest", known)
+        pending = await self._count_surely("pending", max(known, mined))
+        if pending > max(known, mined) + MOST_FOREIGN:
+            pending = mined
         await self._pass_gate()
         head = self._connection.health.head
         from_block = self._connection.floor or (head.number if head else 0)
         with self.queue.alone():
-            known = [one.nonce for one in self.queue.list_all()]
-            nonce = max([*counts, self._next, taken + 1, *(one + 1 for one in known)])
+            known = max([known, *(one.nonce + 1 for one in self.queue.list_all())])
+            nonce = max(mined, pending, known, taken + 1)
             self._awaited.add(nonce)
             waiting = Waiting(nonce, to, data, gas, fee, (), from_block)
             return self._sign(waiting, fee)
@@ -258,59 +277,56 @@ class Sender:
         self._signed_s.pop(nonce, None)
         self._raw.pop(nonce, None)
         self._handed_in_s.pop(nonce, None)
+        self._underpriced.discard(nonce)
         self.is_capped = self.is_capped and bool(self.queue.list_all())
 
-    async def _hand_in(self, waiting: Waiting, *, is_new: bool) -> bool:
-        """Whether the transaction may be mined from now on. False: its nonce is another one's. is_new: the
-        nonce was just given out, so what waits with it is not ours to outbid. Raises ProviderError where the
-        pool does not take it for another reason."""
+    async def _hand_in(self, waiting: Waiting) -> Kind | None:
+        """Hand in what was signed last. None: it may be mined from now on. Else what was said against it:
+        another transaction waits with its nonce (REPLACEMENT), or stands there (NONCE_TOO_LOW). Said of what
+        was handed in before, either may be about this very transaction. Raises ProviderError where no pool
+        takes it for another reason."""
         for _ in range(MOST_OFFERS):
             try:
                 await self._connection.broadcast(self._raw[waiting.nonce])
             except EnvironmentFault:
                 # No answer: it may have arrived. It is handed in again.
-                return True
+                return None
             except ProviderError as error:
                 if error.kind is Kind.NONCE_TOO_HIGH:
-                    return True
+                    return None
                 if error.kind is Kind.UNDERPRICED:
-                    # What does not say what it wants is offered more the next time.
-                    needed_wei = error.needed_wei
-                    if needed_wei is None or not self._offer_more(waiting, FeeOffer(0, needed_wei)):
-                        return True
+                    self._underpriced.add(waiting.nonce)
+                    if error.needed_wei is None or not self._offer_tip(waiting, error.needed_wei):
+                        # What does not say what it wants is offered more the next time.
+                        return None
                     waiting = self.queue.find(waiting.nonce) or waiting
                     continue
                 if error.kind not in (Kind.KNOWN, Kind.NONCE_TOO_LOW, Kind.REPLACEMENT):
                     raise
                 self._handed_in_s[waiting.nonce] = time.monotonic()
-                # When the answer to it is lost it is handed in again, and the nonce is taken by this very
-                # transaction: with another nonce the call would be sent twice.
-                return not is_new or await self._may_be_known(waiting)
+                return None if error.kind is Kind.KNOWN else error.kind
             self._handed_in_s[waiting.nonce] = time.monotonic()
-            return True
-        return True
+            return None
+        return None
 
-    async def _may_be_known(self, waiting: Waiting) -> bool:
-        """The same, and True where nobody tells: what stands at the nonce is looked for later."""
-        try:
-            return await self._is_known(waiting)
-        except EnvironmentFault:
-            return True
-
-    async def _is_known(self, waiting: Waiting) -> bool:
-        """Whether one of these is in the pool or mined."""
-        for transaction_hash in waiting.hashes:
-            if await self._connection.has_transaction(transaction_hash):
-                return True
-        return False
+    def _offer_tip(self, waiting: Waiting, needed_wei: int) -> bool:
+        """Sign again for the tip that a pool wants. False: that is more than it is believed, or more than the
+        operator allows."""
+        head = self._connection.health.head
+        if needed_wei > limit_tip(needed_wei, head.base_fee_wei if head else 0, self._cap_wei):
+            self.is_capped = True
+            return False
+        return self._offer_more(waiting, FeeOffer(waiting.fee.max_fee_wei + needed_wei, needed_wei))
 
     def _offer_more(self, waiting: Waiting, asked: FeeOffer) -> bool:
         """Sign again for more, as far as the operator allows. False: that is not enough for a pool to take it
         in place of the last."""
-        offer = waiting.fee.raise_to(asked, self._cap_wei)
-        self.is_capped = not offer.may_replace(waiting.fee)
-        self._sign(waiting, waiting.fee if self.is_capped else offer)
-        return not self.is_capped
+        most_wei = max(MOST_TIMES * asked.max_fee_wei, waiting.fee.max_fee_wei)
+        offer = waiting.fee.raise_to(asked, min(self._cap_wei, most_wei))
+        is_more = offer.may_replace(waiting.fee)
+        self.is_capped = not is_more and self._cap_wei < most_wei
+        self._sign(waiting, offer if is_more else waiting.fee)
+        return is_more
 
     async def _wait(self, nonce: int) -> MinedTransaction | None:
         """Wait for the receipt of what is signed with this nonce. None: another transaction was mined with
@@ -358,47 +374,15 @@ class Sender:
             waiting = self.queue.find(nonce)
             if waiting is None:
                 raise AssertionError("only who waits for a transaction strikes it out")
-            for transaction_hash in reversed(waiting.hashes):
-                receipt = await self._connection.receipt(transaction_hash)
-                if receipt is not None:
-                    self._next = max(self._next, nonce + 1)
-                    return True, receipt
-            return await self._is_displaced(waiting), None
+            receipt = await self.fates.find_receipt(waiting)
+            if receipt is not None:
+                return True, receipt
+            return await self.fates.is_displaced(waiting), None
         except EnvironmentFault as fault:
             if fault.what == NO_COIN:
                 raise
             # A silent provider says nothing about the transaction.
             return False, None
-
-    async def _is_displaced(self, waiting: Waiting) -> bool:
-        """Whether another transaction stands at a nonce that the chain has counted. It is looked for twice,
-        on the folded chain: what is displaced is signed anew, and must not be mined after all."""
-        for _ in range(2):
-            await asyncio.sleep(UNKNOWN_PAUSE_S)
-            await self._pass_gate()
-            if not await self._is_another_there(waiting):
-                return False
-        await self._pass_gate()
-        return True
-
-    async def _is_another_there(self, waiting: Waiting) -> bool:
-        """No receipt proves nothing: a provider may not have indexed it yet. So its block is looked for."""
-        if await self._is_known(waiting):
-            return False
-        head = await self._connection.head()
-        low, high = max(0, min(waiting.from_block, head.number) - LAG_BLOCKS), head.number
-        if await self._count(hex(low)) > waiting.nonce:
-            # Counted before it was signed: an endpoint had told of too few.
-            return True
-        while low < high:
-            middle = (low + high) // 2
-            if await self._count(hex(middle)) > waiting.nonce:
-                high = middle
-            else:
-                low = middle + 1
-        found = await self._connection.find_sent(self.address, waiting.nonce, high)
-        known = self.queue.find(waiting.nonce) or waiting
-        return found is not None and found.transaction_hash not in known.hashes
 
     async def _drive(self, lowest: int) -> None:
         """See to the lowest nonce that the chain has not counted: all later ones wait for it."""
@@ -429,13 +413,20 @@ class Sender:
             if waiting is None or (nonce in self._signed_s and is_fresh):
                 return
             await self._pass_gate()
-            self._offer_more(waiting, await ask_fee(self._connection))
+            asked = await ask_fee(self._connection, NO_CAP_WEI)
+            is_refused = waiting.fee.is_below(asked) or nonce in self._underpriced
+            if is_refused or await self.fates.is_known(waiting):
+                self._offer_more(waiting, asked)
+            else:
+                # It offers enough, and no pool has it: an endpoint has dropped it.
+                self._sign(waiting, waiting.fee)
             await self._hand_in_again(self.queue.find(nonce) or waiting)
 
     async def _hand_in_again(self, waiting: Waiting) -> None:
         """Hand in what waits. Raises EnvironmentFault where no endpoint takes it."""
         try:
-            await self._hand_in(waiting, is_new=False)
+            if await self._hand_in(waiting) is Kind.REPLACEMENT:
+                self._underpriced.add(waiting.nonce)
         except ProviderError as error:
             if not error.may_have_arrived:
                 raise _tell_refusal(self.address, error) from error
@@ -451,10 +442,10 @@ class Sender:
             if self.queue.find(nonce) is not None:
                 return
             await self._pass_gate()
-            fee = (await ask_fee(self._connection)).keep_to(self._cap_wei)
+            fee = await ask_fee(self._connection, self._cap_wei)
             waiting = self._sign(Waiting(nonce, self.address, b"", TRANSFER_GAS, fee, (), 0), fee)
             try:
-                if not await self._hand_in(waiting, is_new=True):
+                if await self._hand_in(waiting) is Kind.NONCE_TOO_LOW:
                     # The chain has it: an endpoint had told of too few.
                     self._forget(nonce)
             except ProviderError as error:
@@ -465,6 +456,8 @@ class Sender:
         """Raises what the contract says to the same call after that block; it cannot be asked for the moment
         before. Where it does not refuse then, the reason is gone: EnvironmentFault."""
         block = receipt.block_number
+        if receipt.gas_used * 100 >= waiting.gas * USED_UP_PERCENT:
+            self._needs_gas[waiting.to, waiting.data] = min(2 * waiting.gas, max(waiting.gas, MOST_GAS))
         if waiting.to:
             await self._connection.call(waiting.to, waiting.data, where, sender=self.address, block=block)
         used = f"{receipt.gas_used} of {waiting.gas} gas used"

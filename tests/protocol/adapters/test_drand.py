@@ -52,3 +52,9 @@ async def test_the_next_server_is_asked(bad: Handler) -> None:
     finally:
         await first.close()
         await second.close()
+
+
+async def test_a_round_that_is_years_away_is_not_waited_for() -> None:
+    """One false time of a block, or one false answer to `drandRound`, once kept a duty for ever."""
+    with pytest.raises(EnvironmentFault, match="lies far ahead"):
+        await fetch_signature(10**9, ())

@@ -226,8 +226,8 @@ class Chain:
         return self.sent[name]
 
 
-async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> list[tuple[int, HandedVote]]:
-    """The votes that a node takes from the chain."""
+async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) -> list[tuple[int, HandedVote]]:
+    """The votes that a node takes from the chain. shown: of two; what is not shown is not read yet."""
     taken: list[tuple[int, HandedVote]] = []
 
     async def take(party: Any, index: int, handed: HandedVote) -> None:
@@ -238,8 +238,12 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> list[tuple[int,
     monkeypatch.setattr(judging_work, "_take", take)
     task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
     party = SimpleNamespace(chain=chain, task=task, state=SimpleNamespace(head_block=200))
-    await judging_work.read_votes(cast(Any, party), NEWS)
-    assert task.cases.read == NEWS.votes
+    if shown == len(NEWS.votes):
+        await judging_work.read_votes(cast(Any, party), NEWS)
+    else:
+        with pytest.raises(EnvironmentFault, match="counted are not shown"):
+            await judging_work.read_votes(cast(Any, party), NEWS)
+    assert len(task.cases.read) == len(taken)
     return taken
 
 
@@ -251,13 +255,22 @@ async def test_a_vote_that_went_by_a_contract_is_read_from_the_log(monkeypatch: 
 
 async def test_all_calls_of_one_transaction_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     relayed = [make_relayed(b"h", ROUND - 1, LATE), make_relayed(b"h", ROUND, HANDED, LATE)]
-    assert await read(monkeypatch, Chain({}, *relayed)) == [(ROUND, HANDED), (ROUND, LATE)]
+    assert await read(monkeypatch, Chain({}, *relayed), shown=2) == [(ROUND, HANDED), (ROUND, LATE)]
 
 
 async def test_a_direct_call_is_read_from_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [make_event("VotesCounted", b"h"), make_event("VotesOpened", b"h")]
     others = [make_relayed(b"x", task=b"u" * 32), make_event("RootStood", b"y")]
     assert await read(monkeypatch, Chain({b"h": CALL}, *events, *others)) == [(ROUND, HANDED)]
+
+
+@pytest.mark.parametrize("is_log_there", [True, False])
+async def test_votes_that_an_answer_does_not_show_are_not_read_yet(
+    monkeypatch: pytest.MonkeyPatch, is_log_there: bool
+) -> None:
+    """A false answer about a transaction, or a range of logs without it, once hid them for ever."""
+    events = [make_event("VotesCounted", b"h")] if is_log_there else []
+    assert await read(monkeypatch, Chain({b"h": b""}, *events), shown=0) == []
 
 
 async def test_of_a_call_only_what_is_looked_for_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

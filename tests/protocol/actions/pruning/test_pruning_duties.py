@@ -4,6 +4,7 @@ block of each; and an auditor that lost its ends answers an ask."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -133,7 +134,9 @@ def find_late_segment(game: GameState, slot: int) -> int:
 
 
 # --- Late audits --------------------------------------------------------------------------------------------
-async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(tmp_path: Path) -> None:
+async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_solver(tmp_path) as (stage, party):
         assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
         draw_late(stage)
@@ -156,6 +159,9 @@ async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(tmp_path:
         jump(stage, last + REORG_BLOCKS)
         await Prune(()).perform(party)
         assert {segment, segment + 1} <= set(list_here(party)), "a reorg may open the window again"
+        caplog.set_level(logging.INFO)
+        await Prune(()).perform(party)
+        assert "pruned" not in caplog.text, "there was nothing"
         jump(stage, last + REORG_BLOCKS + 1)
         (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
         await prune.perform(party)

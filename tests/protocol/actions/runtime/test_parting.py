@@ -10,9 +10,13 @@ import pytest
 from protocol.actions.runtime import playing
 from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.parting import tell_parting
+from protocol.adapters.chain.fees import FeeOffer
+from protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
+from protocol.spec.game.calls import LeaveSeat
 from protocol.spec.game.inner_dispute import InnerAsk, InnerBook
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import LIMITS_12S, LIMITS_LOCAL
+from protocol.spec.tokens import format_tokens
 from tests.protocol.actions.runtime.test_measures import TASK, get_trained_from, make_party
 from tests.protocol.spec.game.world import World, make_quiet_world
 
@@ -22,6 +26,7 @@ def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[
     party, lines = make_party(world, account), list[str]()
     party.say, party.joined = lines.append, SimpleNamespace(task=TASK)
     party.chain.limits = LIMITS_12S if is_timed else LIMITS_LOCAL
+    party.chain.sender = None
     return party, lines
 
 
@@ -51,6 +56,45 @@ def test_silence_counts_from_now_where_nothing_is_due_earlier() -> None:
     party.state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
     tell_parting(party)
     assert f"Be back before block {asked.clock}: an answer is due" in lines[1]
+
+
+def test_a_round_that_may_open_is_told_with_its_cost() -> None:
+    """A fee in tokens for a solver. None opens where all are used, or the submitter has halted."""
+    world = make_quiet_world()
+    fee = format_tokens(world.state.terms.amounts.dropped_fee)
+    for account, cost in (("solver0", f"to miss it costs a fee of {fee}"), ("verifier0", "is not paid")):
+        party, lines = make_leaving(world, account)
+        tell_parting(party)
+        assert "Be back before " in lines[0] and "A round may open meanwhile: " in lines[0]
+        assert cost in lines[0] and lines[0].endswith(
+            "`touchstone leave` gives the seat up; the node is needed until the stake is out"
+        )
+    world.play(until=lambda one: one.state.next_round == one.state.terms.rounds)
+    party, lines = make_leaving(world, "solver0")
+    tell_parting(party)
+    assert "may open" not in lines[0]
+
+
+def test_a_seat_that_leaves_is_not_told_to_leave() -> None:
+    world = make_quiet_world()
+    world.send(LeaveSeat(world.get_seat("verifier0").number), "verifier0")
+    party, lines = make_leaving(world, "verifier0")
+    tell_parting(party)
+    assert (
+        "The seat is leaving already; the node is needed" in lines[0] and "touchstone leave" not in lines[0]
+    )
+
+
+def test_a_transaction_that_waits_is_told() -> None:
+    """Also of an account without a seat."""
+    party, lines = make_leaving(make_quiet_world(), "a stranger")
+    queue = TransactionQueue("0xa")
+    party.chain.sender = SimpleNamespace(queue=queue)
+    tell_parting(party)
+    assert not lines
+    queue.put(Waiting(1, "0xb", b"", 1, FeeOffer(1, 1), (b"h",), 1))
+    tell_parting(party)
+    assert lines == ["WARNING: a transaction of this node is not mined yet: the next start goes on with it"]
 
 
 def test_who_has_no_seat_is_told_nothing() -> None:

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime import watching
+from protocol.actions.runtime import endpoint_watch, watching
+from protocol.actions.runtime.endpoint_watch import RIGHT_LOOKS
 from protocol.actions.runtime.gas_factor import PROBE_GAS
 from protocol.actions.runtime.watching import (
     Past,
@@ -32,6 +33,7 @@ class Connection:
     """A chain's node that a test spoils."""
 
     place = "http://127.0.0.1:1"
+    rpc_urls = ("http://127.0.0.1:1",)
 
     def __init__(self) -> None:
         self.health = RpcHealth()
@@ -68,6 +70,12 @@ class Connection:
 
     async def code_at(self, address: str) -> bytes:
         return b"" if address in self.bare else b"code"
+
+    async def block_by_hash(self, block_hash: bytes) -> Head | None:
+        return Head(9, self.hash, b"", 0, 0) if block_hash == self.hash else None
+
+    async def close(self) -> None:
+        self.is_closed = True
 
     async def block(self, number: int) -> Head | None:
         return Head(number, self.hash, b"", 0, 0) if self.hash else None
@@ -107,9 +115,16 @@ def list_written(home: Path) -> list[Trouble]:
 
 
 async def check_episode(
-    watch: Watch, home: Path, caplog: pytest.LogCaptureFixture, kind: Trouble, spoil: Any, mend: Any
+    watch: Watch,
+    home: Path,
+    caplog: pytest.LogCaptureFixture,
+    kind: Trouble,
+    spoil: Any,
+    mend: Any,
+    right_looks: int = 1,
 ) -> str:
-    """A trouble comes, stays and goes: one line each time, in the file meanwhile; its line."""
+    """A trouble comes, stays and goes: one line each time, in the file meanwhile; its line. right_looks: so
+    many end it."""
     await watch.look()
     assert watch.troubles == {} and list_lines(caplog) == []
     spoil()
@@ -118,6 +133,9 @@ async def check_episode(
     assert list_written(home) == [kind] == list(watch.troubles)
     assert len(list_lines(caplog)) == 1 == watch.counts[kind]
     mend()
+    for _ in range(right_looks - 1):
+        await watch.look()
+        assert list(watch.troubles) == [kind]
     await watch.look()
     assert list_written(home) == [] == list(watch.troubles)
     said, over = list_lines(caplog)
@@ -173,12 +191,14 @@ async def test_gas_that_is_dearer_than_the_operator_allows_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     party = make_party(tmp_path)
+    party.config.max_fee_wei = 15 * 10**8
+    party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 21 * 10**8)
     said = await check_episode(
         Watch(party), tmp_path, caplog, Trouble.FEE_CAPPED,
         lambda: setattr(party.chain.sender, "is_capped", True),
         lambda: setattr(party.chain.sender, "is_capped", False),
     )  # fmt: skip
-    assert "max_fee_gwei" in said
+    assert "max_fee_gwei: one gas costs 2.1 gwei and a tip now, 1.5 gwei are allowed" in said
 
 
 async def test_an_rpc_that_never_answers_is_silent(
@@ -246,8 +266,74 @@ async def test_another_chain_is_noticed(
         Trouble.CHAIN_CHANGED,
         lambda: setattr(connection, name, value),
         lambda: setattr(connection, name, usual),
+        RIGHT_LOOKS,
     )
-    assert word in said
+    assert word in said and said.startswith("the endpoint rpc_url http://127.0.0.1:1 shows another chain")
+
+
+# --- Several endpoints --------------------------------------------------------------------------------------
+def add_endpoint(party: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Connection, Connection]:
+    """The two endpoints by themselves. Together they are the node's connection, in which the first one stands
+    in for the second."""
+    party.chain.connection.rpc_urls = ("http://127.0.0.1:1", "http://127.0.0.1:2/v3/secret")
+    own = {url: Connection() for url in party.chain.connection.rpc_urls}
+    monkeypatch.setattr(endpoint_watch, "Connection", lambda url, timeout_s: own[url])
+    first, second = own.values()
+    return first, second
+
+
+NAME = "the endpoint rpc_urls[0] http://127.0.0.1:2/..."
+
+
+async def test_one_endpoint_of_several_that_does_not_answer_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one answers for it, so nothing else tells that the node stands on its last one."""
+    monkeypatch.setattr(watching, "PROBE_S", 0.05)
+    party = make_party(tmp_path)
+    _, second = add_endpoint(party, monkeypatch)
+    said = await check_episode(
+        Watch(party), tmp_path, caplog, Trouble.ENDPOINT_SILENT,
+        lambda: setattr(second, "is_hanging", True),
+        lambda: setattr(second, "is_hanging", False),
+        RIGHT_LOOKS,
+    )  # fmt: skip
+    assert said == f"{NAME} does not answer"
+    assert list_lines(caplog)[1].startswith(f"{NAME} answers again, after ")
+
+
+@pytest.mark.parametrize(("name", "value"), [("id", 5), ("bare", {"0xp", "0xk", "0xt"}), ("hash", b"g" * 32)])
+async def test_one_alien_endpoint_of_several_is_one_trouble_by_its_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, value: Any
+) -> None:
+    """Asked together it was told anew with each endpoint that answered first, 38 times in three minutes."""
+    party = make_party(tmp_path)
+    first, second = add_endpoint(party, monkeypatch)
+    usual = getattr(second, name)
+    said = await check_episode(
+        Watch(party), tmp_path, caplog, Trouble.CHAIN_CHANGED,
+        lambda: setattr(second, name, value),
+        lambda: setattr(second, name, usual),
+        RIGHT_LOOKS,
+    )  # fmt: skip
+    assert said.startswith(f"{NAME} shows another chain: ") and "secret" not in said
+    assert first.id == CHAIN_ID
+
+
+async def test_of_endpoints_that_disagree_from_the_start_the_one_with_the_folded_block_is_right(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    party = make_party(tmp_path)
+    first, second = add_endpoint(party, monkeypatch)
+    first.hash = b"g" * 32
+    watch = Watch(party)
+    await watch.look()
+    assert watch.troubles == {}, "nothing is read yet"
+    party.chain.gate.folded = Head(9, second.hash, b"", 0, 0)
+    await watch.look()
+    assert list(watch.troubles) == [Trouble.CHAIN_CHANGED]
+    (said,) = list_lines(caplog)
+    assert said.startswith("the endpoint rpc_url http://127.0.0.1:1 shows another chain: block 4")
 
 
 async def test_an_answer_that_is_none_hides_no_other_trouble(
@@ -390,12 +476,15 @@ async def test_a_restart_is_told_with_how_the_run_before_ended(
     end: End,
     word: str,
 ) -> None:
+    """One that was stopped in good order is nothing to be warned of."""
     await run_once(tmp_path, error)
     assert read_end(tmp_path) is end
+    caplog.set_level(logging.INFO)
     watch = await run_once(tmp_path)
     assert watch.past == Past(1, 0, end)
-    (line,) = list_lines(caplog)
-    assert "started again" in line and word in line
+    (record,) = [one for one in caplog.records if "started again" in one.getMessage()]
+    assert word in record.getMessage()
+    assert record.levelno == (logging.INFO if end is End.STOPPED else logging.WARNING)
 
 
 async def test_a_question_that_was_answered_with_no_is_neither_a_crash_nor_a_run(

@@ -1,6 +1,8 @@
 """Each transaction is mined once, whatever the fee market, a crash or a reorg do."""
 
 import asyncio
+import os
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -10,7 +12,9 @@ from eth_utils.address import to_checksum_address
 
 from protocol.adapters.chain import transactions
 from protocol.adapters.chain.chain_client import Sending
+from protocol.adapters.chain.fees import FeeOffer
 from protocol.adapters.chain.refusal_words import ContractRefused
+from protocol.adapters.chain.transaction_queue import QUEUE_FILE, TransactionQueue, Waiting
 from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, MiningPatience
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.anvil import (
@@ -193,6 +197,22 @@ async def test_after_a_crash_the_same_call_is_waited_for_and_not_signed_anew(net
     await again
     assert await count_mined(net) == before + 1 == await count_pending(net)
     assert await net.chain.purse.credit_of(net.chain.address) == STAKE_WEI
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_file_of_waiting_transactions_is_its_owners_alone(tmp_path: Path, is_there: bool) -> None:
+    """Also one that an earlier version has made, whatever the usual mode of new files."""
+    usual = os.umask(0o022)
+    try:
+        if is_there:
+            sqlite3.connect(tmp_path / QUEUE_FILE).execute("CREATE TABLE other (one)")
+        queue = TransactionQueue("0xa", tmp_path / QUEUE_FILE)
+        queue.put(Waiting(1, "0xb", b"", 1, FeeOffer(1, 1), (b"h",), 1))
+        files = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+        queue.close()
+    finally:
+        os.umask(usual)
+    assert files == dict.fromkeys([QUEUE_FILE, f"{QUEUE_FILE}-wal", f"{QUEUE_FILE}-shm"], 0o600)
 
 
 async def test_a_new_process_goes_on_with_the_queue_of_the_last_one(net: TestChain, tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""Watches each endpoint of the chain by itself: whether it answers, and shows the deployment's chain.
+
+One endpoint answers for another that is silent. So without this nobody would know that a node stands on its
+last one. Asked together, an alien endpoint among right ones seemed to come and go with each look.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from protocol.adapters.chain.answers import Head
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.deployment import GameDeployment
+from protocol.adapters.chain.rpc import name_place
+
+SILENT_LOOKS = 2
+"""So many looks in a row without an answer are a silence: one may be a request too many."""
+RIGHT_LOOKS = 3
+"""So many in a row are right before a trouble of an endpoint is over."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Lasting:
+    """A trouble of an endpoint that is told once when it begins and once when it ends. over: what is said
+    then; least: so many looks in a row begin it; said: in words while it lasts."""
+
+    over: str
+    least: int = 1
+    said: str = ""
+    _wrong: int = 0
+    _right: int = 0
+    _since_s: float = 0.0
+
+    def note(self, found: str) -> None:
+        """One more look. found: what is wrong, empty where nothing is."""
+        self._wrong, self._right = (self._wrong + 1, 0) if found else (0, self._right + 1)
+        if found and not self.said and self._wrong >= self.least:
+            self.said, self._since_s = found, time.monotonic()
+            log.warning("%s", found)
+        elif self.said and self._right >= RIGHT_LOOKS:
+            self.said = ""
+            log.warning("%s, after %d s", self.over, time.monotonic() - self._since_s)
+
+
+@dataclass
+class EndpointWatch:
+    """One endpoint. connection: to it alone; name: its key in config.toml and its place; is_lone: the node
+    has no other, and tells of silence itself; found: in what its chain is another one by the last answer;
+    first: its block where the deployment begins."""
+
+    connection: Connection
+    name: str
+    is_lone: bool
+    silence: Lasting = field(init=False)
+    change: Lasting = field(init=False)
+    found: str = ""
+    first: Head | None = None
+    _turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.silence = Lasting(f"the endpoint {self.name} answers again", SILENT_LOOKS)
+        self.change = Lasting(f"the endpoint {self.name} shows the deployment's chain again")
+
+    async def look(self, deployment: GameDeployment) -> None:
+        """Ask for the chain's id, a contract, each in turn, and the block where the deployment begins. Raises
+        EnvironmentFault where the endpoint does not answer."""
+        chain_id = await self.connection.chain_id()
+        if chain_id != deployment.chain_id:
+            self.found = f"chain id {chain_id}, the deployment is on {deployment.chain_id}"
+            return
+        places = [*deployment.contracts().items(), ("token", deployment.token)]
+        name, address = places[self._turn % len(places)]
+        if not await self.connection.code_at(address):
+            self.found = f"no contract at the address of {name}"
+            return
+        self.first = await self.connection.block(deployment.deploy_block)
+        self.found = "" if self.first is not None else tell_other_origin(deployment)
+        self._turn += not self.found
+
+    def note(self, *, is_answering: bool, origin: bytes | None, deployment: GameDeployment) -> None:
+        """What the last look came to. origin: hash of the block where the deployment begins, None where it is
+        not known. No answer does not tell which chain it is."""
+        if not self.is_lone:
+            self.silence.note("" if is_answering else f"the endpoint {self.name} does not answer")
+        if is_answering:
+            if not self.found and self.first is not None and origin not in (None, self.first.block_hash):
+                self.found = tell_other_origin(deployment)
+            said = f"the endpoint {self.name} shows another chain: {self.found}"
+            self.change.note(said if self.found else "")
+
+
+def tell_other_origin(deployment: GameDeployment) -> str:
+    """Returns that a chain begins otherwise."""
+    return f"block {deployment.deploy_block}, where the deployment begins, is another or gone"
+
+
+def open_endpoints(connection: Connection, timeout_s: float) -> list[EndpointWatch]:
+    """Returns a watch of each endpoint; of a lone one by the connection that the node has. timeout_s: of one
+    question. Close them with `close_endpoints`."""
+    keys = ["rpc_url", *(f"rpc_urls[{index}]" for index in range(len(connection.rpc_urls) - 1))]
+    names: dict[str, str] = {}
+    for url, key in zip(connection.rpc_urls, keys, strict=True):
+        names.setdefault(url, f"{key} {name_place(url)}")
+    if len(names) == 1:
+        return [EndpointWatch(connection, name, is_lone=True) for name in names.values()]
+    return [
+        EndpointWatch(Connection(url, timeout_s=timeout_s), name, is_lone=False)
+        for url, name in names.items()
+    ]
+
+
+async def close_endpoints(endpoints: Sequence[EndpointWatch], connection: Connection) -> None:
+    """Close all but the node's own connection."""
+    for one in endpoints:
+        if one.connection is not connection:
+            await one.connection.close()
+
+
+async def find_origin(endpoints: Sequence[EndpointWatch], folded: Head | None) -> bytes | None:
+    """Returns the hash of the block where the deployment begins: what all that answer agree on, else as the
+    endpoint has it that has the newest folded block; None where nothing tells."""
+    shown = [(one, one.first.block_hash) for one in endpoints if not one.found and one.first is not None]
+    if len({block_hash for _, block_hash in shown}) == 1:
+        return shown[0][1]
+    for one, block_hash in shown if folded is not None else ():
+        if folded is not None and await one.connection.block_by_hash(folded.block_hash) is not None:
+            return block_hash
+    return None
+
+
+def list_said(lasting: Iterator[Lasting]) -> str:
+    """Returns what lasts, in one line; empty where nothing does."""
+    return "; ".join(one.said for one in lasting if one.said)

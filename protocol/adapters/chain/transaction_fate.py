@@ -1,0 +1,105 @@
+"""What became of a transaction whose nonce the chain has counted, as far as an endpoint's word goes.
+
+No receipt proves nothing: a provider may be slow to index it. What is signed anew meanwhile would be mined
+twice. So it counts as displaced only where another transaction is found at its nonce, twice, on the chain
+that the node has folded.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from protocol.adapters.chain.answers import MinedTransaction
+from protocol.adapters.chain.connection import Connection
+from protocol.adapters.chain.provider_errors import ProviderError
+from protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
+from protocol.spec.errors import EnvironmentFault
+
+LAG_BLOCKS = 8
+"""A backend that told of the head may have been so far behind."""
+UNKNOWN_PAUSE_S = 0.5
+"""Between two looks for what stands at a nonce."""
+
+
+class Fates:
+    """Finds out what stands at the nonces of one account. next_nonce: one more than the highest nonce of
+    which the receipt was seen."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        address: str,
+        queue: TransactionQueue,
+        pass_gate: Callable[[], Awaitable[None]],
+    ) -> None:
+        """pass_gate: raises EnvironmentFault while the endpoint may show another chain."""
+        self.next_nonce = 0
+        self._connection = connection
+        self._address = address
+        self._queue = queue
+        self._pass_gate = pass_gate
+
+    async def is_settled(self, one: Waiting) -> bool:
+        """Whether it is known what stands at a nonce that the chain has counted, by the endpoint's word. What
+        is not known stays in the queue: it may be mined still."""
+        try:
+            return await self.find_receipt(one) is not None or await self.is_displaced(one)
+        except EnvironmentFault:
+            return False
+
+    async def find_receipt(self, waiting: Waiting) -> MinedTransaction | None:
+        """The receipt of one of its versions, of a block that the chain has."""
+        for transaction_hash in reversed(waiting.hashes):
+            receipt = await self._connection.receipt(transaction_hash)
+            if receipt is not None:
+                block = await self._connection.block(receipt.block_number)
+                if block is None or block.block_hash != receipt.block_hash:
+                    return None
+                self.next_nonce = max(self.next_nonce, waiting.nonce + 1)
+                return receipt
+        return None
+
+    async def is_displaced(self, waiting: Waiting) -> bool:
+        """Whether another transaction stands at a nonce that the chain has counted. It is looked for twice,
+        on the folded chain: what is displaced is signed anew, and must not be mined after all."""
+        for _ in range(2):
+            await asyncio.sleep(UNKNOWN_PAUSE_S)
+            await self._pass_gate()
+            if not await self._is_another_there(waiting):
+                return False
+        await self._pass_gate()
+        return True
+
+    async def _is_another_there(self, waiting: Waiting) -> bool:
+        """No receipt proves nothing: a provider may not have indexed it yet. So its block is looked for."""
+        if await self.is_known(waiting):
+            return False
+        head = await self._connection.head()
+        low, high = max(0, min(waiting.from_block, head.number) - LAG_BLOCKS), head.number
+        if await self._connection.transaction_count(self._address, hex(low)) > waiting.nonce:
+            # Counted before it was signed, as an endpoint had told of too few: its block is too old to be
+            # looked for. But some providers count at the head, whatever block is named.
+            return await self._counts_by_block(waiting.nonce)
+        while low < high:
+            middle = (low + high) // 2
+            if await self._connection.transaction_count(self._address, hex(middle)) > waiting.nonce:
+                high = middle
+            else:
+                low = middle + 1
+        found = await self._connection.find_sent(self._address, waiting.nonce, high)
+        known = self._queue.find(waiting.nonce) or waiting
+        return found is not None and found.transaction_hash not in known.hashes
+
+    async def _counts_by_block(self, nonce: int) -> bool:
+        """Whether the endpoint counts an account's transactions at the block that is named."""
+        try:
+            return await self._connection.transaction_count(self._address, "0x0") <= nonce
+        except (EnvironmentFault, ProviderError):
+            # It has not kept so old a state, and says so.
+            return True
+
+    async def is_known(self, waiting: Waiting) -> bool:
+        """Whether one of these is in the pool or mined."""
+        for transaction_hash in waiting.hashes:
+            if await self._connection.has_transaction(transaction_hash):
+                return True
+        return False
