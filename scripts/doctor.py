@@ -82,8 +82,8 @@ async def check_provider(patient: Patient) -> str:
     What else they lack the node does without."""
     chain = patient.get_chain()
     connection, head = chain.connection, await chain.head()
-    await connection.logs_of_blocks([chain.deployment.purse], [head])
-    await connection.logs([chain.deployment.purse], head.number, head.number)
+    await connection.logs_of_blocks([chain.deployment.purse], [head], list)
+    await connection.logs([chain.deployment.purse], head.number, head.number, list)
     await connection.transaction_count(patient.get_config().account, "pending")
     await connection.priority_fee()
     await chain.require_provable()

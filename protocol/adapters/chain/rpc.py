@@ -40,6 +40,9 @@ REFUSE_BATCH = (400, 404, 405, 413, 415, 422)
 """What a server says that takes one request at a time."""
 MAX_WAIT_S = 600.0
 """No provider is left alone for longer, whatever it says."""
+REST_TIMEOUTS = 1.5
+"""Of several endpoints one that was silent is asked again after so many times as long as a request may
+take."""
 FIRST_WAIT_S, LONGEST_GUESS_S = 1.0, 32.0
 """Where a busy provider does not say how long it wants to be left alone: doubled each time."""
 
@@ -69,13 +72,22 @@ class RpcHealth:
     was first to be asked); errors: how often one did not, by `timeout`, `connection`, `http` (a status that
     is no success), `malformed` (no JSON-RPC, or of another form), `busy` (it wants to be left alone),
     `behind` (it lacks the block) and `refused` (another error in its own words); head: the newest block that
-    one told of."""
+    the endpoint which is followed told of; unread: why nothing is read though endpoints answer, empty while
+    all is read; unread_s: since when (monotonic seconds)."""
 
     answered_s: float = field(default_factory=time.monotonic)
     errors: Counter[str] = field(
         default_factory=lambda: Counter(dict.fromkeys([*ERROR_KINDS.values(), *_REASONS.values()], 0))
     )
     head: Head | None = None
+    unread: str = ""
+    unread_s: float = 0.0
+
+    def note_reading(self, why_not: str = "") -> None:
+        """The follower has read up to a head, or could not."""
+        if not self.unread:
+            self.unread_s = time.monotonic()
+        self.unread = why_not
 
     def note_answer(self) -> None:
         """An endpoint has answered."""
@@ -99,6 +111,10 @@ class Endpoint:
         """What this provider has refused as unsupported: methods, or the tag `pending`."""
         self.free_s = 0.0
         """Until then (monotonic seconds) the provider wants to be left alone."""
+        self.head: int | None = None
+        """The newest block that it told of, None before it told of one."""
+        self._rests_until_s = 0.0
+        self._rest_s = REST_TIMEOUTS * timeout_s
         self._refusals = 0
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
@@ -109,6 +125,15 @@ class Endpoint:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+    @property
+    def away_s(self) -> float:
+        """For how many seconds it is not to be asked where another one answers; 0 from then on."""
+        return max(0.0, max(self.free_s, self._rests_until_s) - time.monotonic())
+
+    def rest(self) -> None:
+        """It was silent, or slower than the others by far: they are asked alone for a while."""
+        self._rests_until_s = time.monotonic() + self._rest_s
 
     async def ask(self, method: str, parameters: Sequence[object]) -> Any:
         """Returns the result of one request, any JSON. Raises ProviderError, NoAnswer (a ClientError), other
