@@ -274,16 +274,28 @@ def _is_own(party: Party, index: int, slot: int) -> bool:
 
 # --- Reading ------------------------------------------------------------------------------------------------
 async def read_votes(party: Party, unread: Unread) -> None:
-    """Take these votes from the calls of their round; each is kept as if its auditor had handed it in."""
+    """Take these votes from the calls of their round; each is kept as if its auditor had handed it in.
+    Raises EnvironmentFault where an endpoint does not show all of them: they are read again later."""
     first = min(counted.block for _, counted in unread.votes)
     events = await party.chain.read_events(first, party.state.head_block)
     own = [event for event in events if event.arguments.get("task") == party.task.task]
-    places = {ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank for ref, _ in unread.votes}
+    places = {
+        ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank: (ref, counted) for ref, counted in unread.votes
+    }
+    missing = dict(places)
     for index, handed in await _read_handed(party, own):
         # Any account can write thousands of other votes into a call.
         if index == unread.round and handed.place >> 48 in places:
             await _take(party, index, handed)
-    party.task.cases.read.update(unread.votes)
+            missing.pop(handed.place >> 48, None)
+    party.task.cases.read.update(unread.votes - set(missing.values()))
+    if missing:
+        raise EnvironmentFault(
+            what="the chain does not show votes that it has counted",
+            expected=f"{len(places)} votes of round {unread.round}",
+            actual=f"{len(places) - len(missing)}",
+            remedy="Nothing: the node reads them again.",
+        )
 
 
 async def _read_handed(party: Party, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:

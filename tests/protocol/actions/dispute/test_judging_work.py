@@ -238,9 +238,24 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> list[tuple[int,
     monkeypatch.setattr(judging_work, "_take", take)
     task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
     party = SimpleNamespace(chain=chain, task=task, state=SimpleNamespace(head_block=200))
-    await judging_work.read_votes(cast(Any, party), NEWS)
-    assert task.cases.read == NEWS.votes
+    fault: EnvironmentFault | None = None
+    try:
+        await judging_work.read_votes(cast(Any, party), NEWS)
+    except EnvironmentFault as found:
+        fault = found
+    slots = {handed.place >> 64 for _, handed in taken}
+    assert {ref.slot for ref, _ in task.cases.read} == slots, "what was not shown is read again"
+    assert (fault is None) == (len(slots) == len(NEWS.votes))
     return taken
+
+
+@pytest.mark.parametrize("events", [[], ["VotesCounted"]])
+async def test_votes_that_an_answer_does_not_show_are_not_read_yet(
+    monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    """A range of logs without them, or another transaction's data. A solver whose claim they reject would not
+    learn what to ask."""
+    assert await read(monkeypatch, Chain({b"h": b""}, *(make_event(name, b"h") for name in events))) == []
 
 
 async def test_a_vote_that_went_by_a_contract_is_read_from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
