@@ -98,15 +98,15 @@ def list_live(heads: Sequence[Head], preset: str, now_s: float, newest: int) -> 
     """Returns the heads of those endpoints that are not stuck, the lowest first. preset: of the deployment;
     newest: the newest block that was read.
 
-    A stuck one is far below another, and old. On a chain whose pace is not known it tells of nothing new: one
-    that does is no worse than the other, which may tell of blocks that are not there.
+    A stuck one is below another, and too old for the gate. On a chain whose pace is not known it is far below
+    and tells of nothing new: one that does is no worse than the other, which may make blocks up.
     """
     highest, block_s = max(one.number for one in heads), BLOCK_S.get(preset)
 
     def is_stuck(head: Head) -> bool:
         if block_s is None:
             return head.number < highest - STUCK_BLOCKS and head.number <= newest
-        return head.number < highest - LAG_BLOCKS and now_s - head.timestamp_s > _find_patience_s(block_s)
+        return head.number < highest and now_s - head.timestamp_s > _find_patience_s(block_s)
 
     return sorted((one for one in heads if not is_stuck(one)), key=lambda one: one.number)
 
