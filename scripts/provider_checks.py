@@ -106,8 +106,8 @@ async def _list_missing(chain: GameChain, account: str) -> AsyncIterator[str]:
     connection, head = chain.connection, await chain.head()
     purse = [chain.deployment.purse]
     questions: list[tuple[str, Callable[[], Awaitable[object]]]] = [
-        ("logs by the hash of a block", partial(connection.logs_of_blocks, purse, [head])),
-        ("logs by numbers of blocks", partial(connection.logs, purse, head.number, head.number)),
+        ("logs by the hash of a block", partial(connection.logs_of_blocks, purse, [head], list)),
+        ("logs by numbers of blocks", partial(connection.logs, purse, head.number, head.number, list)),
         ("transactions that wait", partial(connection.transaction_count, account, "pending")),
         ("a tip for the gas", connection.priority_fee),
         ("a header that can be proven", chain.require_provable),

@@ -60,6 +60,8 @@ QUIET_S = 2.5
 and trains a step before it takes its seat), the watch asks in its place."""
 SILENT_S = 4.0
 """So a silence is seen within 7 s, a probe included."""
+UNREAD_S = 15.0
+"""So long nothing may be read though the chain's nodes answer, before that is told: one may be behind."""
 
 log = logging.getLogger(__name__)
 
@@ -301,6 +303,8 @@ class Watch:
                 Trouble.RPC_SILENT,
                 "the chain's node is silent: no answer for some seconds, and no duty can be done",
             )
+        elif health.unread and time.monotonic() - health.unread_s > UNREAD_S:
+            yield Trouble.RPC_SILENT, f"the chain cannot be read, though it answers: {health.unread}"
         elif health.head is not None and is_old(health.head, name):
             age_s = time.time() - health.head.timestamp_s
             said = f"block {health.head.number} is its newest and was {age_s:.0f} s old"

@@ -15,7 +15,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 Quantity = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{1,64}\Z")]
-Data = Annotated[str, Meta(pattern=r"\A0x([0-9a-fA-F]{2})*\Z")]
+BlockNumber = Annotated[str, Meta(pattern=r"\A0x0{0,52}[0-9a-fA-F]{1,12}\Z")]
+"""Below 2^48, as a count below 2^40 and gas below 2^32: no chain has more. What is computed with a larger
+one, a nonce or the coin for the gas, would stay wrong for as long as it is kept."""
+Count = Annotated[str, Meta(pattern=r"\A0x0{0,54}[0-9a-fA-F]{1,10}\Z")]
+Gas = Annotated[str, Meta(pattern=r"\A0x0{0,56}[0-9a-fA-F]{1,8}\Z")]
+Data = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]*\Z")]
 Hash = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{64}\Z")]
 Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
 
@@ -78,7 +83,7 @@ class SentTransaction:
 
 
 class _Block(msgspec.Struct):
-    number: Quantity
+    number: BlockNumber
     hash: Hash
     parentHash: Hash
     timestamp: Quantity
@@ -89,18 +94,18 @@ class _Log(msgspec.Struct):
     address: Address
     topics: Annotated[list[Hash], Meta(max_length=4)]
     data: Data
-    blockNumber: Quantity
+    blockNumber: BlockNumber
     blockHash: Hash
-    logIndex: Quantity
+    logIndex: Count
     transactionHash: Hash
     removed: bool = False
 
 
 class _Receipt(msgspec.Struct):
     transactionHash: Hash
-    blockNumber: Quantity
+    blockNumber: BlockNumber
     blockHash: Hash
-    gasUsed: Quantity
+    gasUsed: Gas
     status: Quantity
     logs: list[_Log]
     effectiveGasPrice: Quantity | UnsetType = UNSET
@@ -109,11 +114,11 @@ class _Receipt(msgspec.Struct):
 
 class _Transaction(msgspec.Struct):
     hash: Hash
-    nonce: Quantity
+    nonce: Count
     input: Data
     sender: Address = msgspec.field(name="from")
     to: Address | None = None
-    blockNumber: Quantity | None = None
+    blockNumber: BlockNumber | None = None
 
 
 class _Transactions(msgspec.Struct):
@@ -139,8 +144,11 @@ def find_sent(block: object, sender: str, nonce: int) -> SentTransaction | None:
 
 def read_logs(logs: object) -> list[Log]:
     """Returns logs in the chain's order, each once. Raises MalformedAnswer, also for one that a reorg has
-    removed."""
-    found = {(one.block_number, one.log_index): one for one in map(_to_log, _convert(logs, list[_Log]))}
+    removed, and for two of one place that differ."""
+    found = dict[tuple[int, int], Log]()
+    for one in map(_to_log, _convert(logs, list[_Log])):
+        if found.setdefault((one.block_number, one.log_index), one) != one:
+            raise MalformedAnswer("two logs of one place")
     return [found[place] for place in sorted(found)]
 
 
@@ -170,6 +178,21 @@ def read_quantity(value: object) -> int:
     return to_int(_convert(value, Quantity))
 
 
+def read_number(value: object) -> int:
+    """Returns the number of a block that came alone. Raises MalformedAnswer."""
+    return to_int(_convert(value, BlockNumber))
+
+
+def read_count(value: object) -> int:
+    """Returns a count of transactions that came alone. Raises MalformedAnswer."""
+    return to_int(_convert(value, Count))
+
+
+def read_gas(value: object) -> int:
+    """Returns gas that came alone. Raises MalformedAnswer."""
+    return to_int(_convert(value, Gas))
+
+
 def read_data(value: object) -> bytes:
     """Returns bytes that came alone. Raises MalformedAnswer."""
     return to_bytes(_convert(value, Data))
@@ -188,8 +211,11 @@ def to_int(quantity: str) -> int:
 
 
 def to_bytes(data: str) -> bytes:
-    """Returns the bytes of `0x` and digits."""
-    return bytes.fromhex(data[2:])
+    """Returns the bytes of `0x` and digits. Raises MalformedAnswer for half a byte."""
+    try:
+        return bytes.fromhex(data[2:])
+    except ValueError:
+        raise MalformedAnswer("half a byte") from None
 
 
 def _convert(value: object, form: Any) -> Any:

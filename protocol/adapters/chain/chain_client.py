@@ -204,7 +204,7 @@ async def open_game_chain(
         sender = await make_sender(connection, deployment, signer, sending or Sending())
         chain = GameChain(connection, deployment, sender)
         chain.limits = await read_limits(chain.tasks)
-        chain.gate.preset = chain.limits.name
+        chain.gate.preset = connection.preset = chain.limits.name
         if poll_s is None and chain.limits.name in BLOCK_S:
             connection.poll_s = BLOCK_S[chain.limits.name] / LOOKS_A_BLOCK
         await chain.recover(is_alone=is_alone)

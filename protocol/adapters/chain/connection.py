@@ -6,9 +6,9 @@ says which blocks are believed, `gate.py` when a node may sign.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from protocol.adapters.chain import answers
 from protocol.adapters.chain.answers import Head, Log, MalformedAnswer, MinedTransaction, SentTransaction
@@ -16,6 +16,10 @@ from protocol.adapters.chain.deployment import Addresses
 from protocol.adapters.chain.provider_errors import Kind, ProviderError
 from protocol.adapters.chain.providers import Providers, chain_fault, or_none
 from protocol.spec.errors import EnvironmentFault, InvalidInput
+
+One = TypeVar("One")
+Decode = Callable[[Sequence[Log]], list[One]]
+"""What reads logs. What it raises makes an answer none: another endpoint is asked."""
 
 REQUEST_TIMEOUT_S = 20.0
 POLL_S = 0.1
@@ -39,6 +43,8 @@ class Connection:
         self.poll_s = poll_s
         self.providers = Providers(self.rpc_urls, timeout_s)
         self.health = self.providers.health
+        self.preset = "own"
+        """Of the deployment's limits: it says how fast blocks come."""
         self.floor = 0
         """The newest block that is known to be there: calls and estimates are of no state before it."""
         self.place = self.providers.place
@@ -78,15 +84,15 @@ class Connection:
         return self.health.head
 
     async def heads_everywhere(self) -> list[Head]:
-        """Returns the latest block of each endpoint that answers, each once, the highest first. Raises
-        EnvironmentFault where none answers."""
-        found = await self.providers.ask_everywhere(
-            "eth_getBlockByNumber", ("latest", False), answers.read_head
-        )
-        heads = sorted({one for one in found if one is not None}, key=lambda one: -one.number)
+        """Returns the latest block of each endpoint that answers. Raises EnvironmentFault where none does."""
+        asked = ("eth_getBlockByNumber", ("latest", False), answers.read_head)
+        heads = list[Head]()
+        for endpoint, head in await self.providers.ask_everywhere(*asked):
+            if head is not None:
+                endpoint.head = head.number
+                heads.append(head)
         if not heads:
             raise chain_fault(self.place, "the latest block", "none")
-        self.health.head = heads[0]
         return heads
 
     async def block(self, number: int) -> Head | None:
@@ -103,7 +109,7 @@ class Connection:
         Raises EnvironmentFault where none answers."""
         asked = ("eth_getBlockByNumber", (hex(number), False), or_none(answers.read_head))
         found = await self.providers.ask_everywhere(*asked)
-        return [one if one is None or one.number == number else None for one in found]
+        return [one if one is None or one.number == number else None for _, one in found]
 
     async def block_by_hash(self, block_hash: bytes) -> Head | None:
         """Returns the block of that hash, None where the endpoint that answers does not know it."""
@@ -143,16 +149,15 @@ class Connection:
     async def estimate_gas(self, sender: str, to: str, data: bytes, where: str) -> int:
         """Returns the gas that the call (a creation where `to` is empty) would take in the next block. Raises
         ContractRefused where it would revert."""
-        return await self.providers.ask_pending(
-            "eth_estimateGas", _to_call(to, data, sender), where, self.floor
-        )
+        asked = ("eth_estimateGas", _to_call(to, data, sender), answers.read_gas)
+        return await self.providers.ask_pending(*asked, where, self.floor)
 
     async def transaction_count(self, address: str, block: str) -> int:
         """Returns how many transactions `address` has sent: mined ones (`latest`, or a number as `0x`), or
         with those that wait to be (`pending`)."""
         if block == "pending":
-            return await self.providers.ask_pending("eth_getTransactionCount", address)
-        return await self.providers.ask("eth_getTransactionCount", (address, block), answers.read_quantity)
+            return await self.providers.ask_pending("eth_getTransactionCount", address, answers.read_count)
+        return await self.providers.ask("eth_getTransactionCount", (address, block), answers.read_count)
 
     async def priority_fee(self) -> int:
         """Returns a tip per gas, in wei, that the node thinks right: what it names, else the middle one of
@@ -217,23 +222,31 @@ class Connection:
         calls = [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
         return await self.providers.ask_together(calls, _read_heads)
 
-    async def logs_of_blocks(self, addresses: list[str], blocks: Sequence[Head]) -> list[list[Log]]:
-        """Returns the logs of the contracts in each of these blocks, by hash, in the chain's order. Raises
-        EnvironmentFault where the backend that answers does not know a block."""
-        found: list[list[Log]] = []
+    async def logs_of_blocks(
+        self, addresses: list[str], blocks: Sequence[Head], decode: Decode[One]
+    ) -> list[list[One]]:
+        """Returns the logs of the contracts in each of these blocks, by hash, in the chain's order, as
+        `decode` reads them. Raises EnvironmentFault where the backend that answers does not know a block, and
+        where two endpoints differ."""
+        found: list[list[One]] = []
         for start in range(0, len(blocks), BATCH):
             asked = blocks[start : start + BATCH]
             chosen = [{"address": addresses, "blockHash": _to_hex(one.block_hash)} for one in asked]
             calls = [("eth_getLogs", (one,)) for one in chosen]
-            found += await self.providers.ask_together(calls, partial(_read_logs_of, asked))
+            highest = max(one.number for one in asked)
+            found += await self.providers.ask_two(calls, partial(_read_logs_of, asked, decode), highest)
         return found
 
-    async def logs(self, addresses: list[str], from_block: int, to_block: int) -> list[Log]:
-        """Returns the logs of the contracts in [from_block, to_block], in the chain's order. One backend
-        answers for the logs and shows the last block, so it has it."""
+    async def logs(
+        self, addresses: list[str], from_block: int, to_block: int, decode: Decode[One]
+    ) -> list[One]:
+        """Returns the logs of the contracts in [from_block, to_block], in the chain's order, as `decode`
+        reads them. One backend answers for the logs and shows the last block, so it has it. Raises
+        EnvironmentFault also where two endpoints differ."""
         chosen = {"address": addresses, "fromBlock": hex(from_block), "toBlock": hex(to_block)}
         calls = [("eth_getBlockByNumber", (hex(to_block), False)), ("eth_getLogs", (chosen,))]
-        return await self.providers.ask_together(calls, partial(_read_logs_up_to, to_block))
+        read = partial(_read_logs_in, range(from_block, to_block + 1), decode)
+        return await self.providers.ask_two(calls, read, to_block)
 
     async def heads(self, patience_s: float | None = None) -> AsyncIterator[Head]:
         """The latest block now and whenever it changes, reorgs at the same height included; blocks in between
@@ -288,18 +301,19 @@ def _read_heads(found: Sequence[Any]) -> list[Head | None]:
     return list(map(or_none(answers.read_head), found))
 
 
-def _read_logs_of(blocks: Sequence[Head], found: Sequence[Any]) -> list[list[Log]]:
+def _read_logs_of(blocks: Sequence[Head], decode: Decode[One], found: Sequence[Any]) -> list[list[One]]:
     logs = [answers.read_logs(one) for one in found]
     for block, of_block in zip(blocks, logs, strict=True):
         if any(log.block_hash != block.block_hash for log in of_block):
             raise MalformedAnswer("logs of another block")
-    return logs
+    return list(map(decode, logs))
 
 
-def _read_logs_up_to(block: int, found: Sequence[Any]) -> list[Log]:
-    if answers.read_head(found[0]).number != block:
+def _read_logs_in(blocks: range, decode: Decode[One], found: Sequence[Any]) -> list[One]:
+    """Of a range. A gateway that splits ranges at bounds of its own tells of more blocks."""
+    if answers.read_head(found[0]).number != blocks[-1]:
         raise MalformedAnswer("another block than asked for")
-    return answers.read_logs(found[1])
+    return decode([log for log in answers.read_logs(found[1]) if log.block_number in blocks])
 
 
 def _read_tips(found: Any) -> list[int]:

@@ -11,14 +11,11 @@ from protocol.adapters.chain.abi import Entry, decode_values, load_own_abi
 from protocol.adapters.chain.answers import Head, Log
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import Addresses
+from protocol.adapters.chain.providers import AnswersDiffer
 from protocol.spec.errors import EnvironmentFault
 
 LOG_SPAN_BLOCKS = 2_000
 """Blocks in one request, at most: public nodes refuse longer ranges."""
-
-
-class LogMalformed(EnvironmentFault):
-    """A log of a contract is not what the ABI says: the contract is of another version."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def decode_log(registry: AbiRegistry, log: Log) -> DecodedEvent | None:
         return DecodedEvent(contract, entry.name, decode_event(entry, log.topics, log.data))
     except EnvironmentFault as fault:
         where = f"{contract}.{entry.name}, log {log.log_index} of block {log.block_number}"
-        raise LogMalformed(**{**vars(fault), "where": where}) from fault
+        raise EnvironmentFault(**{**vars(fault), "where": where}) from fault
 
 
 def decode_event(entry: Entry, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
@@ -115,14 +112,16 @@ class EventReader:
         while start <= to_block:
             end = min(start + span - 1, to_block)
             try:
-                logs = await self._connection.logs(list(self._registry.contracts), start, end)
+                addresses = list(self._registry.contracts)
+                found += await self._connection.logs(addresses, start, end, self.decode)
+            except AnswersDiffer:
+                raise
             except EnvironmentFault:
                 # Any account can log a lot: an answer that is too long, or too slow, comes in parts.
                 if end == start:
                     raise
                 span = (end - start + 1) // 2
                 continue
-            found += self.decode(logs)
             start = end + 1
         return found
 
@@ -130,7 +129,7 @@ class EventReader:
         """Returns the events of each of these blocks, by hash: a backend that lacks a block cannot answer for
         it. Raises EnvironmentFault."""
         addresses = list(self._registry.contracts)
-        return [self.decode(logs) for logs in await self._connection.logs_of_blocks(addresses, blocks)]
+        return await self._connection.logs_of_blocks(addresses, blocks, self.decode)
 
     def decode(self, logs: Sequence[Log]) -> list[Event]:
         """Returns what raw logs say, those of a receipt for example. Logs of other contracts (the token) are

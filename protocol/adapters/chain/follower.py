@@ -10,10 +10,14 @@ asked by number:
 A backend that lacks a block cannot answer for its hash; it can answer for a range with an empty list. Ranges
 are read only for blocks that lie `NEAR_BLOCKS` deep.
 
+Of several endpoints the lowest head counts, of those that are not stuck: what only one of them has, nobody
+folds.
+
 A head that is not higher than the newest processed block is a backend that lags, or a reorg: it counts once
 it was seen twice. A chain that leaves the processed one more than `NEAR_BLOCKS` below the newest block is
-another chain, or a backend that is stuck, and is not followed: that is as good as silence. The newest blocks
-are read again now and then, and compared.
+another chain, or a backend that is stuck, and is not followed: that is as good as silence. Where it goes on
+higher, shares processed blocks, and nothing else is seen `FORK_LOOKS` times, it is the chain. The newest
+blocks are read again now and then, and compared.
 """
 
 import asyncio
@@ -22,16 +26,21 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.connection import PATIENCE_S, Connection
-from protocol.adapters.chain.contract_events import Event, EventReader, LogMalformed
+from protocol.adapters.chain.contract_events import Event, EventReader
+from protocol.adapters.chain.gate import STUCK_BLOCKS, list_live
 from protocol.adapters.chain.providers import chain_fault
 from protocol.spec.errors import EnvironmentFault
 
 NEAR_BLOCKS = 64
 """So many blocks behind the head are read by hash: two epochs, after which Ethereum takes no block back."""
 REMEMBERED_HEADS = 1_024
+FORK_LOOKS = 3
+LOOK_POLLS = 8
+"""So many polls long a far head is read before the others are looked at again."""
 
 log = logging.getLogger(__name__)
 
@@ -63,45 +72,69 @@ class Follower:
         """The hash of a head that was not higher, when it was last seen."""
         self._compared = -1
         """The newest block when the near ones were last read again."""
+        self._fork: tuple[bytes, int] = b"", 0
+        """The last block that a chain shares which left the processed one far below, and how often that was
+        seen in a row."""
 
     async def batches(self, patience_s: float | None = None) -> AsyncIterator[LogBatch]:
         """A batch for every new head, the first at once. Never ends; raises EnvironmentFault where no batch
-        can be read for `patience_s` (PATIENCE_S), and at once for logs that are not what the ABI says."""
+        can be read for `patience_s` (PATIENCE_S). Until then the connection's health tells why."""
         patience_s = PATIENCE_S if patience_s is None else patience_s
         silent_since: float | None = None
         while True:
             try:
                 batch = await self._read()
             except EnvironmentFault as fault:
+                self._connection.health.note_reading(f"{fault.where}: {fault.actual}")
                 silent_since = silent_since or time.monotonic()
-                is_over = time.monotonic() - silent_since > patience_s
-                if is_over or isinstance(fault, LogMalformed):
+                if time.monotonic() - silent_since > patience_s:
                     raise
             else:
                 silent_since = None
+                self._connection.health.note_reading()
                 if batch is not None:
                     yield batch
             await asyncio.sleep(self._connection.poll_s)
 
     async def _read(self) -> LogBatch | None:
-        batch = await self._read_highest()
+        batch = await self._read_lowest()
         if batch is None and self._processed and self._is_due_again():
             return await self._compare()
         return batch
 
-    async def _read_highest(self) -> LogBatch | None:
-        """The batch up to the highest head of all endpoints that can be followed: one of them may be stuck,
-        and another may tell of blocks that are not there."""
-        last: EnvironmentFault | None = None
-        for head in await self._connection.heads_everywhere():
+    async def _read_lowest(self) -> LogBatch | None:
+        """The batch up to the lowest head of those endpoints that are not stuck. Where that cannot be read it
+        may be too high, and so the others below it are not stuck: then up to theirs."""
+        connection = self._connection
+        newest = self._processed[-1].number if self._processed else -1
+        heads = await connection.heads_everywhere()
+        lowest, *above = list_live(heads, connection.preset, time.time(), newest)
+        connection.health.head = lowest
+        stuck = sorted(set(heads) - {lowest, *above}, key=lambda one: -one.number)
+        try:
+            return await (self._read_unless_news(lowest) if stuck else self.read_up_to(lowest))
+        except EnvironmentFault as fault:
+            last = fault
+        for head in stuck:
             try:
                 return await self.read_up_to(head)
-            except LogMalformed:
-                raise
             except EnvironmentFault as fault:
                 last = fault
-        assert last is not None, "there is a head"
         raise last
+
+    async def _read_unless_news(self, head: Head) -> LogBatch | None:
+        """As `read_up_to`; None once an endpoint that seemed stuck tells of something new. Up to a head that
+        is made up there may be ranges for years."""
+        newest = self._processed[-1].number if self._processed else -1
+        reading = asyncio.ensure_future(self.read_up_to(head))
+        try:
+            while not (await asyncio.wait([reading], timeout=LOOK_POLLS * self._connection.poll_s))[0]:
+                heads = await self._connection.heads_everywhere()
+                if any(newest < one.number < head.number - STUCK_BLOCKS for one in heads):
+                    return None
+            return await reading
+        finally:
+            reading.cancel()
 
     async def read_up_to(self, head: Head) -> LogBatch | None:
         """Returns the batch that ends at `head`, or None where that is no news, or not believed yet. Raises
@@ -109,6 +142,7 @@ class Follower:
         chain."""
         known = {block.block_hash: place for place, block in enumerate(self._processed)}
         if head.block_hash in known:
+            self._fork = b"", 0
             return None
         is_lower = bool(known) and head.number <= self._processed[-1].number
         if is_lower and head.block_hash != self._doubted:
@@ -116,9 +150,11 @@ class Follower:
             return None
         blocks, place = await self._walk_back(head, known)
         standing = list(self._processed)[: place + 1]
-        if self._places and standing[-1].number < self._processed[-1].number - NEAR_BLOCKS:
+        deepest = self._processed[-1].number - NEAR_BLOCKS if known else 0
+        if self._places and (not standing or standing[-1].number < deepest):
             # A backend that is stuck, or another chain that forked off long ago.
-            self._refuse()
+            standing = list(self._processed)[: await self._find_fork(head) + 1]
+            blocks = [block for block in blocks if block.number > standing[-1].number]
         start = standing[-1].number + 1 if standing else self._from_block
         deep = [] if not blocks else await self._reader.read(start, blocks[0].number - 1)
         near = await self._reader.read_blocks(blocks)
@@ -142,9 +178,9 @@ class Follower:
         blocks.reverse()
         if blocks[0].parent_hash in known:
             return blocks, known[blocks[0].parent_hash]
-        if not known:
+        if not known or not (is_far or not self._places):
             return blocks, -1
-        return blocks, await self._find_standing(blocks[0]) if is_far or not self._places else self._refuse()
+        return blocks, await self._find_standing(blocks[0])
 
     async def _read_parents(self, block: Head, floor: int) -> list[Head]:
         """Some ancestors of a block, descending, not below `floor`: those that a backend has by number, as
@@ -168,18 +204,49 @@ class Follower:
 
     async def _find_standing(self, oldest: Head) -> int:
         """The place of the newest processed block below `oldest` that the chain still has. No header links
-        the two: so one backend shows both, in one answer. Raises EnvironmentFault where it has none of the
-        newest ones."""
+        the two: so one backend shows both, in one answer. -1 where it has none of the newest ones."""
         places = [n for n, block in enumerate(self._processed) if block.number < oldest.number]
         for place in reversed(places[-NEAR_BLOCKS:]):
-            both = (self._processed[place], oldest)
-            found = await self._connection.blocks_of_one([block.number for block in both])
-            if [one and one.block_hash for one in found] == [block.block_hash for block in both]:
+            if await self._are_of_one_chain(self._processed[place], oldest):
                 return place
         # Of an earlier process only some heads are known: then all is read again.
-        return self._refuse() if self._places else -1
+        return -1
 
-    def _refuse(self) -> int:
+    async def _are_of_one_chain(self, block: Head, later: Head) -> bool:
+        """Whether one backend has both. Raises EnvironmentFault where it lacks the later one, so is
+        behind."""
+        found = await self._connection.blocks_of_one([block.number, later.number])
+        hashes = [one and one.block_hash for one in found]
+        if hashes[1] != later.block_hash:
+            raise chain_fault(self._connection.place, f"block {later.number}", "none, or another one")
+        return hashes[0] == block.block_hash
+
+    async def _find_fork(self, head: Head) -> int:
+        """The place of the newest processed block that the chain of `head` shares. Raises EnvironmentFault
+        unless it goes on higher than the processed one, and was all that is seen, `FORK_LOOKS` times."""
+        low, high = -1, len(self._processed)
+        if head.number <= self._processed[-1].number:
+            self._refuse()
+        while high - low > 1:
+            middle = (low + high) // 2
+            if await self._are_of_one_chain(self._processed[middle], head):
+                low = middle
+            else:
+                high = middle
+        # Two test networks that began in one second have one block 0, and nothing else in common.
+        if low < 0 or self._processed[low].number == 0:
+            self._refuse()
+        shared = self._processed[low]
+        last, count = self._fork
+        self._fork = shared.block_hash, count + 1 if last == shared.block_hash else 1
+        if self._fork[1] < FORK_LOOKS:
+            self._refuse()
+        log.warning(
+            "the chain has left what was read after block %d: reading again from there", shared.number
+        )
+        return low
+
+    def _refuse(self) -> NoReturn:
         newest = self._processed[-1]
         was_read = f"the chain that was read, with block {newest.number} 0x{newest.block_hash.hex()}"
         raise chain_fault(
@@ -188,7 +255,7 @@ class Follower:
 
     def _note(self, standing: list[Head], blocks: list[Head], near: list[list[Event]]) -> None:
         self._processed = deque([*standing, *blocks], maxlen=REMEMBERED_HEADS)
-        self._doubted = b""
+        self._doubted, self._fork = b"", (b"", 0)
         for block, events in zip(blocks, near, strict=True):
             self._places[block.block_hash] = _list_places(events)
         kept = {block.block_hash for block in list(self._processed)[-NEAR_BLOCKS:]}

@@ -1,7 +1,7 @@
 """One gate before every signature and every transaction of a node.
 
     newest folded block --> is it young, by this clock? --> do the endpoints have it? --> sign
-                             both ways                       all that answer, the same hash
+                             both ways                       all that answer and are not stuck
 
 A node decides by the blocks that it has folded. What it signs counts on the chain that the endpoints show
 now. So it signs nothing while these may be two chains, or while it may have slept: an endpoint that shows
@@ -10,7 +10,7 @@ another chain, one that is far behind, and a clock that is wrong are all waited 
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.connection import Connection
@@ -20,6 +20,8 @@ BLOCK_S = {"12s": 12.0, "2s": 2.0}
 """Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""
 LAG_BLOCKS, LAG_S = 5, 30.0
 """So many blocks, or seconds where that is more, may be missing before the head is old."""
+STUCK_BLOCKS = 8
+"""So far below another one an endpoint is stuck, on a chain whose pace is not known."""
 EARLY_S = 15.0
 """So far in the future a block's time may lie: Ethereum's clients refuse a block that lies further."""
 ATTEMPTS, PAUSE_S = 4, 0.25
@@ -61,8 +63,8 @@ class Gate:
             )
 
     async def _find_chain_fault(self, folded: Head) -> str:
-        """Why the endpoints' chain may be another than the folded one; empty where each that answers has the
-        folded block, and one does."""
+        """Why the endpoints' chain may be another than the folded one; empty where each that answers, and is
+        not stuck, has the folded block, and one does."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(PAUSE_S)
@@ -74,9 +76,43 @@ class Gate:
             others = [one for one in shown if one.block_hash != folded.block_hash]
             if others:
                 return f"block {folded.number} 0x{others[0].block_hash.hex()} at an endpoint"
-            if shown:
+            if shown and (len(shown) == len(found) or await self._are_stuck(len(found) - len(shown))):
                 return ""
-        return f"no endpoint that has block {folded.number}"
+        return (
+            f"no endpoint that has block {folded.number}"
+            if not shown
+            else (f"no block {folded.number} at an endpoint")
+        )
+
+    async def _are_stuck(self, count: int) -> bool:
+        """Whether so many endpoints are stuck, as their heads tell."""
+        assert self.folded is not None, "asked of a folded block"
+        try:
+            heads = await self._connection.heads_everywhere()
+        except EnvironmentFault:
+            return False
+        return count <= len(heads) - len(list_live(heads, self.preset, self._now(), self.folded.number))
+
+
+def list_live(heads: Sequence[Head], preset: str, now_s: float, newest: int) -> list[Head]:
+    """Returns the heads of those endpoints that are not stuck, the lowest first. preset: of the deployment;
+    newest: the newest block that was read.
+
+    A stuck one is below another, and too old for the gate. On a chain whose pace is not known it is far below
+    and tells of nothing new: one that does is no worse than the other, which may make blocks up.
+    """
+    highest, block_s = max(one.number for one in heads), BLOCK_S.get(preset)
+
+    def is_stuck(head: Head) -> bool:
+        if block_s is None:
+            return head.number < highest - STUCK_BLOCKS and head.number <= newest
+        return head.number < highest and now_s - head.timestamp_s > _find_patience_s(block_s)
+
+    return sorted((one for one in heads if not is_stuck(one)), key=lambda one: one.number)
+
+
+def _find_patience_s(block_s: float) -> float:
+    return max(LAG_S, LAG_BLOCKS * block_s)
 
 
 def find_age_fault(head: Head, preset: str, now_s: float) -> str:
@@ -85,7 +121,7 @@ def find_age_fault(head: Head, preset: str, now_s: float) -> str:
     if block_s is None:
         return ""
     age_s = now_s - head.timestamp_s
-    if age_s > max(LAG_S, LAG_BLOCKS * block_s):
+    if age_s > _find_patience_s(block_s):
         return f"block {head.number} is the newest and {age_s:.0f} s old by this machine's clock"
     if age_s < -EARLY_S:
         return f"block {head.number} lies {-age_s:.0f} s in the future of this machine's clock"

@@ -37,6 +37,9 @@ NO_FIELDS = frozenset({
 MOST_UNKNOWN = 6
 """Unknown fields that are tried."""
 HASH_DIGITS = 2 + 64
+MOST_DIGITS = 2 * 8_192
+"""Of one field, and of all that are known. extraData has 32 bytes, on chains of few signers some kB. Each
+choice of unknown fields is hashed with all the others."""
 
 
 def encode_header(block: Mapping[str, Any]) -> bytes:
@@ -46,7 +49,8 @@ def encode_header(block: Mapping[str, Any]) -> bytes:
     randomness can.
     """
     known = [name for name in FIELDS if block.get(name) is not None]
-    for more in _list_endings(block):
+    is_short = sum(len(str(block[name])) for name in known) <= MOST_DIGITS
+    for more in _list_endings(block) if is_short else ():
         header = _encode(block, (*known, *more))
         if is_header(header, block):
             return header
@@ -87,6 +91,7 @@ def _list_unknown(block: Mapping[str, Any]) -> list[str]:
     """Fields of an answer that may be the header's, those with known names first."""
     names = [name for name in block if name not in NO_FIELDS and name not in FIELDS]
     texts = [name for name in names if isinstance(block[name], str) and block[name].startswith("0x")]
+    texts = [name for name in texts if len(block[name]) <= MOST_DIGITS]
     return sorted(texts, key=lambda name: LATER.index(name) if name in LATER else len(LATER))
 
 

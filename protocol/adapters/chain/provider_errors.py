@@ -119,6 +119,10 @@ CODES: Mapping[int, Kind] = {
 }
 """What a code means where the words say nothing. -32000 says nothing either."""
 
+LOOKED_AT_CHARACTERS = 1_000
+"""Of an error's words. Some patterns look further from each place: their time grows with the square."""
+SHOWN_CHARACTERS = 300
+
 _COMPILED = tuple((kind, re.compile("|".join(words))) for kind, words in WORDS)
 _WAIT = re.compile(r"(?:retry|try|again|wait|backoff)\D{0,40}?(\d+(?:\.\d+)?) ?(ms|milli|s\b|sec|m\b|min)?")
 _NEEDED = re.compile(r"minimum needed (\d+)")
@@ -149,19 +153,37 @@ class ProviderError(Exception):
 
 
 def read_error(error: object) -> ProviderError:
-    """Returns what the `error` of a JSON-RPC answer means, whatever it is."""
-    fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": str(error)}
-    message, code, data = str(fields.get("message", "")), fields.get("code"), _find_data(fields.get("data"))
-    words = f"{message} {fields['data']}" if isinstance(fields.get("data"), str) and not data else message
+    """Returns what the `error` of a JSON-RPC answer means, whatever it is. Its words are cut, and fit for a
+    terminal and a log."""
+    fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": error}
+    said = fields.get("message", "")
+    message, code, data = _cut(said), fields.get("code"), _find_data(fields.get("data"))
+    words = (
+        f"{message} {_cut(fields['data'])}" if isinstance(fields.get("data"), str) and not data else message
+    )
     kind = classify(code if isinstance(code, int) else None, words)
     if kind is not Kind.REVERTED and data:
         kind = Kind.REVERTED
-    return ProviderError(kind, message or "an error without words", data, find_wait_s(words))
+    return ProviderError(kind, show_words(message) or "an error without words", data, find_wait_s(words))
+
+
+def show_words(words: str) -> str:
+    """Returns an endpoint's words, shortened, control characters as escapes: what follows a line's end could
+    pass for a line of this node."""
+    shown = words[:SHOWN_CHARACTERS]
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in shown)
+
+
+def _cut(said: object) -> str:
+    """What is looked at of what was said. Lists and objects are not written out: they may be long."""
+    if isinstance(said, str):
+        return said[:LOOKED_AT_CHARACTERS]
+    return str(said) if said is None or isinstance(said, int | float) else ""
 
 
 def classify(code: int | None, words: str) -> Kind:
     """Returns what an error with this code (None: it has none) and these words means."""
-    said = words.lower()
+    said = words[:LOOKED_AT_CHARACTERS].lower()
     for kind, pattern in _COMPILED:
         if pattern.search(said):
             return kind
@@ -170,7 +192,7 @@ def classify(code: int | None, words: str) -> Kind:
 
 def find_wait_s(words: str) -> float | None:
     """Returns for how many seconds a provider asks to be left alone; None where the words name no time."""
-    found = _WAIT.search(words.lower())
+    found = _WAIT.search(words[:LOOKED_AT_CHARACTERS].lower())
     return float(found[1]) * _UNITS_S.get(found[2] or "s", 1.0) if found else None
 
 

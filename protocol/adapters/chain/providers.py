@@ -1,12 +1,15 @@
 """The endpoints of one chain as one: who is asked, how often, and what stands in for no answer.
 
-One endpoint answers for another that is silent, busy, or behind. An answer of another form than its own
-counts as none, and is asked for again. A transaction goes to all endpoints.
+One endpoint answers for another that is silent, busy, behind, or refuses in its own words; only a revert is
+the contract's own. One that was silent is left out for a while. An answer of another form than its own counts
+as none, and is asked for again. Logs are asked of two endpoints, and a transaction goes to all.
 """
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Sequence
+from asyncio import FIRST_COMPLETED
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -26,7 +29,15 @@ ATTEMPTS = 3
 """Of a request that changes nothing when it is sent twice, at each endpoint."""
 FRESH_ATTEMPTS = 8
 """Of a request that only a backend may answer that has a certain block."""
+GRACE_SHARE, LONG_GRACE_SHARE = 0.05, 0.25
+"""Of the time of one request: so long the others are waited for once one endpoint has answered; for logs the
+second."""
+BATCH_REFUSALS, NO_BATCHES_S = 3, 300.0
+"""A gateway that restarts refuses several requests at once too: only so many refusals in a row count, and for
+so long."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.125, 0.5
+REVERTING = ("eth_call", "eth_estimateGas", "eth_sendRawTransaction")
+"""Requests that a contract itself may refuse."""
 REPEATABLE = ("eth_", "net_", "web3_", "debug_")
 """Requests that change nothing when they are sent twice. A signed transaction is one: its hash is its own."""
 
@@ -41,6 +52,8 @@ class Providers:
         self.lacks: set[str] = set()
         """What the provider has refused as unsupported: methods, `pending`, `batches`."""
         self._timeout_s = timeout_s
+        self._batch_refusals = 0
+        self._no_batches_until_s = 0.0
 
     @property
     def place(self) -> str:
@@ -59,10 +72,12 @@ class Providers:
         read: Callable[[Any], Answer],
         where: str = "",
         floor: int = 0,
+        endpoints: Sequence[Endpoint] = (),
     ) -> Answer:
-        """As `_try`. Raises EnvironmentFault, and ContractRefused where the contract reverts."""
+        """As `_try`, of all endpoints where none are named. Raises EnvironmentFault, and ContractRefused
+        where the contract reverts."""
         try:
-            return await self._try(method, parameters, read, self._order(), floor=floor)
+            return await self._try(method, parameters, read, endpoints or self._order(), floor=floor)
         except ProviderError as error:
             if error.kind is Kind.REVERTED:
                 raise explain_revert(error.data, where) from None
@@ -72,52 +87,139 @@ class Providers:
 
     async def ask_everywhere(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
-    ) -> list[Answer | None]:
-        """Returns what each endpoint answers that does. An error in its own words is None. Raises
-        EnvironmentFault where none answers."""
-        asking = (self._try(method, parameters, read, [endpoint]) for endpoint in list(self.endpoints))
-        found = await asyncio.gather(*asking, return_exceptions=True)
-        silent = [one for one in found if isinstance(one, EnvironmentFault)]
-        if len(silent) == len(found):
-            raise silent[0]
-        for one in found:
-            if isinstance(one, BaseException) and not isinstance(one, ProviderError | EnvironmentFault):
-                raise one
-        answered = [one for one in found if not isinstance(one, EnvironmentFault)]
-        return [None if isinstance(one, BaseException) else one for one in answered]
+    ) -> list[tuple[Endpoint, Answer | None]]:
+        """Returns what each endpoint answers that does, all asked at once; None where it lacks the block. One
+        that does not answer soon after another one has, or refuses, is left out. Raises EnvironmentFault
+        where none answers."""
+        asked = [one for one in self.endpoints if not one.away_s] or self.endpoints
+        asking = {one: self._find_at(one, method, parameters, read) for one in asked}
+        found = await self._gather(asking, self._timeout_s * GRACE_SHARE)
+        return [(one, answer) for one, (answer,) in found.items()]
+
+    async def _find_at(
+        self, endpoint: Endpoint, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
+    ) -> tuple[Answer | None]:
+        try:
+            return (await self._try(method, parameters, read, [endpoint]),)
+        except ProviderError as error:
+            if error.kind is Kind.BEHIND:
+                return (None,)
+            raise chain_fault(endpoint.place, "an answer", error.message) from error
+
+    async def _gather(
+        self, asking: Mapping[Endpoint, Coroutine[Any, Any, Answer]], grace_s: float
+    ) -> dict[Endpoint, Answer]:
+        """The answers that come, at the latest `grace_s` after the first. Who says nothing until then rests.
+        Raises EnvironmentFault where none answers."""
+        tasks = {asyncio.ensure_future(one): endpoint for endpoint, one in asking.items()}
+        found, silent, pending = dict[Endpoint, Answer](), list[Endpoint](), set(tasks)
+        last: EnvironmentFault | None = None
+        end_s = math.inf
+        try:
+            while pending and (left_s := end_s - time.monotonic()) > 0:
+                timeout_s = None if left_s == math.inf else left_s
+                done, pending = await asyncio.wait(pending, timeout=timeout_s, return_when=FIRST_COMPLETED)
+                for task in done:
+                    try:
+                        found[tasks[task]] = task.result()
+                    except EnvironmentFault as fault:
+                        last = fault
+                        if not isinstance(fault.__cause__, ProviderError):
+                            silent.append(tasks[task])
+                if found and end_s == math.inf:
+                    end_s = time.monotonic() + grace_s
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in pending:
+            self.health.note_error(TimeoutError())
+            silent.append(tasks[task])
+        if not found:
+            assert last is not None, "each endpoint has answered or failed"
+            raise last
+        for endpoint in silent:
+            endpoint.rest()
+        return {endpoint: found[endpoint] for endpoint in asking if endpoint in found}
+
+    async def ask_two(
+        self, calls: Sequence[tuple[str, Sequence[object]]], read: Callable[[Any], Answer], block: int
+    ) -> Answer:
+        """As `ask_together`, asked of two endpoints where so many answer and have `block`. Raises
+        AnswersDiffer where they answer differently: nobody can tell which one is right."""
+        able = [one for one in self._order() if not one.away_s and (one.head is None or one.head >= block)]
+        if len(able) < 2:
+            return await self.ask_together(calls, read)
+        asking = {one: self.ask_together(calls, read, [one]) for one in able[:2]}
+        try:
+            found = await self._gather(asking, self._timeout_s * LONG_GRACE_SHARE)
+        except EnvironmentFault:
+            return await self.ask_together(calls, read)
+        if len(found) == 2:
+            (first, one), (second, other) = found.items()
+            if one != other:
+                raise AnswersDiffer(
+                    what="two endpoints show different logs of the same blocks",
+                    expected=f"the same logs up to block {block}",
+                    actual="different ones",
+                    where=f"{first.place} and {second.place}",
+                    remedy="The node waits until both show the same. Find out which one is wrong, by a third "
+                    "one, and take it out of `rpc_urls` in this home's config.toml.",
+                )
+        return next(iter(found.values()))
 
     async def ask_together(
-        self, calls: Sequence[tuple[str, Sequence[object]]], read: Callable[[Any], Answer]
+        self,
+        calls: Sequence[tuple[str, Sequence[object]]],
+        read: Callable[[Any], Answer],
+        endpoints: Sequence[Endpoint] = (),
     ) -> Answer:
-        """As `_ask` for requests that one backend answers; one after the other where the provider takes no
+        """As `ask` for requests that one backend answers; one after the other where the provider takes no
         several at once."""
-        if "batches" not in self.lacks:
+        if self._takes_batches():
             try:
-                return await self._try("eth_", calls, read, self._order(), is_batch=True)
+                found = await self._try("eth_", calls, read, endpoints or self._order(), is_batch=True)
+                self._note_batch(is_taken=True)
+                return found
             except ProviderError as error:
                 if error.kind in (Kind.BUSY, Kind.BEHIND, Kind.TOO_MUCH):
                     is_hopeful = error.kind is not Kind.TOO_MUCH
                     raise chain_fault(self.place, "a result", error.message, retryable=is_hopeful) from error
                 if error.kind is Kind.UNSUPPORTED:
-                    self.lacks.add("batches")
-        found = [await self.ask(method, asked, lambda one: one) for method, asked in calls]
+                    self._note_batch(is_taken=False)
+        single = [
+            await self.ask(method, asked, lambda one: one, endpoints=endpoints) for method, asked in calls
+        ]
         try:
-            return read(found)
+            return _read(read, single)
         except MalformedAnswer as error:
             raise chain_fault(self.place, "a result", str(error)) from None
 
-    async def ask_pending(self, method: str, what: object, where: str = "", floor: int = 0) -> int:
+    def _takes_batches(self) -> bool:
+        return time.monotonic() >= self._no_batches_until_s
+
+    def _note_batch(self, *, is_taken: bool) -> None:
+        """Several requests at once were taken, or refused."""
+        self._batch_refusals = 0 if is_taken else self._batch_refusals + 1
+        if is_taken:
+            self.lacks.discard("batches")
+        elif self._batch_refusals >= BATCH_REFUSALS:
+            self.lacks.add("batches")
+            self._no_batches_until_s = time.monotonic() + NO_BATCHES_S
+
+    async def ask_pending(
+        self, method: str, what: object, read: Callable[[Any], int], where: str = "", floor: int = 0
+    ) -> int:
         """The answer as of the pending block; as of the latest where the provider has no pending one."""
         if "pending" not in self.lacks:
             try:
-                asked = (method, (what, "pending"), answers.read_quantity)
-                return await self._try(*asked, self._order(), floor=floor)
+                return await self._try(method, (what, "pending"), read, self._order(), floor=floor)
             except ProviderError as error:
                 if error.kind is Kind.REVERTED:
                     raise explain_revert(error.data, where) from None
                 if error.kind is Kind.UNSUPPORTED:
                     self.lacks.add("pending")
-        return await self.ask(method, (what, "latest"), answers.read_quantity, where, floor)
+        return await self.ask(method, (what, "latest"), read, where, floor)
 
     async def ask_if_known(
         self, method: str, parameters: Sequence[object], read: Callable[[Any], Answer]
@@ -130,7 +232,8 @@ class Providers:
         except ProviderError as error:
             if error.kind in (Kind.BUSY, Kind.BEHIND):
                 raise chain_fault(self.place, f"an answer to {method}", error.message) from error
-            self.lacks.add(method)
+            if error.kind is Kind.UNSUPPORTED:
+                self.lacks.add(method)
             return None
 
     async def ask_if_there(
@@ -145,9 +248,12 @@ class Providers:
             raise
 
     def _order(self) -> list[Endpoint]:
-        """The endpoints in the order in which to ask: those that want to be left alone come last."""
-        now = time.monotonic()
-        return sorted(self.endpoints, key=lambda one: max(0.0, one.free_s - now))
+        """The endpoints in the order in which to ask: those that were silent, want to be left alone, or are
+        behind the block that is followed, come last."""
+        followed = self.health.head.number if self.health.head else 0
+        return sorted(
+            self.endpoints, key=lambda one: (one.away_s, one.head is not None and one.head < followed)
+        )
 
     async def _try(
         self,
@@ -160,35 +266,51 @@ class Providers:
         floor: int = 0,
     ) -> Answer:
         """The first answer of the form that `read` takes. floor: of a backend that has this block. Raises
-        ProviderError for the words of a provider, and EnvironmentFault where nothing came that is an
-        answer."""
+        ProviderError for a revert, and for the words of a provider where no endpoint answers; raises
+        EnvironmentFault where nothing came that is an answer."""
         is_repeatable = method.startswith(REPEATABLE)
         attempts = 1 if not is_repeatable else FRESH_ATTEMPTS if floor else ATTEMPTS
+        asked = list(endpoints if is_repeatable else endpoints[:1])
+        refusals = list[ProviderError]()
         last: Exception = NoAnswer("no endpoint is named")
         for attempt in range(attempts):
             if attempt:
                 await asyncio.sleep(min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S))
-            for endpoint in endpoints if is_repeatable else endpoints[:1]:
+            for endpoint in list(asked):
                 try:
                     await self._wait_until_free(endpoint)
                     if is_batch:
-                        found = read(await endpoint.ask_together(parameters))
+                        found = _read(read, await endpoint.ask_together(parameters))
                     else:
-                        found = read(await self._ask_one(endpoint, method, parameters, floor))
+                        found = _read(read, await self._ask_one(endpoint, method, parameters, floor))
                 except ProviderError as error:
-                    if error.kind not in (Kind.BUSY, Kind.BEHIND):
-                        self._note(error)
+                    if error.kind is Kind.REVERTED and method in REVERTING:
+                        self.health.note_answer()
                         raise
                     last = error
+                    if error.kind not in (Kind.BUSY, Kind.BEHIND):
+                        # Asking this one again does not help; another one may know the method, or the key.
+                        is_odd = error.kind is Kind.REVERTED
+                        refusals.append(replace(error, kind=Kind.REFUSED) if is_odd else error)
+                        asked.remove(endpoint)
                 except MalformedAnswer as error:
                     last = NoAnswer(str(error))
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
                     last = error
+                    if isinstance(error, TimeoutError):
+                        endpoint.rest()
                 else:
                     self.health.note_answer()
-                    self._prefer(endpoint)
+                    if len(endpoints) > 1:
+                        self._prefer(endpoint)
                     return found
                 self.health.note_error(last)
+            if not asked:
+                break
+        # What can be asked otherwise is; else there is hope while one has not refused.
+        refusals.sort(key=lambda one: one.kind not in (Kind.TOO_MUCH, Kind.UNSUPPORTED))
+        if refusals and (not asked or refusals[0].kind in (Kind.TOO_MUCH, Kind.UNSUPPORTED)):
+            raise refusals[0]
         if isinstance(last, ProviderError):
             raise last
         raise chain_fault(self.place, "a chain that answers", _tell_silence(last)) from None
@@ -196,29 +318,23 @@ class Providers:
     async def _ask_one(self, endpoint: Endpoint, method: str, parameters: Sequence[Any], floor: int) -> Any:
         """The result of a request. A backend that tells how far it is with it is asked again where it lacks
         block `floor`: it would answer, or refuse, for a state before what this node has read or sent."""
-        if not floor or "batches" in self.lacks:
+        if not floor or not self._takes_batches():
             return await endpoint.ask(method, parameters)
         try:
             number, found = await endpoint.ask_each([("eth_blockNumber", ()), (method, parameters)])
         except ProviderError as error:
             if error.kind is not Kind.UNSUPPORTED:
                 raise
-            self.lacks.add("batches")
+            self._note_batch(is_taken=False)
             return await endpoint.ask(method, parameters)
+        self._note_batch(is_taken=True)
         if isinstance(number, ProviderError):
             raise number
-        if answers.read_quantity(number) < floor:
-            raise ProviderError(Kind.BEHIND, f"the head is {int(number, 16)}, and block {floor} is known")
+        if (head := answers.read_number(number)) < floor:
+            raise ProviderError(Kind.BEHIND, f"the head is {head}, and block {floor} is known")
         if isinstance(found, ProviderError):
             raise found
         return found
-
-    def _note(self, error: ProviderError) -> None:
-        """A revert is an answer of the chain; any other error is none."""
-        if error.kind is Kind.REVERTED:
-            self.health.note_answer()
-        else:
-            self.health.note_error(error)
 
     def _prefer(self, endpoint: Endpoint) -> None:
         """Ask the one that answers first from now on."""
@@ -260,6 +376,23 @@ class Providers:
             if error.kind in (Kind.BUSY, Kind.BEHIND):
                 raise chain_fault(self.place, "a transaction that is taken", error.message) from error
             raise
+
+
+class AnswersDiffer(EnvironmentFault):
+    """Two endpoints answer differently. The node waits: nobody can tell which one is right."""
+
+
+def _read(read: Callable[[Any], Answer], found: Any) -> Answer:
+    """What `read` makes of an answer. Raises MalformedAnswer, whatever it raises: no answer may end a
+    node."""
+    try:
+        return read(found)
+    except MalformedAnswer:
+        raise
+    except EnvironmentFault as fault:
+        raise MalformedAnswer(f"{fault.what}: {fault.where}") from fault
+    except Exception as error:
+        raise MalformedAnswer(f"what came cannot be read: {type(error).__name__}") from error
 
 
 def or_none(read: Callable[[Any], Answer]) -> Callable[[Any], Answer | None]:

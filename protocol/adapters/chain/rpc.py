@@ -1,19 +1,22 @@
 """JSON-RPC to one endpoint of a provider: one request out, its result or one of three failures back.
 
 The three failures are `ProviderError` (the provider answers with an error), `NoAnswer` (what came is no
-answer) and what aiohttp raises (nothing came). An endpoint that wants to be left alone is: requests wait
-until the time is over.
+answer) and what aiohttp raises (nothing came). Whatever else an odd answer raises is `NoAnswer` too. An
+endpoint that wants to be left alone is: requests wait until the time is over.
+
+An answer is refused by its size and by its number of parts before it is decoded: while that goes on no other
+request is answered, no timeout ends, and no peer is heard.
 
 aiohttp is used as it is. web3's own transport takes a thread lock in a helper thread for each request; a
 request that is cancelled at that moment leaves the lock taken (docs/decisions/0009-http-below-web3.md).
 """
 
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from itertools import accumulate
 from typing import Any
 
 import aiohttp
@@ -24,8 +27,12 @@ from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.provider_errors import Kind, ProviderError, find_wait_s, read_error
 
 HEADERS = {"Content-Type": "application/json"}
-MOST_BYTES = 256 * 1024 * 1024
-"""Of one answer. A longer one is read no further: the request has to ask for less."""
+MOST_BYTES = 4 * 1024 * 1024
+"""Of one result: a head has 2 kB, and one with the hashes of 10,000 transactions 700 kB."""
+MOST_LONG_BYTES = 64 * 1024 * 1024
+"""Of logs, and of a block with its transactions. Any account can log a lot: the request asks for less."""
+MOST_PARTS = 2_000_000
+"""Strings, fields and brackets of one answer: 30,000 logs, which are decoded in some tenths of a second."""
 MAX_DEPTH = 64
 """Lists and objects inside of each other. Parsers recurse, and a library raises Python's limit so far that
 JSON that nests deeper would end the process."""
@@ -33,11 +40,15 @@ REFUSE_BATCH = (400, 404, 405, 413, 415, 422)
 """What a server says that takes one request at a time."""
 MAX_WAIT_S = 600.0
 """No provider is left alone for longer, whatever it says."""
+REST_TIMEOUTS = 1.5
+"""Of several endpoints one that was silent is asked again after so many times as long as a request may
+take."""
 FIRST_WAIT_S, LONGEST_GUESS_S = 1.0, 32.0
 """Where a busy provider does not say how long it wants to be left alone: doubled each time."""
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""Brackets as signed bytes: one level down, or up."""
 
 
 class NoAnswer(aiohttp.ClientError):
@@ -61,13 +72,22 @@ class RpcHealth:
     was first to be asked); errors: how often one did not, by `timeout`, `connection`, `http` (a status that
     is no success), `malformed` (no JSON-RPC, or of another form), `busy` (it wants to be left alone),
     `behind` (it lacks the block) and `refused` (another error in its own words); head: the newest block that
-    one told of."""
+    the endpoint which is followed told of; unread: why nothing is read though endpoints answer, empty while
+    all is read; unread_s: since when (monotonic seconds)."""
 
     answered_s: float = field(default_factory=time.monotonic)
     errors: Counter[str] = field(
         default_factory=lambda: Counter(dict.fromkeys([*ERROR_KINDS.values(), *_REASONS.values()], 0))
     )
     head: Head | None = None
+    unread: str = ""
+    unread_s: float = 0.0
+
+    def note_reading(self, why_not: str = "") -> None:
+        """The follower has read up to a head, or could not."""
+        if not self.unread:
+            self.unread_s = time.monotonic()
+        self.unread = why_not
 
     def note_answer(self) -> None:
         """An endpoint has answered."""
@@ -91,6 +111,10 @@ class Endpoint:
         """What this provider has refused as unsupported: methods, or the tag `pending`."""
         self.free_s = 0.0
         """Until then (monotonic seconds) the provider wants to be left alone."""
+        self.head: int | None = None
+        """The newest block that it told of, None before it told of one."""
+        self._rests_until_s = 0.0
+        self._rest_s = REST_TIMEOUTS * timeout_s
         self._refusals = 0
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
@@ -101,6 +125,15 @@ class Endpoint:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+    @property
+    def away_s(self) -> float:
+        """For how many seconds it is not to be asked where another one answers; 0 from then on."""
+        return max(0.0, max(self.free_s, self._rests_until_s) - time.monotonic())
+
+    def rest(self) -> None:
+        """It was silent, or slower than the others by far: they are asked alone for a while."""
+        self._rests_until_s = time.monotonic() + self._rest_s
 
     async def ask(self, method: str, parameters: Sequence[object]) -> Any:
         """Returns the result of one request, any JSON. Raises ProviderError, NoAnswer (a ClientError), other
@@ -120,6 +153,15 @@ class Endpoint:
     async def ask_each(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
         """Returns the results of several requests as `ask_together` does, and in place of each that has none
         its ProviderError. Raises as `ask` does."""
+        try:
+            return await self._ask_each(calls)
+        except (ProviderError, aiohttp.ClientError, TimeoutError, OSError):
+            raise
+        except Exception as error:
+            # Of a form that nobody has thought of: none of it may end the node.
+            raise NoAnswer(f"what came cannot be read: {type(error).__name__}") from error
+
+    async def _ask_each(self, calls: Sequence[tuple[str, Sequence[object]]]) -> list[Any]:
         numbers = range(self._count, self._count + len(calls))
         self._count += len(calls)
         sent = [
@@ -127,7 +169,8 @@ class Endpoint:
             for number, (method, parameters) in zip(numbers, calls, strict=True)
         ]
         is_batch = len(sent) > 1
-        answer = await self._post(msgspec.json.encode(sent if is_batch else sent[0]), is_batch=is_batch)
+        body, most_bytes = msgspec.json.encode(sent if is_batch else sent[0]), sum(map(_limit_bytes, calls))
+        answer = await self._post(body, most_bytes, is_batch=is_batch)
         found = [self._read(one) for one in self._match(answer, numbers)]
         self._refusals = 0
         return found
@@ -140,7 +183,8 @@ class Endpoint:
             # Who takes no several requests at once says so in one answer, as an error or in words of its own.
             is_error = isinstance(answer, dict) and answer.get("error") is not None
             return [answer if is_error else {"error": {"message": "batches are not supported"}}]
-        by_number = {one.get("id"): one for one in answer if isinstance(one, dict)}
+        told = [one for one in answer if isinstance(one, dict)]
+        by_number = {one["id"]: one for one in told if isinstance(one.get("id"), int)}
         return [by_number.get(number) for number in numbers]
 
     def _read(self, answer: object) -> Any:
@@ -156,11 +200,11 @@ class Endpoint:
             raise NoAnswer("what came has neither a result nor an error")
         return answer["result"]
 
-    async def _post(self, body: bytes, *, is_batch: bool) -> object:
+    async def _post(self, body: bytes, most_bytes: int, *, is_batch: bool) -> object:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout, headers=HEADERS)
         async with self._session.post(self.url, data=body) as response:
-            text = await self._read_body(response)
+            text = await _read_body(response, most_bytes)
             try:
                 answer = decode_json(text)
             except ValueError:
@@ -175,15 +219,6 @@ class Endpoint:
         if not isinstance(answer, dict | list):
             raise NoAnswer("what came is no JSON-RPC")
         return answer
-
-    async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
-        parts, size_bytes = list[bytes](), 0
-        async for part in response.content.iter_any():
-            size_bytes += len(part)
-            if size_bytes > MOST_BYTES:
-                raise ProviderError(Kind.TOO_MUCH, f"an answer of more than {MOST_BYTES} bytes")
-            parts.append(part)
-        return b"".join(parts)
 
     def _note_status(self, response: aiohttp.ClientResponse, text: bytes) -> None:
         """A status by which a provider asks to be left alone. Raises ProviderError for one."""
@@ -200,6 +235,24 @@ class Endpoint:
         self.free_s = max(self.free_s, time.monotonic() + wait_s)
 
 
+def _limit_bytes(call: tuple[str, Sequence[object]]) -> int:
+    """How long the result of a request may be."""
+    method, parameters = call
+    is_long = method == "eth_getLogs" or (method.startswith("eth_getBlock") and parameters[-1:] == (True,))
+    return MOST_LONG_BYTES if is_long else MOST_BYTES
+
+
+async def _read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """The body, unpacked. Raises ProviderError for a longer one, of which no more is read."""
+    parts, size_bytes = list[bytes](), 0
+    async for part in response.content.iter_any():
+        size_bytes += len(part)
+        if size_bytes > most_bytes:
+            raise ProviderError(Kind.TOO_MUCH, f"an answer of more than {most_bytes} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
 def _is_error(answer: object) -> bool:
     """Whether an answer tells of errors by itself, whatever the status beside it."""
     one = answer[0] if isinstance(answer, list) and answer else answer
@@ -207,11 +260,13 @@ def _is_error(answer: object) -> bool:
 
 
 def decode_json(text: bytes) -> object:
-    """Returns what JSON says. Raises ValueError for what is none, or nests deeper than `MAX_DEPTH`."""
-    brackets = _STRING.sub(b"", text).translate(None, _NO_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    if brackets:
+    """Returns what JSON says. Raises ValueError for what is none, nests deeper than `MAX_DEPTH`, or has more
+    than `MOST_PARTS` parts: all that in a time that grows with its length alone."""
+    if sum(map(text.count, (b'"', b",", b"[", b"{", b"\\"))) > MOST_PARTS:
+        raise ValueError("too many parts")
+    between = text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
+    steps = b"".join(between).translate(_STEPS, _NO_BRACKETS)
+    if max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_DEPTH:
         raise ValueError("too deep, or no JSON")
     return msgspec.json.decode(text)
 
@@ -219,11 +274,12 @@ def decode_json(text: bytes) -> object:
 def read_retry_after(text: str) -> float | None:
     """Returns the seconds that a `Retry-After` header names, as a number or as a date (RFC 9110, section
     10.2.3); None where it is neither."""
-    if text.strip().isdigit():
-        return float(text)
+    number = text.strip()
+    if number.isascii() and number.isdigit():
+        return float(number[:10])
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):
         return None
 
 

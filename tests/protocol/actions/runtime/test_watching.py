@@ -223,6 +223,22 @@ async def test_an_rpc_that_never_answers_is_silent(
     assert "silent" in said
 
 
+async def test_a_chain_that_answers_and_cannot_be_read_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two endpoints that show different logs, or logs that this version cannot read."""
+    party = make_party(tmp_path)
+    health = party.chain.connection.health
+
+    def spoil() -> None:
+        health.note_reading("http://a and http://b: different ones")
+        health.unread_s -= watching.UNREAD_S + 1
+
+    watch = Watch(party)
+    said = await check_episode(watch, tmp_path, caplog, Trouble.RPC_SILENT, spoil, health.note_reading)
+    assert "http://a and http://b: different ones" in said
+
+
 @pytest.mark.parametrize(("preset", "limit_s"), [("12s", 60), ("2s", 30)])
 async def test_a_head_that_grows_old_lags(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, preset: str, limit_s: int

@@ -243,6 +243,24 @@ async def test_a_header_of_another_shape_is_said(tmp_path: Path) -> None:
         await connection.close()
 
 
+def test_a_header_with_a_long_field_is_refused_before_it_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fields that nobody knows beside it: each choice of them would be hashed with all the rest."""
+
+    hashed_bytes = 0
+
+    def count_bytes(header: bytes) -> bytes:
+        nonlocal hashed_bytes
+        hashed_bytes += len(header)
+        return bytes(32)
+
+    monkeypatch.setattr("protocol.adapters.chain.headers.keccak", count_bytes)
+    block = {"number": "0x1", "hash": "0x" + 64 * "1", **{f"new{n}": "0x1" for n in range(6)}}
+    for more in ({"extraData": "0x" + 10_000 * "00"}, {"newer": "0x" + 10_000 * "00"}):
+        with pytest.raises(EnvironmentFault, match="not those of Ethereum"):
+            encode_header({**block, **more})
+        assert hashed_bytes < 10_000
+
+
 def append_fields(block: dict[str, Any], **more: str) -> dict[str, Any]:
     """The block of a chain whose forks have appended these fields to the header, in this order."""
     items = rlp.decode(encode_header(block))

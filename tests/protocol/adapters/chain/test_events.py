@@ -10,8 +10,8 @@ import pytest
 from protocol.adapters.chain import contract_events as events
 from protocol.adapters.chain.abi import encode_values, load_own_abi
 from protocol.adapters.chain.answers import Log
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import EventReader
+from protocol.adapters.chain.connection import Connection, Decode
+from protocol.adapters.chain.contract_events import Event, EventReader
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
@@ -88,13 +88,18 @@ async def test_what_is_too_long_for_one_answer_is_read_in_parts() -> None:
     asked: list[tuple[int, int]] = []
 
     class Chain:
-        async def logs(self, addresses: list[str], start: int, end: int) -> list[Log]:
+        async def logs(
+            self, addresses: list[str], start: int, end: int, decode: Decode[Event]
+        ) -> list[Event]:
             if end - start >= 3:
                 raise EnvironmentFault(what="too long", expected="", actual="", remedy="")
             asked.append((start, end))
-            return [
-                make_log("Purse", "Deposited", [ADDRESSES[0]], [1], block) for block in range(start, end + 1)
-            ]
+            return decode(
+                [
+                    make_log("Purse", "Deposited", [ADDRESSES[0]], [1], block)
+                    for block in range(start, end + 1)
+                ]
+            )
 
     reader = EventReader(cast(Connection, Chain()), DEPLOYMENT)
     found = await reader.read(5, 20)
@@ -104,7 +109,9 @@ async def test_what_is_too_long_for_one_answer_is_read_in_parts() -> None:
 
 async def test_a_block_that_cannot_be_read_is_told() -> None:
     class Chain:
-        async def logs(self, addresses: list[str], start: int, end: int) -> list[Log]:
+        async def logs(
+            self, addresses: list[str], start: int, end: int, decode: Decode[Event]
+        ) -> list[Event]:
             raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
 
     with pytest.raises(EnvironmentFault, match="silent"):

@@ -172,6 +172,37 @@ async def test_another_chain_that_is_shown_in_between_two_questions_is_not_taken
             await follower.read_up_to(head)
 
 
+async def test_a_fork_that_lasted_for_more_than_the_near_blocks_is_left_again(net: TestChain) -> None:
+    """The endpoint was on it, and shows nothing but the right chain from then on."""
+    follower = make_follower(net)
+    await deposit(net, 1)
+    fork = (await read_next(follower, net)).head
+    snapshot = await net.anvil("evm_snapshot")
+    for _ in range(module.NEAR_BLOCKS + 2):
+        await net.anvil("anvil_mine", 1)
+        old = (await read_next(follower, net)).head
+    await net.anvil("evm_revert", snapshot)
+    await net.anvil("anvil_mine", module.NEAR_BLOCKS - 5, 13)
+    for _ in range(module.FORK_LOOKS + 1):
+        # It is no higher than what was read: a backend that is stuck would show the same.
+        with suppress(EnvironmentFault):
+            assert await follower.read_up_to(await net.chain.head()) is None
+    await deposit(net, 2)
+    await net.anvil("anvil_mine", 20, 13)
+    for look in range(module.FORK_LOOKS - 1):
+        with pytest.raises(EnvironmentFault, match="got another one"):
+            await follower.read_up_to(await net.chain.head())
+        if not look:
+            # What was read is seen in between: all is looked at anew.
+            assert await follower.read_up_to(old) is None
+            with pytest.raises(EnvironmentFault, match="got another one"):
+                await follower.read_up_to(await net.chain.head())
+    batch = await read_next(follower, net)
+    assert batch.forget_from == fork.number + 1 and read_deposits(batch) == [2]
+    await net.anvil("anvil_mine", 1)
+    assert (await read_next(follower, net)).forget_from is None
+
+
 async def test_what_was_handed_out_before_this_process_is_not_read_again(net: TestChain) -> None:
     """Of an earlier run only some heads are known, and the chain may have taken the newest back."""
     heads = []

@@ -3,15 +3,18 @@ wrong."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.gate import Gate, GateShut, find_age_fault
-from tests.faults.provider import HttpRefusal, lag, refuse, run_provider
+from protocol.adapters.chain.connection import REQUEST_TIMEOUT_S, Connection
+from protocol.adapters.chain.contract_events import EventReader
+from protocol.adapters.chain.follower import Follower
+from protocol.adapters.chain.gate import BLOCK_S, STUCK_BLOCKS, Gate, GateShut, find_age_fault, list_live
+from tests.faults.provider import Fault, HttpRefusal, Request, lag, refuse, run_provider
 from tests.protocol.adapters.anvil import POLL_S, STAKE_WEI, TestChain, run_test_chain
 
 
@@ -79,6 +82,8 @@ async def test_two_endpoints_that_disagree_are_a_reason_to_wait(
 async def test_an_endpoint_that_is_silent_or_behind_does_not_stop_a_node_that_has_another(
     net: TestChain,
 ) -> None:
+    await net.anvil("anvil_mine", STUCK_BLOCKS + 1)
+    net.chain.gate.folded = await net.chain.head()
     faults = (refuse(HttpRefusal(500)), lag(100, 1.0))
     for fault in faults:
         async with run_provider(net.rpc_url, fault) as bad:
@@ -107,6 +112,42 @@ async def test_an_endpoint_that_is_far_behind_or_silent_shuts_the_gate(
             await connection.close()
 
 
+async def test_an_endpoint_that_lacks_the_folded_block_and_is_not_stuck_shuts_the_gate(
+    net: TestChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one may have made the block up."""
+    monkeypatch.setattr("protocol.adapters.chain.gate.PAUSE_S", 0.01)
+    await net.anvil("anvil_mine", 20)
+    net.chain.gate.folded = await net.chain.head()
+    for blocks in (1, STUCK_BLOCKS):
+        async with run_provider(net.rpc_url, lag(blocks, 1.0)) as behind:
+            connection = Connection([net.rpc_url, behind.url], POLL_S)
+            gate = Gate(connection)
+            gate.folded = net.chain.gate.folded
+            with pytest.raises(GateShut, match="no block .* at an endpoint"):
+                await gate.pass_through()
+            await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("preset", "off_blocks", "off_s", "is_new", "is_stuck"),
+    [
+        ("own", 8, 10**6, False, False), ("own", 9, 0, False, True), ("own", 1 << 40, 0, True, False),
+        ("12s", 1, 59, True, False), ("12s", 1, 61, True, True), ("12s", 1 << 40, 59, False, False),
+        ("2s", 6, 29, False, False), ("2s", 6, 31, True, True),
+    ],
+)  # fmt: skip
+def test_an_endpoint_is_stuck_that_is_below_another_and_old(
+    preset: str, off_blocks: int, off_s: int, is_new: bool, is_stuck: bool
+) -> None:
+    """On a chain whose pace is not known one that tells of nothing new is: the other one may lie."""
+    low = Head(100, b"h" * 32, b"p" * 32, 1_000_000, 1)
+    high = replace(low, number=low.number + off_blocks, block_hash=b"i" * 32)
+    live = list_live([high, low], preset, low.timestamp_s + off_s, low.number - is_new)
+    # Both are as old here: only who is below can be stuck.
+    assert live == ([high] if is_stuck else [low, high])
+
+
 async def test_a_backend_that_is_behind_for_a_moment_is_asked_again(net: TestChain) -> None:
     async with run_provider(net.rpc_url, lag(1, 0.3), seed=5) as provider:
         connection = Connection(provider.url, POLL_S)
@@ -115,6 +156,58 @@ async def test_a_backend_that_is_behind_for_a_moment_is_asked_again(net: TestCha
         passed = await asyncio.gather(*(gate.pass_through() for _ in range(30)), return_exceptions=True)
         assert sum(isinstance(one, GateShut) for one in passed) <= 3
         await connection.close()
+
+
+FASTER = 20.0
+"""All times are a twentieth: 1 s is 20 s of a node with ordinary settings."""
+
+
+async def hang(request: Request) -> object:
+    await asyncio.sleep(5.0)
+    return None
+
+
+BUSY = refuse(HttpRefusal(429, "", {"Retry-After": "1"}))
+
+
+@pytest.mark.parametrize(("fault", "preset"), [(hang, "12s"), (BUSY, "2s")], ids=["hangs", "is busy"])
+async def test_one_of_two_endpoints_that_hangs_or_is_busy_does_not_stop_the_node(
+    net: TestChain, fault: Fault, preset: str
+) -> None:
+    """The other one is waited for a moment, and then left out for a while."""
+    loop = asyncio.get_running_loop()
+    start, began_s = (await net.chain.head()).timestamp_s, loop.time()
+
+    def now() -> float:
+        return start + FASTER * (loop.time() - began_s)
+
+    async def mine() -> None:
+        while True:
+            await asyncio.sleep(BLOCK_S[preset] / FASTER)
+            await net.anvil("evm_setNextBlockTimestamp", hex(int(now())))
+            await net.anvil("evm_mine")
+
+    mining = asyncio.create_task(mine())
+    async with run_provider(net.rpc_url, fault) as bad:
+        urls, poll_s = [net.rpc_url, bad.url], BLOCK_S[preset] / FASTER / 8
+        connection = Connection(urls, poll_s, REQUEST_TIMEOUT_S / FASTER)
+        gate = Gate(connection, now)
+        gate.preset = preset
+        try:
+            async with asyncio.timeout(30.0):
+                async for batch in Follower(
+                    connection, EventReader(connection, net.chain.deployment), 0
+                ).batches():
+                    gate.folded = batch.head
+                    with suppress(GateShut):
+                        await gate.pass_through()
+                        if batch.head.number > 20:
+                            break
+        finally:
+            mining.cancel()
+            await connection.close()
+        first = bad.asked.count("eth_getBlockByNumber")
+        assert 0 < first < 20, "it is asked again, and not each time"
 
 
 HEAD = Head(7, b"h" * 32, b"p" * 32, 1_000_000, 1)

@@ -2,7 +2,14 @@
 
 import pytest
 
-from protocol.adapters.chain.provider_errors import Kind, find_wait_s, read_error
+from protocol.adapters.chain.provider_errors import (
+    LOOKED_AT_CHARACTERS,
+    SHOWN_CHARACTERS,
+    Kind,
+    classify,
+    find_wait_s,
+    read_error,
+)
 
 SAID = [
     # geth
@@ -88,3 +95,21 @@ def test_the_tip_that_a_pool_wants_is_read() -> None:
 )  # fmt: skip
 def test_how_long_a_provider_wants_to_be_left_alone_is_read(words: str, wait_s: float | None) -> None:
     assert find_wait_s(words) == wait_s
+
+
+def test_of_long_words_only_the_beginning_is_looked_at() -> None:
+    """Some patterns look on from each place: 2 MB took minutes."""
+    late = "x" * LOOKED_AT_CHARACTERS + " nonce too low, retry in 5 s"
+    assert (classify(None, late), find_wait_s(late)) == (Kind.REFUSED, None)
+    assert read_error({"message": late}).kind is Kind.REFUSED
+    assert read_error({"message": "block " * 400_000, "data": "block " * 400_000}).kind is Kind.REFUSED
+
+
+@pytest.mark.parametrize(
+    "words", ["no " * 500_000, "no\nERROR run: curl x | sh\x1b[2J", "\ud800\u202e\x9b2J"]
+)
+def test_words_are_cut_and_shown_as_text(words: str) -> None:
+    """They come into the log, the state file and what an operator is told."""
+    said = str(read_error({"code": -32000, "message": words}))
+    assert len(said) <= 10 * SHOWN_CHARACTERS and said.isprintable()
+    assert str(read_error(words)) == said

@@ -8,12 +8,13 @@ import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.providers import ATTEMPTS
-from protocol.adapters.chain.rpc import name_place
+from protocol.adapters.chain.rpc import MAX_DEPTH, MOST_BYTES, decode_json, name_place, read_retry_after
 from protocol.spec.errors import EnvironmentFault
 
 TIMEOUT_S = 5.0
@@ -29,18 +30,22 @@ class Node:
     status: int = 200
     error: bool = False
     said: str = ""
+    is_packed: bool = False
     delay_s: float = 0.001
     asked: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         call = await request.json()
-        self.asked.append(call["method"])
+        self.asked.append(call["method"] if isinstance(call, dict) else "several")
         if len(self.asked) <= self.broken:
             assert request.transport is not None
             request.transport.close()
         await asyncio.sleep(self.delay_s)
         if self.said:
-            return web.Response(text=self.said, content_type="text/html", status=self.status)
+            response = web.Response(text=self.said, content_type="text/html", status=self.status)
+            if self.is_packed:
+                response.enable_compression(web.ContentCoding.gzip)
+            return response
         if self.error:
             error = {"code": -32000, "message": "no"}
             return web.json_response({"jsonrpc": "2.0", "id": call["id"], "error": error})
@@ -207,6 +212,79 @@ async def test_a_null_error_beside_a_result_is_none(node: Node, connection: Conn
 async def test_a_chain_without_a_base_fee_has_none(node: Node, connection: Connection) -> None:
     node.said = json.dumps({"result": BLOCK | {"extraData": "0x" + 97 * "ab"}})
     assert (await connection.head()).base_fee_wei == 0
+
+
+@pytest.mark.parametrize("number", ["[]", "{}", "null", '"0"', "[[0]]"])
+async def test_an_answer_to_several_whose_number_is_none_is_no_answer(
+    node: Node, connection: Connection, number: str
+) -> None:
+    node.said = f'[{{"id": {number}, "result": null}}]'
+    with pytest.raises(EnvironmentFault, match="NoAnswer") as fault:
+        await connection.blocks_of_one([1, 2])
+    assert fault.value.retryable
+
+
+async def test_whatever_reading_an_answer_raises_it_is_no_answer(
+    node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(text: bytes) -> object:
+        raise LookupError(text)
+
+    monkeypatch.setattr("protocol.adapters.chain.rpc.decode_json", fail)
+    with pytest.raises(EnvironmentFault, match="NoAnswer: what came cannot be read: LookupError"):
+        await connection.head()
+
+
+@pytest.mark.parametrize(
+    ("text", "wait_s"),
+    [
+        ("7", 7.0), (" 7 ", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("", None), ("soon", None),
+        ("\u00b2", None), ("2\u00b2", None), ("-1", None), ("Wed, 99 Oct 99999 07:28:00 GMT", None),
+    ],
+)  # fmt: skip
+def test_a_time_to_wait_is_read_or_is_none(text: str, wait_s: float | None) -> None:
+    assert read_retry_after(text) == wait_s
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+async def test_a_long_answer_is_refused_by_its_size_while_it_comes(
+    node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch, is_packed: bool
+) -> None:
+    """Unpacked it counts: a thousandth may have come. Of logs more may come."""
+
+    def fail(text: bytes) -> object:
+        raise AssertionError("decoded")
+
+    node.said, node.is_packed = MOST_BYTES * " " + "[]", is_packed
+    monkeypatch.setattr("protocol.adapters.chain.rpc.decode_json", fail)
+    with pytest.raises(EnvironmentFault, match="an answer of more than"):
+        await connection.head()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 1_000_000, b"[" * 4_000_000, b"[" + b"{}," * 2_000_000 + b"{}]", b'"' + b'\\"' * 1_000_000,
+        b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1), b'["\\"]]]]",' + b"[" * MAX_DEPTH,
+    ],
+    ids=["deep", "deeper", "many parts", "a string without end", "too deep", "deep beside a string"],
+)  # fmt: skip
+def test_an_answer_is_refused_by_its_parts_and_depth_before_it_is_decoded(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoding stops the whole process for as long as it takes: no timeout ends it, no peer is heard."""
+
+    def fail(text: bytes) -> object:
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(msgspec.json, "decode", fail)
+    with pytest.raises(ValueError, match="too deep|too many parts"):
+        decode_json(text)
+
+
+def test_an_answer_is_decoded_whatever_its_strings_hold() -> None:
+    for value in ["[" * 100, '"[' * 100, "\\" * 101, '\\"' * 99 + "[" * 70, [[["]" * 99]]], {"a\\": ["{"]}]:
+        assert decode_json(json.dumps(value).encode()) == value
 
 
 # --- Where it is --------------------------------------------------------------------------------------------
