@@ -293,7 +293,8 @@ async def check_deployment(connection: Connection, deployment: Addresses) -> Non
                 expected=f"code at {address}",
                 actual="none",
                 where=connection.place,
-                remedy="The chain is fresh or the file is stale: deploy again (`touchstone devnet`).",
+                remedy="The endpoint is of another chain, or the deployment file is: correct `rpc_url`, or "
+                "get the file of this chain. For a test network that began anew: `touchstone devnet`.",
             )
 
 

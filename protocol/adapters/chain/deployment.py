@@ -17,8 +17,8 @@ from protocol.spec.errors import InvalidInput
 AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
 """As people write it, in any case."""
 REMEDY = (
-    "Run `touchstone devnet`, or get the file from the account that deployed the contracts; --deployment "
-    "names it to `init`, `deployment` in config.toml to a home that is made."
+    "Get the file from the account that deployed the contracts; --deployment names it to `init`, "
+    "`deployment` in config.toml to a home that is made. `touchstone devnet` makes one for a test network."
 )
 
 

@@ -416,7 +416,7 @@ def chain_fault(place: str, expected: str, actual: str, retryable: bool = True) 
         expected=expected,
         actual=actual,
         where=place,
-        remedy="Start a chain (`touchstone devnet`), or set `rpc_url` in this home's config.toml to one that "
-        "runs (`touchstone init --rpc-url` for a new home).",
+        remedy="Set `rpc_url` in this home's config.toml to an endpoint that answers (`touchstone init "
+        "--rpc-url` for a new home). `touchstone devnet` runs a test network.",
         retryable=retryable,
     )

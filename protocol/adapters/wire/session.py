@@ -321,7 +321,7 @@ def _not_let(peer: Peer) -> EnvironmentFault:
     return EnvironmentFault(
         what=f"the endpoint of {peer.account} leads to an address that is not public",
         expected="a public address, or one of the private network in which this node's own endpoint lies",
-        actual="another one",
+        actual="an address that is neither",
         where=peer.url,
         remedy="This node does not connect to it. In a private network let all nodes announce addresses, not "
         "names (public_url in config.toml).",
