@@ -73,7 +73,9 @@ async def create(
 
     @asynccontextmanager
     async def open_party(config: Any) -> AsyncIterator[Any]:
-        chain = SimpleNamespace(purse=creation, token=creation, limits=LIMITS_LOCAL)
+        deployment = SimpleNamespace(chain_id=1)
+        parts = {"purse": creation, "token": creation, "deployment": deployment}
+        chain = SimpleNamespace(limits=LIMITS_LOCAL, **parts)
         yield SimpleNamespace(account=ACCOUNT, chain=chain, state=SimpleNamespace(head_block=1))
 
     for name, stand_in in (
