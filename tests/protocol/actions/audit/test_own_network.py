@@ -57,10 +57,10 @@ async def test_one_peer_that_answers_is_enough_to_blame_a_silent_solver(
         writer.close()
 
     auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
-    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
-        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with AsyncExitStack() as servers:
         for number in range(own_network.MOST_ASKED - 1):
-            account = f"0x{number:040x}"
+            server = await servers.enter_async_context(await asyncio.start_server(take, "127.0.0.1", 0))
+            url, account = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", f"0x{number:040x}"
             stage.peers[account] = Peer(account, url, bytes(32))
         async with auditor.run():
             vote = await audit_through(stage, auditor)
