@@ -6,8 +6,7 @@ question.
 
 Checks of the chain, of an account's money and seat on it, and of the machine are here; those of the home's
 own files are in `home_checks`, those of its endpoint in `endpoint_checks`, those of the chain's endpoints in
-`provider_checks`. Whether a training step gives the
-same bits again is seen without a task's data.
+`provider_checks`. Whether a training step gives the same bits again is seen without a task's data.
 """
 
 import argparse

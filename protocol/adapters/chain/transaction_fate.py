@@ -93,9 +93,9 @@ class Fates:
         """Whether the endpoint counts an account's transactions at the block that is named."""
         try:
             return await self._connection.transaction_count(self._address, "0x0") <= nonce
-        except (EnvironmentFault, ProviderError):
-            # It has not kept so old a state, and says so.
-            return True
+        except EnvironmentFault as fault:
+            # It has not kept so old a state, and says so; silence tells nothing.
+            return isinstance(fault.__cause__, ProviderError)
 
     async def is_known(self, waiting: Waiting) -> bool:
         """Whether one of these is in the pool or mined."""

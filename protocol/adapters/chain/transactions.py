@@ -200,8 +200,8 @@ class Sender:
         return await self._connection.transaction_count(self.address, at)
 
     async def _count_surely(self, at: str, known: int) -> int:
-        """The same. A count that is more than `known` has to be told twice: one that is too high would leave
-        a gap below what is sent now."""
+        """How many transactions the chain has counted. More than `known` have to be told twice: a count that
+        is too high would leave a gap below what is sent now."""
         count = await self._count(at)
         return count if count <= known else min(count, await self._count(at))
 
@@ -414,8 +414,8 @@ class Sender:
                 return
             await self._pass_gate()
             asked = await ask_fee(self._connection, NO_CAP_WEI)
-            is_refused = waiting.fee.is_below(asked) or nonce in self._underpriced
-            if is_refused or await self.fates.is_known(waiting):
+            offers_less = waiting.fee.is_below(asked) or nonce in self._underpriced
+            if offers_less or await self.fates.is_known(waiting):
                 self._offer_more(waiting, asked)
             else:
                 # It offers enough, and no pool has it: an endpoint has dropped it.
