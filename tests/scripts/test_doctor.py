@@ -126,7 +126,7 @@ def test_a_chain_with_another_genesis(home: Path, network: Network, tmp_path: Pa
     edit_config(home, "deployment", str(path))
     edit_config(home, "deployment_sha256", "")
     fault = find(make_patient(home), CHAIN)
-    assert "no contract at the address of Rounds" in fault.what and "chain is fresh" in fault.remedy
+    assert "no contract at the address of Rounds" in fault.what and "began anew" in fault.remedy
 
 
 @pytest.mark.parametrize(("shift_s", "word"), [(120, "ahead of"), (-120, "behind")])
