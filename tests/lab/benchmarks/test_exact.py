@@ -42,7 +42,9 @@ def test_half_of_the_kernel_configurations_walk_and_all_replay(tmp_path: Path) -
     ways = list_ways(("/other/bin/python",))
     walking = choose_ways(ways, NORMAL.share)
     kernels = [way for way in walking if way.is_kernel_configuration]
-    assert len(kernels) >= 16 and walking == choose_ways(ways, NORMAL.share), "the same ones each time"
+    # How many there are is a matter of the processor.
+    assert len(kernels) == sum(way.is_kernel_configuration for way in ways) // NORMAL.share
+    assert walking == choose_ways(ways, NORMAL.share), "the same ones each time"
     others = [way for way in ways if not way.is_kernel_configuration]
     assert walking[0] == ways[0] and all(way in walking for way in others)
     assert choose_ways(ways, FULL.share) == ways
