@@ -39,10 +39,11 @@ from protocol.compute.bounds.trace import build_buffer_tree
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.digest import ByteTree
 from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch
-from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
+from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.compute.program.tensor_allocator import list_written
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.float32 import nearest

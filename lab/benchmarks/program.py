@@ -28,9 +28,10 @@ from protocol.compute.model.reference_model import (
     parameter_count,
     split_parameters,
 )
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch
-from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program
+from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.compute.program.tensor_allocator import allocate_vector
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.params import PRODUCT_BITS

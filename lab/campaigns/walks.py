@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
+PRODUCT = ("protocol", "touchstone", "node", "verifier", "whistleblower", "explorer", "scripts")
 REPORT = Path("build/walks/report.json")
 
 

@@ -21,6 +21,7 @@ GROUPS = {
     "The chain": ("protocol/adapters/chain",),
     "Files, keys, data and peers": ("protocol/adapters",),
     "A node at work": ("protocol/actions", "protocol/analysis", "verifier", "whistleblower"),
+    "A step that is recorded": ("touchstone",),
     "The machine and its arithmetic": ("protocol/compute",),
     "Messages and rules": ("protocol/spec",),
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.architecture.sources import ROOT
 
-PRODUCT = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
+PRODUCT = ("protocol", "touchstone", "node", "verifier", "whistleblower", "explorer", "scripts")
 
 
 def test_the_wheel_has_every_package_of_the_product_and_nothing_else() -> None:

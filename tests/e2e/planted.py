@@ -8,9 +8,10 @@ from torch import Tensor
 
 from protocol.actions.dispute.casebook import Compute
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.merkle import compute_levels
 from protocol.spec.program import Node, Operation, get_constant_roots, locate, unravel

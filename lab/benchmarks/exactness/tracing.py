@@ -28,10 +28,11 @@ from protocol.compute.bounds.fault import OperationFault
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.model.batches import open_corpus
 from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.exact_functions import FAMILIES, force_family
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import begin_round, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.exact import canonicalize
 from protocol.spec.program import COMPUTED_ROLES, ELEMENT_BYTES, Node, Operation, Program, locate, unravel
 from protocol.spec.referee import Fetch, judge_element

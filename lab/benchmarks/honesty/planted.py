@@ -32,9 +32,10 @@ from lab.benchmarks.honesty.wirings import WIRINGS, list_wrong
 from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.model.batches import Corpus, get_batch, open_corpus
 from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, advance, begin_round, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program, with_program
+from protocol.compute.program.task_program import ProgramConfig, build_program, with_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import LEAST_NORMAL, nearest
 from protocol.spec.program import (

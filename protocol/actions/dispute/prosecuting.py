@@ -36,9 +36,9 @@ from protocol.compute.bounds.fault import (
 )
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.digest import ByteTree
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import (
-    BuiltProgram,
     build_program,
     compute_step_facts,
     describe_program,

@@ -31,9 +31,9 @@ from torch import Tensor
 from protocol.compute.bounds.check import Provider
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch
-from protocol.compute.program.task_program import BuiltProgram
 from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
 from protocol.spec.codec import LEAVES_BEFORE_NODES, open_program_leaf
 from protocol.spec.containers import BufferOpening, NodeProof, TraceProof

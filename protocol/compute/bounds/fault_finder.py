@@ -44,10 +44,10 @@ from protocol.compute.bounds.fault import (
     refuse_trace,
 )
 from protocol.compute.bounds.trace import ROUNDED_FREELY, Layer, TraceTree, build_buffer_tree, list_layers
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch
-from protocol.compute.program.task_program import BuiltProgram
 from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.program import INPUTS, Access, leaf_elements, locate, unravel

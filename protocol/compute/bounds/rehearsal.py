@@ -27,9 +27,10 @@ from protocol.compute.bounds.fault import OperationFault, find_writer, prove_ope
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.determinism import get_device
 from protocol.compute.digest import state_header
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import list_written
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.drawing import draw_uniform

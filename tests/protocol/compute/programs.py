@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 
 from protocol.compute.model.reference_step import UpdateFactors, update
-from protocol.compute.program.builder import Builder, quantize_products
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.layout import View, make_contiguous, straighten
-from protocol.compute.program.lowering import Lowering
-from protocol.compute.program.task_program import number_buffers
-from protocol.compute.program.writer import record
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role, require_valid
+from touchstone.step.builder import Builder
+from touchstone.step.lowering import Lowering
+from touchstone.step.programs import number_buffers
+from touchstone.step.quantized import quantize_products
+from touchstone.step.recorder import record
+from touchstone.step.straight import straighten
+from touchstone.step.views import View, make_contiguous
 
 NOTHING = torch.zeros(1)
 NO_INDEX = torch.zeros(1, dtype=torch.int64)
@@ -53,7 +55,8 @@ class Bench:
 
     def lower(self, function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> tuple[View, ...]:
         """The nodes of `function`; views of its results."""
-        return Lowering(self.builder).run(record(function, inputs), [self.add(tensor) for tensor in inputs])
+        recorded = record(function, [(tensor.shape, tensor.dtype) for tensor in inputs])
+        return Lowering(self.builder).run(recorded, [self.add(tensor) for tensor in inputs])
 
     @property
     def nodes(self) -> list[Node]:
@@ -68,10 +71,7 @@ class Bench:
         nodes = list(self.builder.nodes)
         loss = self.builder.copy(self.builder.add_number(1.0), self.builder.add_tensor(()))
         outputs = [view.buffer for view in results] + [loss.buffer] * (3 - len(results))
-        constants = {
-            **self.constants,
-            self.builder.numbers_buffer: torch.tensor(self.builder.numbers, dtype=torch.float32),
-        }
+        constants = self._list_constants()
         buffers = list(self.builder.buffers)
         for number, values in constants.items():
             root = compute_data_root(values.numpy().tobytes())
@@ -90,6 +90,10 @@ class Bench:
         require_valid(program)
         return program, {self.numbers[old]: t for old, t in constants.items() if old in self.numbers}
 
+    def _list_constants(self) -> dict[int, Tensor]:
+        numbers = torch.tensor(self.builder.numbers, dtype=torch.float32)
+        return {**self.constants, **self.builder.constants, self.builder.numbers_buffer: numbers}
+
     def read(self, *views: View) -> list[Tensor]:
         """Runs the program; the values of any of its views."""
         program, constants = self.finish()
@@ -98,7 +102,7 @@ class Bench:
         empty = (NOTHING, NOTHING, NOTHING)
         interpreter.run(empty, self.tokens, NO_INDEX, NOTHING, lambda b, t: kept.update({b: t.clone()}))
         computed = {old: kept[new] for old, new in self.numbers.items() if new in kept}
-        return [read_view(view, (self.constants | computed)[view.buffer]) for view in views]
+        return [read_view(view, (self._list_constants() | computed)[view.buffer]) for view in views]
 
 
 def evaluate(function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> list[Tensor]:
@@ -132,7 +136,7 @@ def build_update(gradient: Tensor, optimizer: OptimizerConfig) -> Interpreter:
         factors = UpdateFactors(first_scale, second_scale, decay, rate, epsilon, norm < float("inf"))
         return update(w, m, v, g, factors, optimizer)
 
-    recorded = record(step, [torch.zeros(count) for _ in range(4)] + [torch.zeros(6)])
+    recorded = record(step, [((count,), torch.float32)] * 4 + [((6,), torch.float32)])
     results = Lowering(bench.builder).run(recorded, [*vectors, bench.add(gradient), scalars])
     program, constants = bench.finish(results)
     return Interpreter(program, constants)

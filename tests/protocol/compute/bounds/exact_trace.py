@@ -19,9 +19,10 @@ from protocol.compute.bounds.fault import (
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
 from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.merkle import compute_levels
 

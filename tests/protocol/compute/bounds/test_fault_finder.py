@@ -13,9 +13,9 @@ from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault,
 from protocol.compute.bounds.trace import ROUNDED_FREELY, TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
 from protocol.compute.model.batches import Corpus
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState
-from protocol.compute.program.task_program import BuiltProgram
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.merkle import compute_levels, hash_leaf, verify_path

@@ -11,10 +11,11 @@ from torch import Tensor
 from protocol.compute.bounds.trace import ROUNDED_FREELY, Layer, Retraced, TraceTree, list_layers, retrace
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import find_foldable
 from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, ProgramConfig, build_program, describe_program
+from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
 from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.containers import ModelConfig, OptimizerConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput

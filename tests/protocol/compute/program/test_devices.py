@@ -24,6 +24,7 @@ from protocol.compute.bounds.trace import retrace
 from protocol.compute.digest import state_header
 from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program import devices
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.devices import Call
 from protocol.compute.program.exact_kernels import ExactKernels
@@ -37,7 +38,6 @@ from protocol.compute.program.step import (
     train_segment,
 )
 from protocol.compute.program.task_program import (
-    BuiltProgram,
     ProgramConfig,
     build_program,
     describe_program,

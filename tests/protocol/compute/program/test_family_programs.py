@@ -9,11 +9,10 @@ from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.model.reference_model import (
     get_family,
     init_parameters,
-    parameter_count,
     parameter_layout,
 )
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.task_program import MOST_RECORDED, ProgramConfig, build_program
+from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, Node, Program, leaf_bytes, leaf_elements
 from tests.protocol.compute.model.family_models import FAMILIES, GPT2, MODELS
@@ -128,6 +127,5 @@ def test_a_vocabulary_of_150_000_gives_sums_that_fit_a_transaction(chunk_terms: 
         head_count=4, kv_head_count=2, head_size=128, context_tokens=64, tied=1,
     )  # fmt: skip
     program = build_program(ProgramConfig(model, OptimizerConfig(), 2, 64, chunk_terms, bits)).program
-    assert parameter_count(model) > MOST_RECORDED, "else it would compute the step"
     assert max(node.terms for node in program.nodes) <= chunk_terms
     assert max(count_proof_bytes(program, node) for node in program.nodes) < MOST_PROOF_BYTES

@@ -16,13 +16,13 @@ from protocol.compute.program.fused_update import (
     match_update,
 )
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.layout import View
 from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import Operation, Program
 from tests.protocol.compute.program.test_interpreter import make_inputs
 from tests.protocol.compute.programs import Bench
+from touchstone.step.views import View
 
 MODEL = ModelConfig(256, 64, 192, 1, 4, 4, 16)
 FORMATS = ("float32", "exact15")

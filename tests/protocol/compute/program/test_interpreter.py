@@ -14,7 +14,6 @@ from protocol.compute.model.reference_model import build_tables, init_parameters
 from protocol.compute.model.reference_step import StepResult, plain_step
 from protocol.compute.program.fused_update import TILE_ELEMENTS
 from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
-from protocol.compute.program.layout import View
 from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.compute.program.tensor_allocator import ALIGNMENT, compute_lifetimes, plan_memory
 from protocol.spec.containers import ModelConfig, OptimizerConfig
@@ -23,6 +22,7 @@ from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import Access, Operation, Program, Role
 from tests.protocol.compute.conftest import TINY
 from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench, build_update
+from touchstone.step.views import View
 
 TINY_CONFIG = ProgramConfig(TINY, OptimizerConfig(), 4, 16, 128)
 CONFIGS = {

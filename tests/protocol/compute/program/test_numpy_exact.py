@@ -14,9 +14,10 @@ from torch import Tensor
 
 from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program import exact_functions
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import TrainingState, advance, compute_scalars
-from protocol.compute.program.task_program import BuiltProgram, build_program, describe_program
+from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec import exact
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.program import COMPUTED_ROLES, OPERAND_COUNTS, Access, Node, Operation

@@ -1,5 +1,6 @@
 """Nodes as the builder writes them: sums in chunks that are added in pairs, nothing computed twice, nothing
-computed again along a broadcast dimension, and loops that follow each other joined."""
+computed again along a broadcast dimension, and loops that follow each other joined.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.program.builder import DOT_BITS, quantize_products
-from protocol.compute.program.layout import LayoutError, View, expand, insert, narrow, permute, reshape
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import INTEGER_ROLES, Node, Operation, Program, Role, require_valid
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.programs import Bench, require_single_writers
+from touchstone.step.builder import DOT_BITS
+from touchstone.step.quantized import quantize_products
+from touchstone.step.views import LayoutError, View, expand, insert, narrow, permute, reshape
 
 
 def ramp(*shape: int) -> Tensor:

@@ -1,191 +1,43 @@
-"""The frame of the lowering: PyTorch's operations recorded, pending values, and where results are written.
+"""The frame of the lowering: what handlers write with, and where results lie.
 
 PyTorch computes pieces and then copies them together, or into another order. Here the node that computes
 elements writes them where they end, so a concatenation and a transposed copy cost nothing.
-
-Recording what PyTorch does: every aten operation below autograd, in order. This is the point at which
-`make_fx` with real tensors and no decompositions records too, and the record is the same (there is a test);
-but it takes as long as the step itself instead of five seconds more, which every node would pay before it
-stakes.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.weak import WeakTensorKeyDictionary
-
-from protocol.compute.program.builder import Builder
-from protocol.compute.program.layout import View, narrow, permute, reshape
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Operation
+from touchstone.step.builder import Builder
+from touchstone.step.pending import Pending
+from touchstone.step.recordings import Call
+from touchstone.step.views import View, narrow, permute, reshape
 
-# --- The record ---------------------------------------------------------------------------------------------
-FORMATS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
-"""Keywords that say how a result is stored: the result shows it, so that they are not noted."""
-
-
-@dataclass(eq=False)
-class Call:
-    """One operation. name: `aten.mm.default`, `input`, or `getitem` for one of several results; args: values,
-    other calls among them; shape and dtype are the result's."""
-
-    name: str
-    args: tuple[Any, ...]
-    shape: tuple[int, ...] = ()
-    dtype: torch.dtype | None = None
-    users: list["Call"] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Record:
-    """inputs: calls named `input`; calls: all others in order; outputs: calls whose results were returned."""
-
-    inputs: tuple[Call, ...]
-    calls: tuple[Call, ...]
-    outputs: tuple[Call, ...]
-
-
-def record(function: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) -> Record:
-    """What `function` does with `inputs`; it returns tensors. Values must not decide what it does."""
-    recorder = _Recorder()
-    given = tuple(recorder.add_input(tensor) for tensor in inputs)
-    with torch.no_grad(), recorder:
-        results = function(*inputs)
-    return Record(given, tuple(recorder.calls), tuple(recorder.find(tensor) for tensor in results))
-
-
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Tensors are the edges between calls. They are known by identity, and freed as soon as nothing refers to
-    them."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.calls: list[Call] = []
-        self._makers = WeakTensorKeyDictionary()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and to be skipped by the compiler means to load it: two seconds."""
-        return False
-
-    def add_input(self, tensor: Tensor) -> Call:
-        """The call that stands for an input."""
-        return self._remember(tensor, Call("input", ()))
-
-    def find(self, tensor: Tensor) -> Call:
-        """The call that made a tensor."""
-        call: Call = self._makers[tensor]
-        return call
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Run the operation and note it. Raises InvalidInput on a keyword that would be lost."""
-        if lost := set(kwargs or {}) - FORMATS:
-            raise InvalidInput(
-                what="the step gives an operation a keyword that programs do not have",
-                expected=f"at most {', '.join(sorted(FORMATS))}",
-                actual=", ".join(sorted(lost)),
-                where=str(func),
-                remedy="Write it as operations of their own, for example a + 2 * b.",
-            )
-        result = func(*args, **(kwargs or {}))
-        call = self._add(Call(str(func), tuple(map(self._note, args))))
-        if isinstance(result, Tensor):
-            self._remember(result, call)
-        else:
-            for number, part in enumerate(result):
-                self._remember(part, self._add(Call("getitem", (call, number))))
-        return result
-
-    def _add(self, call: Call) -> Call:
-        self.calls.append(call)
-        for argument in _flatten(call.args):
-            argument.users.append(call)
-        return call
-
-    def _remember(self, tensor: Tensor, call: Call) -> Call:
-        call.shape, call.dtype = tuple(tensor.shape), tensor.dtype
-        # An operation that hands its argument back makes no new tensor: the later call stands for it.
-        self._makers[tensor] = call
-        return call
-
-    def _note(self, argument: Any) -> Any:
-        if isinstance(argument, Tensor):
-            return self.find(argument)
-        if isinstance(argument, (list, tuple)):
-            return tuple(map(self._note, argument))
-        return argument
-
-
-def _flatten(arguments: Sequence[Any]) -> list[Call]:
-    calls: list[Call] = []
-    for argument in arguments:
-        if isinstance(argument, Call):
-            calls.append(argument)
-        elif isinstance(argument, tuple):
-            calls += _flatten(argument)
-    return calls
-
-
-@dataclass(frozen=True)
-class Product:
-    """A product that only sums read."""
-
-    a: View
-    b: View
-
-
-@dataclass(frozen=True)
-class Absolute:
-    """|of|, to be compared."""
-
-    of: View
-
-
-@dataclass(frozen=True)
-class Below:
-    """The condition |of| < limit."""
-
-    of: View
-    limit: float
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A tensor of `size` along `dimension` that is zero but for `view` at `start`."""
-
-    view: View
-    dimension: int
-    start: int
-    size: int
-
-
-@dataclass(frozen=True)
-class LogSoftmax:
-    """Over the last dimension: shifted = x - max, powers = exp(max(shifted, -50)), total = their sum."""
-
-    shifted: View
-    powers: View
-    total: View
-
-
-@dataclass(frozen=True)
-class LossGradient:
-    """What the mean negative log likelihood gives back: -scale at each label."""
-
-    labels: View
-    scale: float
-
-
+MEANS = frozenset({"aten.mean.dim", "aten.mean.default"})
+SUMS = frozenset({"aten.sum.dim_IntList", "aten.sum.default"}) | MEANS
 Value = Any
 """A View, a Python number, a tuple of values, or one of the pending forms above."""
 Handler = Callable[..., Value]
 """From (writer, call, the call's arguments as values) to the value of its result."""
+HANDLERS: dict[str, Handler] = {}
+"""By the operation's name; each file of handlers enters its own."""
+READS_PENDING: set[str] = set()
+"""Operations whose handlers take results that are not written yet; for all others they are written."""
+
+
+def handles(*names: str, pending: bool = False) -> Callable[[Handler], Handler]:
+    """Enters the function that follows under the names of the operations that it lowers. pending: it takes
+    results that are not written yet."""
+
+    def register(handler: Handler) -> Handler:
+        """Enter the handler under its names."""
+        HANDLERS.update(dict.fromkeys(names, handler))
+        if pending:
+            READS_PENDING.update(names)
+        return handler
+
+    return register
 
 
 class Writer:
@@ -201,13 +53,13 @@ class Writer:
             return value
         if isinstance(value, (int, float)):
             return self.builder.add_number(value)
-        if isinstance(value, Product):
-            return self.builder.map(Operation.MULTIPLY, value.a, value.b)
+        if isinstance(value, Pending):
+            return value.write(self.builder)
         raise InvalidInput(
             what="the step reads what programs do not have as a tensor",
             expected="a tensor or a number",
             actual=value,
-            remedy="Use slices of a gradient, conditions and the like only as operations.py does.",
+            remedy="Write the step without it.",
         )
 
     def map(self, call: Call, operation: Operation, *operands: Value) -> View:
@@ -220,11 +72,17 @@ class Writer:
         place = self._places.get(call)
         return self.builder.contract(operation, operands, reduced, place)
 
+    def is_constant(self, value: Value, number: float) -> bool:
+        """Whether all elements are this number."""
+        if not isinstance(value, View):
+            return bool(value == number)
+        is_number = value.buffer == self.builder.numbers_buffer
+        return is_number and self.builder.numbers[value.offset] == number
+
     def place_of(self, call: Call) -> View | None:
         """Where the node's result was asked to be written, if anywhere."""
         return self._places.get(call)
 
-    # --- Copies and concatenations: the node that computes the elements writes them in place ----------------
     def plan(self, calls: Sequence[Call]) -> None:
         """Decide where results lie, from the operations that only move them."""
         for call in calls:
@@ -243,10 +101,10 @@ class Writer:
     def _plan_pieces(self, call: Call) -> None:
         if call.name == "aten.cat.default":
             dimension, start = get_cat_dimension(call), 0
-            for piece in call.args[0]:
+            for piece in filter(_has_elements, call.args[0]):
                 self._plan(call, dimension, piece, start)
                 start += piece.shape[dimension]
-        elif call.name == "aten.add.Tensor" and all(_is_piece(argument) for argument in call.args[:2]):
+        elif call.name == "aten.add.Tensor" and _fill(*call.args[:2]):
             for padded in call.args[:2]:
                 piece, _, dimension, start = padded.args[:4]
                 self._plan(call, dimension, piece, start)
@@ -275,8 +133,23 @@ def get_cat_dimension(call: Call) -> int:
     return int(call.args[1]) % len(call.shape) if len(call.args) > 1 else 0
 
 
-def _is_piece(argument: Any) -> bool:
-    return isinstance(argument, Call) and argument.name == "aten.slice_backward.default"
+def _has_elements(call: Call) -> bool:
+    return 0 not in call.shape
+
+
+def _fill(*arguments: Any) -> bool:
+    """Whether both are slices of a gradient that meet, and fill it."""
+    if not all(isinstance(one, Call) and one.name == "aten.slice_backward.default" for one in arguments):
+        return False
+    cut = [one.args[1:4] for one in arguments]
+    size, dimension = cut[0][0], cut[0][1] % len(cut[0][0])
+    lengths = sorted(
+        (start % size[dimension], one.args[0].shape[dimension])
+        for one, (*_, start) in zip(arguments, cut, strict=True)
+    )
+    (first, length), (second, rest) = lengths
+    is_alike = all(shape == size and d % len(size) == dimension for shape, d, _ in cut)
+    return is_alike and (first, length, length + rest) == (0, second, size[dimension])
 
 
 _UNDO: dict[str, Callable[[View, Call], View]] = {
@@ -321,7 +194,7 @@ def require_form(call: Call, expected: str, holds: bool) -> None:
             what="the step uses a form of an operation that programs do not have",
             expected=expected,
             actual=tuple(argument for argument in call.args if not isinstance(argument, Call)),
-            where=call.name,
+            where=call.where or call.name,
             remedy="Write the model with the form named.",
         )
 

@@ -1,21 +1,28 @@
-"""Writing a program node by node, and the quantized operands of exact programs.
+"""Writing a program node by node.
 
 Here the rules of `spec/program.py` are met by construction: sums are cut into chunks whose partial results
 are added in pairs, equal operations on equal operands are computed once, loops that follow each other in all
 operands become one, and what does not vary along a broadcast dimension is not computed again along it.
-
-Exact programs: each product sum reads its operands as integers, quantized row by row (docs/spec.md, 9.1). A
-row is what one output element sums over of one operand. Its scale is found, each element is divided by it and
-rounded, and integers are multiplied. An operand that several sums read in the same rows is quantized once.
-
-    a --> SCALE_OF --> QUANTIZE --> QUANTIZED_PRODUCT_SUM <-- QUANTIZE <-- SCALE_OF <-- b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 
-from protocol.compute.program.layout import (
+import torch
+from torch import Tensor
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.float32 import nearest
+from protocol.spec.merkle import compute_data_root
+from protocol.spec.program import (
+    Access,
+    Buffer,
+    Node,
+    Operation,
+    Role,
+)
+from touchstone.step.views import (
     LayoutError,
     View,
     divide,
@@ -25,87 +32,12 @@ from protocol.compute.program.layout import (
     narrow,
     permute,
     refine,
-    sort_loops,
     split,
 )
-from protocol.spec.float32 import nearest
-from protocol.spec.program import (
-    QUANTIZED_ROLES,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Program,
-    Role,
-    lay_row_major,
-)
 
-# --- Quantized operands -------------------------------------------------------------------------------------
 DOT_BITS = 20
 """Of products that are no matrix products, whatever the task chooses: norms of gradients add squares of very
 different sizes, and they cost little."""
-_Operand = tuple[int, int, int, tuple[tuple[int, int], ...], int]
-"""Bits, buffer and offset of what is quantized; size and stride of each loop; how many are reduced."""
-
-
-def quantize_products(program: Program, bits: int) -> Program:
-    """The program with integer product sums in the place of all others; `bits`: of matrix products, 8, 15 or
-    20. New buffers come last."""
-    rows = _Rows(list(program.buffers))
-    for node in program.nodes:
-        if node.operation is Operation.PRODUCT_SUM:
-            chosen = bits if sort_loops(node).is_matrix else DOT_BITS
-            pairs = [rows.read(node, operand, chosen) for operand in node.operands]
-            operands = (*(values for values, _ in pairs), *(scale for _, scale in pairs))
-            node = replace(node, operation=Operation.QUANTIZED_PRODUCT_SUM, operands=operands)
-        rows.nodes.append(node)
-    return replace(program, buffers=tuple(rows.buffers), nodes=tuple(rows.nodes))
-
-
-@dataclass
-class _Rows:
-    """Buffers and nodes so far; made: the buffers of quantized values and of their scales."""
-
-    buffers: list[Buffer]
-    nodes: list[Node] = field(default_factory=list)
-    made: dict[_Operand, tuple[int, int]] = field(default_factory=dict)
-
-    def read(self, node: Node, operand: Access, bits: int) -> tuple[Access, Access]:
-        """The operand's quantized values and its scales, each over all loops of `node`."""
-        loops, group = len(node.sizes), sort_loops(node)
-        outer = (*group.batch, *group.rows, *group.columns)
-        kept = [*(n for n in outer if operand.strides[n]), *group.terms]
-        sizes = tuple(node.sizes[n] for n in kept)
-        source = replace(operand, strides=tuple(operand.strides[n] for n in kept))
-        places = tuple(zip(sizes, source.strides, strict=True))
-        key = (bits, operand.buffer, operand.offset, places, node.reduced)
-        if key not in self.made:
-            self.made[key] = self._quantize(source, sizes, node.reduced, bits)
-        values, scales = self.made[key]
-        rows = kept[: len(kept) - node.reduced]
-        at_value = dict(zip(kept, lay_row_major(sizes), strict=True))
-        at_scale = dict(zip(rows, lay_row_major(sizes[: len(rows)]), strict=True))
-        return (
-            Access(values, 0, tuple(at_value.get(n, 0) for n in range(loops))),
-            Access(scales, 0, tuple(at_scale.get(n, 0) for n in range(loops))),
-        )
-
-    def _quantize(self, source: Access, sizes: tuple[int, ...], reduced: int, bits: int) -> tuple[int, int]:
-        rows = sizes[: len(sizes) - reduced]
-        scales = self._add(Role.TENSOR, prod(rows))
-        values = self._add(QUANTIZED_ROLES[bits], prod(sizes))
-        scale = Access(scales, 0, lay_row_major(rows))
-        self.nodes.append(Node(Operation.SCALE_OF, sizes, reduced, scale, (source,), bits))
-        over_all = replace(scale, strides=(*scale.strides, *(0,) * reduced))
-        output = Access(values, 0, lay_row_major(sizes))
-        self.nodes.append(Node(Operation.QUANTIZE, sizes, 0, output, (source, over_all), bits))
-        return values, scales
-
-    def _add(self, role: Role, size: int) -> int:
-        self.buffers.append(Buffer(role, size))
-        return len(self.buffers) - 1
-
-
 WIDE_TERMS = 2048
 """The longest sum of products of 20-bit integers: 4,096 of four bytes each would cost 1.4 million gas."""
 Loop = tuple[int, tuple[int, ...]]
@@ -123,6 +55,9 @@ class Builder:
         self.nodes: list[Node] = []
         self.numbers: list[float] = []
         self.numbers_buffer = self.add_buffer(Role.CONSTANT, 1)
+        self.constants: dict[int, Tensor] = {}
+        """Flat values of the buffers that `add_constant` made."""
+        self._tables: dict[bytes, int] = {}
         self._known: dict[_Key, View] = {}
 
     def add_buffer(self, role: Role, size: int) -> int:
@@ -141,18 +76,57 @@ class Builder:
             self.numbers.append(rounded)
         return View(self.numbers_buffer, self.numbers.index(rounded), ())
 
-    # --- Elementwise ----------------------------------------------------------------------------------------
-    def map(self, operation: Operation, *operands: View, out: View | None = None, selected: int = 0) -> View:
-        """An elementwise operation on broadcast operands. `selected`: GATHER's stride for its index, or the
-        logical dimension that EQUAL_SELECT compares with."""
-        shape = _broadcast(operands)
-        return self._emit(operation, [expand(view, shape) for view in operands], 0, out, selected)
+    def add_constant(self, values: Tensor) -> View:
+        """A table, rounded to float32, of any shape; tables of equal elements share one buffer. Raises
+        InvalidInput for what is not a number. Infinities become the largest numbers."""
+        flat = values.detach().to(torch.float32).reshape(-1).contiguous()
+        if flat.isnan().any():
+            raise InvalidInput(
+                what="a constant of the step holds what is not a number",
+                expected="finite numbers",
+                actual=f"nan in a table of {list(values.shape)}",
+                remedy="Correct the module: one of its buffers, or what it computes of them, is no number.",
+            )
+        flat = flat.nan_to_num()
+        root = compute_data_root(flat.numpy().tobytes())
+        if root not in self._tables:
+            self._tables[root] = self.add_buffer(Role.CONSTANT, flat.numel())
+            self.constants[self._tables[root]] = flat
+        return make_contiguous(self._tables[root], 0, values.shape)
+
+    def map(
+        self, operation: Operation, *operands: View | float, out: View | None = None, selected: int = 0
+    ) -> View:
+        """An elementwise operation on broadcast operands; a number becomes a constant. selected: GATHER's
+        stride for its index, or the logical dimension that EQUAL_SELECT compares with."""
+        views = [one if isinstance(one, View) else self.add_number(one) for one in operands]
+        shape = _broadcast(views)
+        return self._emit(operation, [expand(view, shape) for view in views], 0, out, selected)
+
+    def add(self, a: View | float, b: View | float) -> View:
+        """a + b."""
+        return self.map(Operation.ADD, a, b)
+
+    def subtract(self, a: View | float, b: View | float) -> View:
+        """a - b."""
+        return self.map(Operation.SUBTRACT, a, b)
+
+    def multiply(self, a: View | float, b: View | float) -> View:
+        """a * b."""
+        return self.map(Operation.MULTIPLY, a, b)
+
+    def divide(self, a: View | float, b: View | float) -> View:
+        """a / b."""
+        return self.map(Operation.DIVIDE, a, b)
+
+    def maximum(self, a: View | float, b: View | float) -> View:
+        """The larger of a and b."""
+        return self.map(Operation.MAXIMUM, a, b)
 
     def copy(self, view: View, out: View) -> View:
         """Every element, to another place."""
         return self.map(Operation.COPY, view, out=out)
 
-    # --- Reductions -----------------------------------------------------------------------------------------
     def contract(
         self,
         operation: Operation,
@@ -222,7 +196,6 @@ class Builder:
             total = self.map(Operation.ADD, total, view, out=out if number == len(waiting) - 1 else None)
         return total
 
-    # --- Nodes ----------------------------------------------------------------------------------------------
     def _emit(
         self, operation: Operation, operands: Sequence[View], reduced: int, out: View | None, selected: int
     ) -> View:

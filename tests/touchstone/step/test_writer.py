@@ -1,41 +1,19 @@
 """Results are written where they end: pieces in their whole, copies in their order, each element once."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, fx
-from torch.fx import GraphModule
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch import Tensor
 
-from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.model.position_tables import Tables
-from protocol.compute.model.reference_model import build_tables, init_parameters
-from protocol.compute.model.reference_step import plain_step
-from protocol.compute.program.builder import Builder
-from protocol.compute.program.layout import View, make_contiguous, reshape
-from protocol.compute.program.step import compute_scalars
-from protocol.compute.program.writer import (
-    Absolute,
-    Below,
-    Call,
-    LossGradient,
-    Piece,
-    Product,
-    Writer,
-    get_cat_dimension,
-    get_only_stride,
-    record,
-    require_form,
-    swap,
-)
-from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Node, Operation, lay_row_major
-from tests.protocol.compute.model.family_models import FAMILIES
 from tests.protocol.compute.programs import Bench, require_single_writers
+from touchstone.step.builder import Builder
+from touchstone.step.pending import Pieces, Product
+from touchstone.step.recordings import Call
+from touchstone.step.views import View, make_contiguous, reshape
+from touchstone.step.writer import Writer, get_cat_dimension, get_only_stride, require_form, swap
 
 Function = Callable[..., Sequence[Tensor]]
 A = torch.arange(12.0).reshape(4, 3) * 7 % 11 - 4.5
@@ -59,7 +37,6 @@ def list_operations(function: Function, *inputs: Tensor) -> list[str]:
     return [node.operation.name for node in lower(function, *inputs)[0]]
 
 
-# --- Pieces -------------------------------------------------------------------------------------------------
 RENAMED: dict[str, Callable[[Tensor], Tensor]] = {
     "as it is": lambda z: z,
     "transposed": lambda z: z.t(),
@@ -112,7 +89,6 @@ def test_both_slices_of_a_gradient_are_written_into_it(is_turned: bool) -> None:
     assert len({output.buffer for output in written}) == 1 and len(nodes) == 3
 
 
-# --- Copies in another order --------------------------------------------------------------------------------
 def is_row_major(view: View) -> bool:
     return view == make_contiguous(view.buffer, view.offset, view.shape)
 
@@ -143,7 +119,6 @@ def test_a_result_with_other_readers_stays_in_its_own_order() -> None:
     assert not is_row_major(copy) and len(nodes) == 1, "only products and sums are turned"
 
 
-# --- Operands -----------------------------------------------------------------------------------------------
 def test_numbers_share_a_constant_and_pending_products_are_computed_when_read() -> None:
     bench = Bench()
     writer, a = Writer(bench.builder), bench.add(A)
@@ -159,13 +134,22 @@ def test_numbers_share_a_constant_and_pending_products_are_computed_when_read() 
     assert bench.builder.numbers == [float(torch.tensor(0.1)), 1.0] and writer.place_of(call) is None
 
 
-def test_pending_forms_without_values_are_no_operands() -> None:
+def test_what_is_no_tensor_is_no_operand() -> None:
     writer = Writer(Builder(128))
     a = writer.builder.add_tensor((4, 3))
-    for pending in (Absolute(a), Below(a, 1.0), Piece(a, 0, 0, 8), LossGradient(a, 0.5), (a, a), None):
-        with pytest.raises(InvalidInput, match="does not have|do not have as a tensor"):
-            writer.view(pending)
+    for value in ((a, a), None, "a"):
+        with pytest.raises(InvalidInput, match="do not have as a tensor"):
+            writer.view(value)
     assert not writer.builder.nodes
+
+
+def test_pieces_are_put_together_only_where_they_are_apart() -> None:
+    builder = Builder(128)
+    low, high = (Pieces(0, 8, ((start, builder.add_tensor((4, 3))),)) for start in (0, 4))
+    both = low.join(high)
+    assert both is not None and both.is_whole and not low.is_whole and high.join(low) == both
+    assert low.join(Pieces(0, 8, ((2, builder.add_tensor((4, 3))),))) is None, "they overlap"
+    assert low.join(Pieces(1, 8, high.parts)) is None, "cut along another dimension"
 
 
 def test_forms_and_dimensions_are_read_as_pytorch_means_them() -> None:
@@ -185,92 +169,3 @@ def test_forms_and_dimensions_are_read_as_pytorch_means_them() -> None:
     assert get_only_stride(turned, 0) == 1
     with pytest.raises(InvalidInput, match="not one loop"):
         get_only_stride(reshape(turned, (12,)), 0)
-
-
-Line = tuple[str, tuple[int, ...] | None]
-"""Name and shape; calls with several results have no shape."""
-
-
-def list_graph(graph: GraphModule) -> list[Line]:
-    lines: list[Line] = []
-    for node in graph.graph.nodes:
-        if node.op == "call_function":
-            name = "getitem" if "getitem" in str(node.target) else str(node.target)
-            lines.append((name, read_shape(node)))
-    return lines
-
-
-def read_shape(node: fx.Node) -> tuple[int, ...] | None:
-    meta: Any = node.meta["tensor_meta"] if "tensor_meta" in node.meta else node.meta["val"]
-    return tuple(meta.shape) if hasattr(meta, "shape") else None
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_record_is_what_make_fx_records(corpus: Corpus, spec: TrainingSpec, name: str) -> None:
-    spec = replace(spec, model=FAMILIES[name], sequence_tokens=12)
-    tables = build_tables(spec.model, 12)
-    batch = get_batch(corpus, spec, bytes(32), 0, 0)
-    weights = init_parameters(spec.model, 1)
-    inputs = (
-        weights, torch.zeros_like(weights), torch.zeros_like(weights), *batch, compute_scalars(spec, 0, 0),
-        tables.cos_TN, tables.sin_TN, tables.mask_TS,
-    )  # fmt: skip
-
-    def step(*tensors: Tensor) -> tuple[Tensor, ...]:
-        w, m, v, tokens, labels, scalars, *rest = tensors
-        return tuple(plain_step(w, m, v, tokens, labels, scalars, Tables(*rest), spec.model, spec.optimizer))
-
-    graph = make_fx(step, tracing_mode="real", decomposition_table={})(*inputs)
-    recorded = record(step, inputs)
-    has_parts = {call.args[0] for call in recorded.calls if call.name == "getitem"}
-    ours = [(call.name, None if call in has_parts else call.shape) for call in recorded.calls]
-    assert ours == list_graph(graph)
-    assert len(recorded.inputs) == len(inputs) and len(recorded.outputs) == 4
-
-
-def test_calls_are_joined_by_the_tensors_that_they_hand_on() -> None:
-    def function(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
-        first, _ = (a @ b).unbind()
-        return (torch.cat([first, first]), a)
-
-    recorded = record(function, (torch.ones(2, 3), torch.ones(3, 4)))
-    a, b = recorded.inputs
-    product, unbind, first, second, joined = recorded.calls
-    assert [call.name for call in recorded.calls] == [
-        "aten.mm.default", "aten.unbind.int", "getitem", "getitem", "aten.cat.default",
-    ]  # fmt: skip
-    assert product.args == (a, b) and (product.shape, product.dtype) == ((2, 4), torch.float32)
-    assert first.args == (unbind, 0) and second.args == (unbind, 1) and joined.args[0] == (first, first)
-    assert recorded.outputs == (joined, a)
-    assert a.users == b.users == [product] and product.users == [unbind] and second.users == []
-    assert unbind.users == [first, second] and first.users == [joined, joined]
-    assert isinstance(a, Call) and (a.name, a.shape) == ("input", (2, 3))
-
-
-def test_what_lies_below_autograd_is_recorded() -> None:
-    def function(x: Tensor) -> tuple[Tensor, ...]:
-        leaf = x.detach().requires_grad_()
-        with torch.enable_grad():
-            y = (leaf * leaf).sum()
-        return torch.autograd.grad(y, [leaf])
-
-    names = [call.name for call in record(function, (torch.ones(3),)).calls]
-    assert names.count("aten.mul.Tensor") == 3 and "aten.expand.default" in names
-
-
-def test_recording_changes_no_input() -> None:
-    x = torch.arange(3.0)
-    record(lambda t: (t * 2,), (x,))
-    assert x.tolist() == [0, 1, 2]
-
-
-def test_a_tensor_from_nowhere_is_not_taken_for_an_input() -> None:
-    outside = torch.ones(3)
-    with pytest.raises(KeyError):
-        record(lambda t: (t + outside,), (torch.ones(3),))
-
-
-def test_a_factor_among_the_keywords_is_refused() -> None:
-    """a + 2 b must not become a + b."""
-    with pytest.raises(InvalidInput, match="alpha"):
-        record(lambda a, b: (torch.add(a, b, alpha=2),), (torch.ones(3), torch.ones(3)))

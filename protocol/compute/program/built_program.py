@@ -1,0 +1,16 @@
+"""A program with what its constants hold."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from protocol.spec.program import Program
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program and the values of its constants: flat float32 tensors by buffer."""
+
+    program: Program
+    constants: Mapping[int, Tensor]

@@ -1,0 +1,1 @@
+"""Touchstone: strangers train one model together, and any number of the run can be challenged."""

@@ -1,0 +1,49 @@
+"""Places the constants of a recording in a program."""
+
+import torch
+from torch import Tensor
+
+from touchstone.step.builder import Builder
+from touchstone.step.pending import Indices
+from touchstone.step.views import View, expand, simplify
+from touchstone.step.writer import Value
+
+MOST_SPREAD = 4
+"""A constant that reads one in so many elements of what it is a view of is copied."""
+
+
+def place_constant(builder: Builder, given: Tensor) -> Value:
+    """The value of a constant. Views of one tensor share its elements, equal tensors share one buffer, and
+    what has one value everywhere is a number."""
+    tensor = given.detach()
+    if not tensor.numel() or not tensor.is_floating_point() and tensor.dtype is not torch.bool:
+        return Indices(tensor)
+    compact = _drop_repeats(tensor)
+    first = compact.reshape(-1)[0].item()
+    if bool((compact == first).all()):
+        return expand(builder.add_number(float(first)), tuple(tensor.shape))
+    base = _find_base(tensor) if compact is tensor else None
+    if base is None:
+        return expand(builder.add_constant(compact), tuple(tensor.shape))
+    whole = builder.add_constant(base)
+    dimensions = tuple(
+        simplify([(size, stride)]) for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return View(whole.buffer, int(tensor.storage_offset()), dimensions)
+
+
+def _drop_repeats(tensor: Tensor) -> Tensor:
+    """One element along each dimension in which all elements are equal."""
+    for dimension, size in enumerate(tensor.shape):
+        first = tensor.narrow(dimension, 0, 1)
+        if size > 1 and (tensor.stride(dimension) == 0 or bool((tensor == first).all())):
+            tensor = first
+    return tensor
+
+
+def _find_base(tensor: Tensor) -> Tensor | None:
+    """All elements of the storage that the tensor is a view of, flat; None where it reads few of them."""
+    elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+    if tensor.dtype is not torch.float32 or elements > MOST_SPREAD * _drop_repeats(tensor).numel():
+        return None
+    return torch.as_strided(tensor, (elements,), (1,), 0)

@@ -1,0 +1,97 @@
+"""From a recording to a program: the same bytes on every machine.
+
+Nodes that no output needs are dropped, terms of sums are copied into runs (`straight.py`), and buffers are
+numbered as they appear.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import torch
+
+from protocol.compute.program.built_program import BuiltProgram
+from protocol.spec.merkle import compute_data_root
+from protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role, require_valid
+from touchstone.step.builder import Builder
+from touchstone.step.lowering import Lowering
+from touchstone.step.quantized import quantize_products
+from touchstone.step.recordings import Recording
+from touchstone.step.straight import straighten
+from touchstone.step.views import View, make_contiguous
+
+
+def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0) -> BuiltProgram:
+    """The program of a step: its inputs are those of `spec.program.INPUTS`, its outputs the new W, two
+    vectors and the loss. product_bits: of quantized products, in exact programs; 0 in all others. Raises
+    InvalidInput where the step uses what programs do not have."""
+    builder = Builder(chunk_terms, product_bits)
+    inputs = [
+        make_contiguous(builder.add_buffer(role, prod(call.shape)), 0, call.shape)
+        for role, call in zip(INPUTS, recording.inputs, strict=True)
+    ]
+    results = Lowering(builder).run(recording, inputs)
+    weights, first, second, loss = (_own(builder, view) for view in results)
+    constants = dict(builder.constants)
+    constants[builder.numbers_buffer] = torch.tensor(builder.numbers, dtype=torch.float32)
+    for number, values in constants.items():
+        root = compute_data_root(values.numpy().tobytes())
+        builder.buffers[number] = Buffer(Role.CONSTANT, values.numel(), root)
+    outputs = Outputs(loss, weights, first, second)
+    lowered = Program(chunk_terms, tuple(builder.buffers), tuple(builder.nodes), outputs)
+    needed = drop_unneeded(lowered)
+    if product_bits:
+        needed = quantize_products(needed, product_bits)
+    program, numbers = number_buffers(straighten(needed))
+    require_valid(program)
+    return BuiltProgram(
+        program, {numbers[old]: values for old, values in constants.items() if old in numbers}
+    )
+
+
+def _own(builder: Builder, view: View) -> int:
+    """The buffer of a result: one that holds it alone, in order, and that a node writes."""
+    size, role = builder.buffers[view.buffer].size, builder.buffers[view.buffer].role
+    is_whole = view == make_contiguous(view.buffer, 0, view.shape) and prod(view.shape) == size
+    if not is_whole or role is not Role.TENSOR:
+        view = builder.copy(view, builder.add_tensor(view.shape))
+    return view.buffer
+
+
+def drop_unneeded(program: Program) -> Program:
+    """Without nodes that no output needs."""
+    outputs = program.outputs
+    needed = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
+    kept: list[Node] = []
+    for node in reversed(program.nodes):
+        if node.output.buffer in needed:
+            kept.append(node)
+            needed.update(operand.buffer for operand in node.operands)
+    return replace(program, nodes=tuple(reversed(kept)))
+
+
+def number_buffers(program: Program) -> tuple[Program, dict[int, int]]:
+    """The inputs first, in order, the others as nodes come to them, without those that no node touches; and
+    the new numbers by the old ones."""
+    inputs = [n for role in INPUTS for n, buffer in enumerate(program.buffers) if buffer.role is role]
+    numbers = {old: new for new, old in enumerate(inputs)}
+    for node in program.nodes:
+        for access in (*node.operands, node.output):
+            numbers.setdefault(access.buffer, len(numbers))
+    outputs = program.outputs
+    results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
+    renumbered = Program(
+        program.chunk_terms,
+        tuple(program.buffers[old] for old in numbers),
+        tuple(_renumber(node, numbers) for node in program.nodes),
+        Outputs(*(numbers[buffer] for buffer in results)),
+    )
+    return renumbered, numbers
+
+
+def _renumber(node: Node, numbers: Mapping[int, int]) -> Node:
+    def move(access: Access) -> Access:
+        """The access with its buffer's new number."""
+        return replace(access, buffer=numbers[access.buffer])
+
+    return replace(node, output=move(node.output), operands=tuple(map(move, node.operands)))

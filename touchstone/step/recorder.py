@@ -1,0 +1,278 @@
+"""Records what a PyTorch function does, operation by operation, without computing it.
+
+The inputs are fake tensors: they have shapes and no values, so a large model is recorded in seconds, and code
+that looks at a value is refused. An operation that reads no input is computed at once: its result is a
+constant, which becomes a part of the program where a recorded operation reads it.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakTensorKeyDictionary
+
+import protocol
+import touchstone
+from protocol.spec.errors import InvalidInput
+from touchstone.step.operations import HANDLERS
+from touchstone.step.recordings import FORMATS, Call, Constant, Recording
+from touchstone.step.remedies import refuse_missing
+
+SHAPE_ONLY = {
+    "aten.zeros_like.default": 0.0, "aten.new_zeros.default": 0.0, "aten.ones_like.default": 1.0,
+    "aten.new_ones.default": 1.0,
+}  # fmt: skip
+"""Operations that read the shape of their argument and not its elements, and what all elements of the result
+are."""
+OVERWRITING = {
+    "aten.add_.Tensor": "aten.add.Tensor",
+    "aten.add_.Scalar": "aten.add.Scalar",
+    "aten.sub_.Tensor": "aten.sub.Tensor",
+    "aten.mul_.Tensor": "aten.mul.Tensor",
+    "aten.mul_.Scalar": "aten.mul.Scalar",
+    "aten.div_.Tensor": "aten.div.Tensor",
+    "aten.div_.Scalar": "aten.div.Scalar",
+    "aten.relu_.default": "aten.relu.default",
+    "aten.silu_.default": "aten.silu.default",
+    "aten.clamp_.default": "aten.clamp.default",
+    "aten.logical_and_.default": "aten.logical_and.default",
+    "aten.masked_fill_.Scalar": "aten.masked_fill.Scalar",
+}
+"""Operations that write into their first argument, and the one of the same result that does not."""
+OWN_FOLDERS = tuple(
+    str(Path(module.__file__).parent) for module in (torch, protocol, touchstone) if module.__file__
+)
+"""Lines there say nothing to who wrote the step."""
+VALUE_REMEDY = (
+    "A program does the same on every batch: compute all cases, and select by a product with 0 and 1."
+)
+
+
+def record(
+    function: Callable[..., Sequence[Tensor]], inputs: Sequence[tuple[Sequence[int], torch.dtype]]
+) -> Recording:
+    """Records `function` on inputs of these shapes and dtypes; it returns tensors. Raises InvalidInput, with
+    the line of the caller's code, where values decide what is done, where random numbers are drawn and where
+    a tensor is overwritten of which a view exists."""
+    recorder = _Recorder()
+    tensors = [recorder.add_input(shape, dtype) for shape, dtype in inputs]
+    given = tuple(recorder.find(tensor) for tensor in tensors)
+    # Attention as operations of its own, and not one kernel of a device.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), recorder:
+        results = function(*tensors)
+        outputs = tuple(map(recorder.find, results))
+    recorder.require_unchanged()
+    needed = _find_needed(recorder.calls, outputs)
+    for call in needed:
+        call.users = [user for user in call.users if user in needed]
+    calls = tuple(call for call in recorder.calls if call in needed)
+    constants = tuple(constant for constant in recorder.constants if constant in needed)
+    return Recording(given, calls, outputs, constants)
+
+
+def _find_needed(calls: Sequence[Call], outputs: Sequence[Call]) -> set[Call]:
+    """The calls whose results the outputs depend on."""
+    needed = set(outputs)
+    for call in reversed(calls):
+        if call in needed:
+            needed.update(argument for argument in tree_leaves(call.args) if isinstance(argument, Call))
+    return needed
+
+
+# It prints a page for each operation that cannot run without values, beside the error that it raises.
+logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Tensors are the edges between calls. They are known by identity, and freed as soon as nothing refers to
+    them."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[Call] = []
+        self.constants: list[Constant] = []
+        self._missing: list[tuple[str, str]] = []
+        """Operations that programs do not have, and their lines: an error where an output depends on them."""
+        self._makers = WeakTensorKeyDictionary()
+        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._lines: dict[int, str] = {}
+        """Of the forward pass, by the number that autograd gives its operation: an operation of the backward
+        pass has no line of its own."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and to be skipped by the compiler means to load it: two seconds."""
+        return False
+
+    def add_input(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """A tensor without values that stands for an input."""
+        with self._fake:
+            tensor = torch.empty(tuple(shape), dtype=dtype)
+        self._remember(tensor, Call("input", ()))
+        return tensor
+
+    def find(self, tensor: Tensor) -> Call:
+        """The call that made a tensor; one more constant where none did."""
+        call: Call | None = self._makers.get(tensor)  # type: ignore[no-untyped-call]
+        if call is None:
+            call = Constant("constant", (), where=_find_caller(), tensor=tensor, version=tensor._version)
+            self.constants.append(call)
+            self._remember(tensor, call)
+        return call
+
+    def require_unchanged(self) -> None:
+        """Raises InvalidInput where a constant was written to after an operation had read it."""
+        for constant in self.constants:
+            if constant.tensor._version != constant.version:
+                _refuse(
+                    "a constant is overwritten after it was read",
+                    "constants that stay as they are",
+                    f"{constant.dtype} {list(constant.shape)}",
+                    constant.where,
+                    "Clone it before you write to it.",
+                )
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run the operation and note it, unless all that it reads is constant."""
+        kwargs, name = kwargs or {}, str(func)
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        is_noted = any(self._is_noted(tensor) for tensor in given)
+        where = self._find_line() if is_noted or torch.Tag.nondeterministic_seeded in func.tags else ""
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            _refuse(
+                "the step draws random numbers",
+                "none: a dropout of 0, module.eval()",
+                name,
+                where,
+                "Draw none, or draw them once, outside of the step.",
+            )
+        if not is_noted:
+            return func(*args, **kwargs)
+        if name in SHAPE_ONLY:
+            shape = args[1] if name.startswith("aten.new_") else args[0].shape
+            dtype = kwargs.get("dtype") or args[0].dtype
+            return torch.full((1,) * len(shape), SHAPE_ONLY[name], dtype=dtype).expand(tuple(shape))
+        result = self._run(func, args, kwargs, where)
+        made = [tensor for tensor in tree_leaves(result) if isinstance(tensor, Tensor)]
+        if not made:
+            return result
+        self._require_kept(func, given, where)
+        call = self._add(Call(OVERWRITING.get(name, name), self._normalize(func, args, kwargs), where=where))
+        if isinstance(result, Tensor):
+            self._remember(result, call)
+        else:
+            for number, part in enumerate(result):
+                if isinstance(part, Tensor):
+                    self._remember(part, self._add(Call("getitem", (call, number), where=where)))
+        return result
+
+    def _is_noted(self, tensor: Tensor) -> bool:
+        call = self._makers.get(tensor)  # type: ignore[no-untyped-call]
+        return call is not None and not isinstance(call, Constant)
+
+    def _run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> Any:
+        name = str(func)
+        if name.startswith("aten.") and name not in HANDLERS and name not in OVERWRITING:
+            self._missing.append((name, where))
+        try:
+            return func(*args, **kwargs)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            if self._missing and self._missing[0] != (name, where):
+                refuse_missing(*self._missing[0])
+            _refuse("values of a tensor decide what is done next", "the same for every batch", name, where)
+        except RuntimeError:
+            # PyTorch cannot run without values what programs do not have.
+            if not self._missing:
+                raise
+            refuse_missing(*self._missing[0])
+
+    def _require_kept(self, func: Any, given: Sequence[Tensor], where: str) -> None:
+        """Raises InvalidInput where the operation writes into a tensor that is known by another name too."""
+        if not func._schema.is_mutable:
+            return
+        target = given[0].untyped_storage()._cdata
+        others = [
+            tensor
+            for tensor in list(self._makers)
+            if tensor is not given[0] and tensor.untyped_storage()._cdata == target
+        ]
+        if others or not self._is_noted(given[0]) or str(func) not in OVERWRITING:
+            _refuse(
+                "a tensor is overwritten",
+                "operations whose result is a tensor of its own",
+                str(func),
+                where,
+                "Write x = x + y for x += y, and torch.cat or torch.where for x[...] = y.",
+            )
+
+    def _normalize(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by place: keywords that say how a result is stored are left out, the result shows
+        it."""
+        told = {name: value for name, value in kwargs.items() if name not in FORMATS}
+        found = [self._note(argument) for argument in args]
+        for argument in func._schema.arguments[len(args) :]:
+            if not told:
+                break
+            if argument.name not in FORMATS:
+                found.append(self._note(told.pop(argument.name, argument.default_value)))
+        return tuple(found)
+
+    def _add(self, call: Call) -> Call:
+        self.calls.append(call)
+        for argument in tree_leaves(call.args):
+            if isinstance(argument, Call):
+                argument.users.append(call)
+        return call
+
+    def _remember(self, tensor: Tensor, call: Call) -> None:
+        call.shape, call.dtype = tuple(tensor.shape), tensor.dtype
+        # An operation that hands its argument back makes no new tensor: the later call stands for it.
+        self._makers[tensor] = call
+
+    def _note(self, argument: Any) -> Any:
+        if isinstance(argument, Tensor):
+            is_number = not argument.dim() and not self._is_noted(argument)
+            return argument.item() if is_number else self.find(argument)
+        if isinstance(argument, (list, tuple)):
+            return tuple(map(self._note, argument))
+        return argument
+
+    def _find_line(self) -> str:
+        """The innermost line of the caller's code, or of the library that it uses."""
+        node: Any = torch._C._current_autograd_node()
+        if node is not None:
+            line = self._lines.get(node._sequence_nr(), "")
+            return f"{line} (backward)" if line else node.name()
+        line = _find_caller()
+        # Of the operation that runs now: the next one gets the number that is asked for here.
+        coming: int = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
+        self._lines.setdefault(coming - 1, line)
+        return line
+
+
+def _find_caller() -> str:
+    """File and line of the innermost frame that is neither PyTorch's nor of this project."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _refuse(what: str, expected: str, actual: str, where: str, remedy: str = "") -> NoReturn:
+    raise InvalidInput(
+        what=what, expected=expected, actual=actual, where=where, remedy=remedy or VALUE_REMEDY
+    )

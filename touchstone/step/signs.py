@@ -1,0 +1,35 @@
+"""Signs and conditions as numbers: the vocabulary of programs has no comparison.
+
+FLUSH keeps what is not close to zero, and x / |x| of that is the sign.
+"""
+
+from protocol.spec.program import Operation
+from touchstone.step.builder import Builder
+from touchstone.step.views import View
+
+LEAST_DIFFERENCE = 2.0**-100
+"""What is closer to zero is neither above nor below it."""
+
+
+def write_absolute(builder: Builder, x: View) -> View:
+    """|x|: the larger of x and -x."""
+    return builder.maximum(x, builder.multiply(x, -1.0))
+
+
+def find_positive(builder: Builder, x: View) -> View:
+    """1 where x > 0, else 0."""
+    least = builder.add_number(LEAST_DIFFERENCE)
+    above = builder.map(Operation.FLUSH, builder.maximum(x, 0.0), least)
+    return builder.divide(above, builder.maximum(above, least))
+
+
+def find_sign(builder: Builder, x: View) -> View:
+    """1, 0 or -1."""
+    least = builder.add_number(LEAST_DIFFERENCE)
+    kept = builder.map(Operation.FLUSH, x, least)
+    return builder.divide(kept, builder.maximum(write_absolute(builder, kept), least))
+
+
+def negate(builder: Builder, condition: View) -> View:
+    """1 where the condition is 0, and 0 where it is 1."""
+    return builder.subtract(1.0, condition)
