@@ -31,10 +31,10 @@ from protocol.compute.bounds.fault import OperationFault, prove_operation
 from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.codec import compute_program_root
 from protocol.spec.containers import ModelConfig, StateHeader, StepContext, StepFacts
 from protocol.spec.params import FORMAT_NUMBERS, ZERO_WORD
 from protocol.spec.program import CHUNK_TERMS, ELEMENT_BYTES, Operation, Program
+from protocol.spec.program_codec import compute_program_root
 from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import FAULTS, Ending, convict_all

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 from lab.vectors.table import Table
-from protocol.spec.codec import encode_node
 from protocol.spec.program import (
     CHUNK_TERMS,
     Access,
@@ -18,6 +17,7 @@ from protocol.spec.program import (
     lay_row_major,
     leaf_bytes,
 )
+from protocol.spec.program_codec import encode_node
 from tests.fixed_values import number, word
 
 

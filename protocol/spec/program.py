@@ -18,7 +18,6 @@ from enum import IntEnum, unique
 from math import prod
 from typing import Any
 
-from protocol.spec.errors import InvalidInput
 from protocol.spec.params import LEAF_BYTES
 
 CHUNK_TERMS = (128, 512, 4096)
@@ -220,7 +219,6 @@ class Program:
         object.__setattr__(self, "is_exact", is_exact)
 
 
-# --- Addresses ----------------------------------------------------------------------------------------------
 def unravel(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The loop indices of the `number`-th element, the last loop running fastest."""
     indices = []
@@ -295,100 +293,3 @@ def get_constant_roots(program: Program) -> dict[int, bytes]:
         for number, buffer in enumerate(program.buffers)
         if buffer.role is Role.CONSTANT
     }
-
-
-# --- Validity -----------------------------------------------------------------------------------------------
-def require_valid(program: Program) -> None:
-    """Raises InvalidInput unless the inputs come first, in order, every node has the shape of its operation,
-    stays inside its buffers, reads indices where an index belongs and nothing before some node wrote to it,
-    and sums at most `chunk_terms` terms, each operand's in one run.
-
-    That the writers of a tensor share it without overlap takes its elements to see: `require_single_writers`
-    in `compute/program/interpreter.py`, for tests of the lowering."""
-    _require("chunk length", program.chunk_terms in CHUNK_TERMS, f"one of {CHUNK_TERMS}", program.chunk_terms)
-    roles = tuple(buffer.role for buffer in program.buffers)
-    _require(
-        "inputs", roles[: len(INPUTS)] == INPUTS, "buffers 0 to 5 to be the inputs", roles[: len(INPUTS)]
-    )
-    _require("inputs", not {*INPUTS} & {*roles[len(INPUTS) :]}, "one buffer for each input", roles)
-    for number, buffer in enumerate(program.buffers):
-        _require(f"buffer {number}", 1 <= buffer.size <= MAX_ELEMENTS, "1 or more elements", buffer.size)
-        root_bytes = 32 if buffer.role is Role.CONSTANT else 0
-        _require(f"buffer {number}", len(buffer.constant_root) == root_bytes, "a root of a constant", buffer)
-    written = {n for n, buffer in enumerate(program.buffers) if buffer.role not in COMPUTED_ROLES}
-    for number, node in enumerate(program.nodes):
-        _require_node(program, node, f"node {number}", written)
-        written.add(node.output.buffer)
-    outputs = program.outputs
-    results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
-    computed = {node.output.buffer for node in program.nodes}
-    _require("outputs", all(b in computed for b in results), "buffers that nodes write", results)
-    loss_elements = program.buffers[outputs.loss].size
-    _require("outputs", loss_elements == 1, "a loss of one element", loss_elements)
-
-
-def _require_node(program: Program, node: Node, where: str, written: set[int]) -> None:
-    operation, loops = node.operation, len(node.sizes)
-    _require(where, loops <= MAX_LOOPS, f"at most {MAX_LOOPS} loops", loops)
-    _require(where, all(size >= 1 for size in node.sizes), "loops of 1 or more", node.sizes)
-    _require(where, 0 <= node.reduced <= loops, "reduced loops among the loops", node.reduced)
-    _require(where, operation in REDUCTIONS or not node.reduced, "no reduced loop", node.reduced)
-    _require(where, node.terms <= program.chunk_terms, f"{program.chunk_terms} terms", node.terms)
-    _require(where, len(node.operands) == OPERAND_COUNTS[operation], "its operands", len(node.operands))
-    _require_access(program, node.output, node.output_sizes, where)
-    role = program.buffers[node.output.buffer].role
-    wanted = QUANTIZED_ROLES.get(node.selected) if operation is Operation.QUANTIZE else Role.TENSOR
-    _require(where, role is wanted, "a tensor to write to, of the operation's kind", role.name)
-    for place, operand in enumerate(node.operands):
-        _require_access(program, operand, node.sizes, where)
-        _require(where, operand.buffer in written, "an operand written before", operand.buffer)
-        role = program.buffers[operand.buffer].role
-        is_index = operation in INDEXED and place == 0
-        _require(where, (role in INDEX_ROLES) == is_index, "an index first", operand.buffer)
-        is_integer = operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
-        _require(where, (role in INTEGER_ROLES) == is_integer, "quantized factors first", role.name)
-        strides = operand.strides[len(node.output_sizes) :]
-        _require(where, is_run(strides, node.reduced_sizes), "terms that lie in one run", strides)
-        is_alike = not is_integer or role is program.buffers[node.operands[0].buffer].role
-        _require(where, is_alike, "factors of one kind", role.name)
-        is_still = not any(strides)
-        is_scale = operation is Operation.QUANTIZED_PRODUCT_SUM and not is_integer
-        _require(where, is_still or not is_scale, "one scale for all terms", strides)
-    _require_selected(node, where)
-
-
-def _require_selected(node: Node, where: str) -> None:
-    if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
-        _require(where, 0 <= node.selected < len(node.output_sizes), "an output loop", node.selected)
-    elif node.operation is Operation.GATHER:
-        _require(where, node.selected >= 1, "a stride for the index", node.selected)
-    elif node.operation in (Operation.SCALE_OF, Operation.QUANTIZE):
-        _require(where, node.selected in QUANTIZED_LIMITS, f"bits: {[*QUANTIZED_LIMITS]}", node.selected)
-    else:
-        _require(where, node.selected == 0, "no selected loop", node.selected)
-
-
-def _require_access(program: Program, access: Access, sizes: tuple[int, ...], where: str) -> None:
-    """An index that moves an operand further is not known here: one that leads out of the buffer is refused
-    when it is read."""
-    _require(where, 0 <= access.buffer < len(program.buffers), "a buffer of the program", access.buffer)
-    _require(where, len(access.strides) == len(sizes), f"{len(sizes)} strides", access.strides)
-    reach = [(size - 1) * stride for size, stride in zip(sizes, access.strides, strict=True)]
-    low, high = (access.offset + sum(f(r, 0) for r in reach) for f in (min, max))
-    size = program.buffers[access.buffer].size
-    _require(where, low >= 0 and high < size, f"elements of a buffer of {size}", (low, high))
-
-
-def _require(where: str, holds: bool, expected: object, actual: object) -> None:
-    if not holds:
-        raise _refuse("not a valid program", expected, actual, where)
-
-
-def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidInput:
-    return InvalidInput(
-        what=what,
-        expected=expected,
-        actual=actual,
-        where=where,
-        remedy="Use the program that the task's spec gives (compute/program/task_program.py builds it).",
-    )

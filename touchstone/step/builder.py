@@ -47,10 +47,10 @@ _Key = tuple[Operation, tuple[View, ...], int, int]
 
 class Builder:
     """Collects buffers and nodes. chunk_terms: the longest sum; product_bits: of quantized matrix products,
-    0 where products are of floats."""
+    0 where products are of floats; shares_pieces: a piece of a whole is read where it lies."""
 
-    def __init__(self, chunk_terms: int, product_bits: int = 0) -> None:
-        self.chunk_terms, self.product_bits = chunk_terms, product_bits
+    def __init__(self, chunk_terms: int, product_bits: int = 0, shares_pieces: bool = True) -> None:
+        self.chunk_terms, self.product_bits, self.shares_pieces = chunk_terms, product_bits, shares_pieces
         self.buffers: list[Buffer] = []
         self.nodes: list[Node] = []
         self.numbers: list[float] = []
@@ -202,7 +202,9 @@ class Builder:
         """A node over operands of one shape, whose last `reduced` dimensions are summed over."""
         key = (operation, tuple(operands), reduced, selected)
         # A copy of a copy would depend on it: a second one is made from the source.
-        if key in self._known and (out is None or operation is not Operation.COPY):
+        is_known = key in self._known and (out is None or operation is not Operation.COPY)
+        # In one whole the copy would read it before it is complete: computed again.
+        if is_known and (out is None or out.buffer != self._known[key].buffer):
             return self._known[key] if out is None else self.copy(self._known[key], out)
         shape = operands[0].shape
         kept = shape[: len(shape) - reduced]
@@ -213,7 +215,8 @@ class Builder:
         ]
         result = out or self._add_result(kept, is_still)
         self._add_node(operation, operands, reduced, result, is_still if out is None else None, selected)
-        self._known[key] = result
+        if out is None or self.shares_pieces:
+            self._known.setdefault(key, result)
         return result
 
     def _add_result(self, shape: Sequence[int], is_still: Sequence[bool]) -> View:

@@ -12,7 +12,8 @@ import torch
 
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role, require_valid
+from protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role
+from protocol.spec.program_rules import is_complete, require_step, require_valid
 from touchstone.step.builder import Builder
 from touchstone.step.lowering import Lowering
 from touchstone.step.quantized import quantize_products
@@ -25,7 +26,17 @@ def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0)
     """The program of a step: its inputs are those of `spec.program.INPUTS`, its outputs the new W, two
     vectors and the loss. product_bits: of quantized products, in exact programs; 0 in all others. Raises
     InvalidInput where the step uses what programs do not have."""
-    builder = Builder(chunk_terms, product_bits)
+    built = _write(recording, chunk_terms, product_bits, shares_pieces=True)
+    if not is_complete(built.program):
+        # A piece is read while its whole is not complete: such pieces lie apart, and are copied.
+        built = _write(recording, chunk_terms, product_bits, shares_pieces=False)
+    require_valid(built.program)
+    require_step(built.program)
+    return built
+
+
+def _write(recording: Recording, chunk_terms: int, product_bits: int, *, shares_pieces: bool) -> BuiltProgram:
+    builder = Builder(chunk_terms, product_bits, shares_pieces)
     inputs = [
         make_contiguous(builder.add_buffer(role, prod(call.shape)), 0, call.shape)
         for role, call in zip(INPUTS, recording.inputs, strict=True)
@@ -43,7 +54,6 @@ def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0)
     if product_bits:
         needed = quantize_products(needed, product_bits)
     program, numbers = number_buffers(straighten(needed))
-    require_valid(program)
     return BuiltProgram(
         program, {numbers[old]: values for old, values in constants.items() if old in numbers}
     )

@@ -115,7 +115,8 @@ class Writer:
             self._places[call] = self.builder.add_tensor(call.shape)
         target = narrow(self._places[call], dimension, start, piece.shape[dimension])
         maker, place = _trace_back(piece, target)
-        if maker not in self._places and maker.args:
+        is_shared = not self.builder.shares_pieces and not _has_one_reader(piece)
+        if maker not in self._places and maker.args and not is_shared:
             self._places[maker] = place
 
     def gather_pieces(self, call: Call, dimension: int, pieces: Sequence[tuple[Value, int]]) -> View:
@@ -170,6 +171,13 @@ def _is_only_renamed(call: Call) -> bool:
     while call.name in _UNDO and len(call.users) == 1:
         call = call.args[0]
     return len(call.users) == 1 and call.name in _COMPUTED
+
+
+def _has_one_reader(call: Call) -> bool:
+    """Whether one call alone reads the elements, under any name."""
+    while call.name in _UNDO and len(call.users) == 1:
+        call = call.args[0]
+    return len(call.users) == 1
 
 
 def _trace_back(call: Call, place: View) -> tuple[Call, View]:

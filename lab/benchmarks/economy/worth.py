@@ -28,7 +28,8 @@ from protocol.spec.game.money import check_money
 from protocol.spec.game.state import GameState
 from protocol.spec.game.terms import check_terms
 from protocol.spec.params import TOKEN_WEI
-from protocol.spec.program import Operation, require_valid
+from protocol.spec.program import Operation
+from protocol.spec.program_rules import require_valid
 from tests.protocol.spec.test_program import reduce_many
 
 AGENTS: tuple[Agent, ...] = (

@@ -16,13 +16,7 @@ from lab.benchmarks.gas_bounds.gas_bounds import (
     require_event,
 )
 from lab.benchmarks.gas_bounds.gas_play import AMOUNTS, SOLVER, Case
-from protocol.spec.codec import (
-    compute_boundary_leaf,
-    compute_program_root,
-    compute_state_root,
-    compute_step_root,
-    open_program_leaf,
-)
+from protocol.spec.codec import compute_boundary_leaf, compute_state_root, compute_step_root
 from protocol.spec.containers import StateHeader, StepFacts
 from protocol.spec.merkle import compute_levels, compute_path, compute_set_path, hash_leaf, hash_node
 from protocol.spec.program import (
@@ -36,6 +30,7 @@ from protocol.spec.program import (
     Program,
     Role,
 )
+from protocol.spec.program_codec import compute_program_root, open_program_leaf
 from protocol.spec.statements import VoteWord, name_claim
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word

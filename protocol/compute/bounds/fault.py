@@ -35,7 +35,6 @@ from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch
 from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
-from protocol.spec.codec import LEAVES_BEFORE_NODES, open_program_leaf
 from protocol.spec.containers import BufferOpening, NodeProof, TraceProof
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
@@ -52,6 +51,7 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
+from protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf
 
 
 def prove_node(program: Program, number: int) -> NodeProof:

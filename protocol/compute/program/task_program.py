@@ -18,10 +18,11 @@ from protocol.compute.model.position_tables import Tables
 from protocol.compute.model.reference_model import build_tables, parameter_count
 from protocol.compute.model.reference_step import plain_step
 from protocol.compute.program.built_program import BuiltProgram
-from protocol.spec.codec import compute_program_root, compute_step_root
+from protocol.spec.codec import compute_step_root
 from protocol.spec.containers import ModelConfig, OptimizerConfig, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
+from protocol.spec.program_codec import compute_program_root
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from touchstone.step.programs import write_program
 from touchstone.step.recorder import record

@@ -12,7 +12,8 @@ from protocol.compute.model.reference_step import UpdateFactors, update
 from protocol.compute.program.interpreter import Interpreter
 from protocol.spec.containers import OptimizerConfig
 from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role, require_valid
+from protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role
+from protocol.spec.program_rules import require_valid
 from touchstone.step.builder import Builder
 from touchstone.step.lowering import Lowering
 from touchstone.step.programs import number_buffers
@@ -36,8 +37,8 @@ def read_view(view: View, flat: Tensor) -> Tensor:
 class Bench:
     """A program under construction. `builder` writes the nodes; `read` runs them."""
 
-    def __init__(self, chunk_terms: int = 128) -> None:
-        self.builder = Builder(chunk_terms)
+    def __init__(self, chunk_terms: int = 128, shares_pieces: bool = True) -> None:
+        self.builder = Builder(chunk_terms, shares_pieces=shares_pieces)
         self.constants: dict[int, Tensor] = {}
         self.tokens = NO_INDEX
         self.numbers: dict[int, int] = {}

@@ -28,9 +28,9 @@ from protocol.spec.program import (
     iterate_terms,
     leaf_bytes,
     locate,
-    require_valid,
     unravel,
 )
+from protocol.spec.program_rules import require_indices, require_step, require_valid
 
 WEIGHTS, FIRST, SECOND, TOKENS, LABELS, SCALARS, TABLE, ROWS, SUMS, LOSS, NEW, COLUMNS = range(12)
 BUFFERS = (
@@ -98,6 +98,30 @@ def test_a_program_may_hold_every_kind_of_node() -> None:
     require_valid(PROGRAM)
 
 
+@pytest.mark.parametrize("program, message", [
+    (replace(PROGRAM, outputs=Outputs(LOSS, NEW, SUMS, SUMS)), "outputs: expected a buffer for each"),
+    (with_buffer(SECOND, size=13), "outputs: expected vectors as long as W"),
+    (with_buffer(LABELS, size=5), "inputs: expected as many labels as tokens"),
+    (with_buffer(SCALARS, size=4), "inputs: expected 3 scalars"),
+])  # fmt: skip
+def test_a_valid_program_may_be_no_step(program: Program, message: str) -> None:
+    require_valid(program)
+    require_step(PROGRAM)
+    with pytest.raises(InvalidInput, match=f"not a valid program at {message}"):
+        require_step(program)
+
+
+@pytest.mark.parametrize("vocabulary", [4, 5])
+def test_every_token_of_the_vocabulary_can_be_read_by(vocabulary: int) -> None:
+    """A row of three for each token in twelve weights, and four rows that a label may choose."""
+    if vocabulary == 4:
+        require_indices(PROGRAM, vocabulary)
+        return
+    for program in (PROGRAM, replace(PROGRAM, nodes=PROGRAM.nodes[1:])):
+        with pytest.raises(InvalidInput, match="a row for each of 5 tokens"):
+            require_indices(program, vocabulary)
+
+
 def with_operand(number: int, place: int, **changes: Any) -> Program:
     operands = list(PROGRAM.nodes[number].operands)
     operands[place] = replace(operands[place], **changes)
@@ -152,8 +176,8 @@ BROKEN: list[tuple[str, Callable[[], Program], str]] = [
     ("write to a constant", lambda: with_node(
         LAST, output=Access(TABLE, 0, (1,))), "node 4: expected a tensor to write"),
     ("read before writing", lambda: replace(
-        PROGRAM, nodes=(TURNED, GATHER, SELECTED, PRODUCTS, MOVED)), "node 0: expected an operand written"),
-    ("read oneself", lambda: with_first_operand(LAST, buffer=NEW), "node 4: expected an operand written"),
+        PROGRAM, nodes=(TURNED, GATHER, SELECTED, PRODUCTS, MOVED)), "node 0: expected an operand that"),
+    ("read oneself", lambda: with_first_operand(LAST, buffer=NEW), "node 4: expected an operand that"),
     ("index as a number", lambda: with_node(
         LAST, sizes=(4,), operands=(Access(TOKENS, 0, (1,)),) * 2), "node 4: expected an index first"),
     ("number as an index", lambda: with_first_operand(0, buffer=WEIGHTS), "node 0: expected an index first"),
@@ -167,6 +191,8 @@ BROKEN: list[tuple[str, Callable[[], Program], str]] = [
     ("output that nobody writes", lambda: replace(PROGRAM, nodes=PROGRAM.nodes[:-1]), "outputs"),
     ("output that is an input", lambda: replace(
         PROGRAM, outputs=Outputs(LOSS, WEIGHTS, SUMS, ROWS)), "outputs"),
+    ("read half written", lambda: replace(PROGRAM, nodes=(
+        *PROGRAM.nodes[:2], replace(TURNED, sizes=(3, 2)), *PROGRAM.nodes[2:])), "buffer"),
     ("loss of many elements", lambda: replace(PROGRAM, outputs=Outputs(NEW, NEW, SUMS, ROWS)), "outputs"),
 ]  # fmt: skip
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.errors import InvalidInput
-from protocol.spec.program import INTEGER_ROLES, Node, Operation, Program, Role, require_valid
+from protocol.spec.program import INTEGER_ROLES, Node, Operation, Program, Role
+from protocol.spec.program_rules import require_valid
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.programs import Bench, require_single_writers
 from touchstone.step.builder import DOT_BITS

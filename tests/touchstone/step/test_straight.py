@@ -19,8 +19,8 @@ from protocol.spec.program import (
     Role,
     is_run,
     lay_row_major,
-    require_valid,
 )
+from protocol.spec.program_rules import require_valid
 from tests.protocol.compute.conftest import TINY
 from touchstone.step.straight import straighten
 

@@ -65,8 +65,11 @@ def change(context: ssl.SSLContext, other: str) -> None:
     """Have an end speak with this group alone, or in an older version of TLS."""
     if other == "TLS 1.2":
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-    else:
+        return
+    try:
         context.set_ecdh_curve(other)
+    except ssl.SSLError:
+        pytest.skip(f"this Python cannot have an end speak {other}: it sets elliptic curves only")
 
 
 OTHERS = ["TLS 1.2", "ffdhe2048", "ffdhe8192", "secp521r1"]

@@ -16,9 +16,9 @@ from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
 from protocol.compute.program.task_program import build_program, describe_program
-from protocol.spec.codec import compute_program_root
 from protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
 from protocol.spec.program import Operation
+from protocol.spec.program_codec import compute_program_root
 from tests.protocol.compute.python_referee import judge_shown
 from tests.training_setting import build_trace_tree
 

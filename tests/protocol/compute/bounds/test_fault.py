@@ -28,7 +28,6 @@ from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.step import TrainingState
 from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import compute_lifetimes
-from protocol.spec.codec import LEAVES_BEFORE_NODES, compute_program_root, encode_head
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_data_root, hash_leaf, is_valid_path, is_valid_range
@@ -44,6 +43,7 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
+from protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root, encode_head
 from tests.protocol.compute.bounds.claimed_step import Claimant, make_claimant
 from tests.protocol.compute.bounds.exact_trace import Step, change, record_step
 from tests.protocol.compute.conftest import build_tiny_training

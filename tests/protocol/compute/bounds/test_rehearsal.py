@@ -15,10 +15,10 @@ from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState
 from protocol.compute.program.task_program import build_program, describe_program
-from protocol.spec.codec import compute_program_root
 from protocol.spec.containers import StepContext, StepFacts, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.program import BOUNDED_OPERATIONS, Operation, Program
+from protocol.spec.program_codec import compute_program_root
 from tests.e2e.planted import plant
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.python_referee import judge_shown

@@ -25,9 +25,9 @@ from protocol.spec.program import (
     Operation,
     Program,
     locate,
-    require_valid,
     unravel,
 )
+from protocol.spec.program_rules import require_valid
 from protocol.spec.referee import read_terms
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench

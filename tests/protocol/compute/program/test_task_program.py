@@ -24,17 +24,17 @@ from protocol.compute.program.task_program import (
     with_program,
     with_step_root,
 )
-from protocol.spec.codec import compute_program_root, compute_step_root
+from protocol.spec.codec import compute_step_root
 from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TaskSpec, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, REDUCTIONS, Role
+from protocol.spec.program_codec import compute_program_root, decode_program, encode_program
 from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from tests.protocol.compute.conftest import TINY, build_tiny_training
 from tests.protocol.compute.model.family_models import MODELS
 from tests.protocol.compute.programs import require_single_writers, run_python
-from tests.protocol.spec.program_decoding import decode_program, encode_program
 from tests.protocol.spec.sample import sample_task
 from tests.training_setting import DEMO_MODEL, SEQUENCES_PER_STEP
 

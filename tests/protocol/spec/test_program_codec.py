@@ -7,29 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec.codec import (
+from protocol.spec.errors import InvalidInput
+from protocol.spec.merkle import compute_root, hash_leaf, verify_path
+from protocol.spec.program import MAX_LOOPS, Access, Node, Operation, Outputs, Program, Role
+from protocol.spec.program_codec import (
     LEAVES_BEFORE_NODES,
     PROGRAM_HEADER,
     compute_program_root,
+    decode_program,
     encode_buffers,
     encode_head,
     encode_node,
+    encode_program,
     encode_program_leaves,
     open_program_leaf,
 )
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_root, hash_leaf, verify_path
-from protocol.spec.program import (
-    MAX_LOOPS,
-    Access,
-    Node,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-    require_valid,
-)
-from tests.protocol.spec.program_decoding import decode_program, encode_program
+from protocol.spec.program_rules import require_valid
 from tests.protocol.spec.test_program import (
     BROKEN,
     LAST,
@@ -150,9 +143,11 @@ def put(offset: int, value: bytes) -> bytes:
     [
         (put(0, b"T"), "not a program of this version"),
         (put(len(PROGRAM_HEADER) - 1, b"\x01"), "not a program of this version"),
-        (put(COUNTS, (-1).to_bytes(8, "big", signed=True)), "a program this large"),
-        (put(COUNTS, (1 << 16 | 1).to_bytes(8, "big")), "a program this large"),
-        (put(COUNTS + 8, (1 << 16 | 1).to_bytes(8, "big")), "a program this large"),
+        (put(COUNTS - 40, bytes(8)), "an impossible head"),
+        (put(COUNTS - 40, (127).to_bytes(8, "big")), "an impossible head"),
+        (put(COUNTS, (-1).to_bytes(8, "big", signed=True)), "an impossible head"),
+        (put(COUNTS, (1 << 16 | 1).to_bytes(8, "big")), "an impossible head"),
+        (put(COUNTS + 8, (1 << 16 | 1).to_bytes(8, "big")), "an impossible head"),
         (put(COUNTS + 16, b"\x00"), "an unknown number.*a Role"),
         (put(COUNTS + 16, bytes([max(Role) + 1])), "an unknown number.*a Role"),
         (put(NODES, b"\x00"), "an unknown number.*an? Operation"),

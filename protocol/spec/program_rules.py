@@ -1,0 +1,185 @@
+"""Which programs are valid, whoever wrote them: judged from their integers alone, before anything is
+allocated.
+"""
+
+from collections.abc import Mapping
+
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import (
+    CHUNK_TERMS,
+    COMPUTED_ROLES,
+    INDEX_ROLES,
+    INDEXED,
+    INPUTS,
+    INTEGER_ROLES,
+    MAX_ELEMENTS,
+    MAX_LOOPS,
+    OPERAND_COUNTS,
+    QUANTIZED_FACTORS,
+    QUANTIZED_LIMITS,
+    QUANTIZED_ROLES,
+    REDUCTIONS,
+    Access,
+    Node,
+    Operation,
+    Program,
+    Role,
+    is_run,
+)
+from protocol.spec.program_tiling import is_tiled
+
+SCALARS = 3
+"""Learning rate, 1 - beta1^t, 1 - beta2^t."""
+
+
+def require_valid(program: Program) -> None:
+    """Raises InvalidInput unless the inputs come first, in order, every node has the shape of its operation,
+    stays inside its buffers, reads indices where an index belongs and nothing before some node wrote to it,
+    and sums at most `chunk_terms` terms, each operand's in one run; every element of a tensor is written once
+    (`require_written_once`), and no tensor is read before it is complete."""
+    _require("chunk length", program.chunk_terms in CHUNK_TERMS, f"one of {CHUNK_TERMS}", program.chunk_terms)
+    roles = tuple(buffer.role for buffer in program.buffers)
+    _require(
+        "inputs", roles[: len(INPUTS)] == INPUTS, "buffers 0 to 5 to be the inputs", roles[: len(INPUTS)]
+    )
+    _require("inputs", not {*INPUTS} & {*roles[len(INPUTS) :]}, "one buffer for each input", roles)
+    for number, buffer in enumerate(program.buffers):
+        _require(f"buffer {number}", 1 <= buffer.size <= MAX_ELEMENTS, "1 or more elements", buffer.size)
+        root_bytes = 32 if buffer.role is Role.CONSTANT else 0
+        _require(f"buffer {number}", len(buffer.constant_root) == root_bytes, "a root of a constant", buffer)
+    last = {node.output.buffer: number for number, node in enumerate(program.nodes)}
+    for number, node in enumerate(program.nodes):
+        _require_node(program, node, number, last)
+    outputs = program.outputs
+    results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
+    _require("outputs", all(b in last for b in results), "buffers that nodes write", results)
+    loss_elements = program.buffers[outputs.loss].size
+    _require("outputs", loss_elements == 1, "a loss of one element", loss_elements)
+    require_written_once(program)
+
+
+def require_step(program: Program) -> None:
+    """Raises InvalidInput unless a valid program is one of a training step: its results have a buffer each, W
+    and both vectors are as long before as after, and there are as many labels as tokens."""
+    outputs = program.outputs
+    results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
+    _require("outputs", len({*results}) == len(results), "a buffer for each", results)
+    sizes = [buffer.size for buffer in program.buffers]
+    vectors = [*sizes[:3], *(sizes[number] for number in results[1:])]
+    _require("outputs", len({*vectors}) == 1, "vectors as long as W", vectors)
+    _require("inputs", sizes[3] == sizes[4], "as many labels as tokens", sizes[3:5])
+    _require("inputs", sizes[5] == SCALARS, f"{SCALARS} scalars", sizes[5])
+
+
+def _require_node(program: Program, node: Node, number: int, last: Mapping[int, int]) -> None:
+    """last: the number of the last node that writes to a buffer."""
+    where, operation, loops = f"node {number}", node.operation, len(node.sizes)
+    _require(where, loops <= MAX_LOOPS, f"at most {MAX_LOOPS} loops", loops)
+    _require(where, all(size >= 1 for size in node.sizes), "loops of 1 or more", node.sizes)
+    _require(where, 0 <= node.reduced <= loops, "reduced loops among the loops", node.reduced)
+    _require(where, operation in REDUCTIONS or not node.reduced, "no reduced loop", node.reduced)
+    _require(where, node.terms <= program.chunk_terms, f"{program.chunk_terms} terms", node.terms)
+    _require(where, len(node.operands) == OPERAND_COUNTS[operation], "its operands", len(node.operands))
+    _require_access(program, node.output, node.output_sizes, where)
+    role = program.buffers[node.output.buffer].role
+    wanted = QUANTIZED_ROLES.get(node.selected) if operation is Operation.QUANTIZE else Role.TENSOR
+    _require(where, role is wanted, "a tensor to write to, of the operation's kind", role.name)
+    for place, operand in enumerate(node.operands):
+        _require_access(program, operand, node.sizes, where)
+        is_input = program.buffers[operand.buffer].role not in COMPUTED_ROLES
+        is_complete = is_input or last.get(operand.buffer, number) < number
+        _require(where, is_complete, "an operand that is written before, all of it", operand.buffer)
+        role = program.buffers[operand.buffer].role
+        is_index = operation in INDEXED and place == 0
+        _require(where, (role in INDEX_ROLES) == is_index, "an index first", operand.buffer)
+        is_integer = operation is Operation.QUANTIZED_PRODUCT_SUM and place < QUANTIZED_FACTORS
+        _require(where, (role in INTEGER_ROLES) == is_integer, "quantized factors first", role.name)
+        strides = operand.strides[len(node.output_sizes) :]
+        _require(where, is_run(strides, node.reduced_sizes), "terms that lie in one run", strides)
+        is_alike = not is_integer or role is program.buffers[node.operands[0].buffer].role
+        _require(where, is_alike, "factors of one kind", role.name)
+        is_still = not any(strides)
+        is_scale = operation is Operation.QUANTIZED_PRODUCT_SUM and not is_integer
+        _require(where, is_still or not is_scale, "one scale for all terms", strides)
+    _require_selected(node, where)
+
+
+def _require_selected(node: Node, where: str) -> None:
+    if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
+        _require(where, 0 <= node.selected < len(node.output_sizes), "an output loop", node.selected)
+    elif node.operation is Operation.GATHER:
+        _require(where, node.selected >= 1, "a stride for the index", node.selected)
+    elif node.operation in (Operation.SCALE_OF, Operation.QUANTIZE):
+        _require(where, node.selected in QUANTIZED_LIMITS, f"bits: {[*QUANTIZED_LIMITS]}", node.selected)
+    else:
+        _require(where, node.selected == 0, "no selected loop", node.selected)
+
+
+def _require_access(program: Program, access: Access, sizes: tuple[int, ...], where: str) -> None:
+    """An index that moves an operand further is not known here: one that leads out of the buffer is refused
+    when it is read."""
+    _require(where, 0 <= access.buffer < len(program.buffers), "a buffer of the program", access.buffer)
+    _require(where, len(access.strides) == len(sizes), f"{len(sizes)} strides", access.strides)
+    reach = [(size - 1) * stride for size, stride in zip(sizes, access.strides, strict=True)]
+    low, high = (access.offset + sum(f(r, 0) for r in reach) for f in (min, max))
+    size = program.buffers[access.buffer].size
+    _require(where, low >= 0 and high < size, f"elements of a buffer of {size}", (low, high))
+
+
+def _require(where: str, holds: bool, expected: object, actual: object) -> None:
+    if not holds:
+        raise _refuse("not a valid program", expected, actual, where)
+
+
+def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidInput:
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=where,
+        remedy="Do not stake on a task with this program; tell its submitter.",
+    )
+
+
+def is_complete(program: Program) -> bool:
+    """Whether no tensor is read before all of it is written."""
+    last = {node.output.buffer: number for number, node in enumerate(program.nodes)}
+    return all(
+        last.get(operand.buffer, -1) < number
+        for number, node in enumerate(program.nodes)
+        for operand in node.operands
+    )
+
+
+def require_written_once(program: Program) -> None:
+    """Raises InvalidInput unless the nodes write each element of each tensor exactly once, in loops that show
+    it (`program_tiling.is_tiled`)."""
+    writers: dict[int, list[tuple[Access, tuple[int, ...]]]] = {}
+    for node in program.nodes:
+        writers.setdefault(node.output.buffer, []).append((node.output, node.output_sizes))
+    for number, accesses in writers.items():
+        size = program.buffers[number].size
+        _require(
+            f"buffer {number}",
+            is_tiled(size, accesses),
+            "each element written once",
+            f"{len(accesses)} nodes",
+        )
+
+
+def require_indices(program: Program, vocabulary_size: int) -> None:
+    """Raises InvalidInput unless every token of the vocabulary can be read by, wherever the program reads by
+    tokens and labels."""
+    for number, node in enumerate(program.nodes):
+        where = f"node {number}"
+        if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
+            rows = node.sizes[node.selected]
+            _require(where, rows >= vocabulary_size, f"a row for each of {vocabulary_size} tokens", rows)
+        if node.operation is Operation.GATHER:
+            access = node.operands[1]
+            reach = sum(max(0, (n - 1) * s) for n, s in zip(node.sizes, access.strides, strict=True))
+            end = access.offset + reach + (vocabulary_size - 1) * node.selected
+            size = program.buffers[access.buffer].size
+            _require(
+                where, end < size, f"a row for each of {vocabulary_size} tokens, in {size} elements", end
+            )
