@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from protocol.compute.program.built_program import BuiltProgram
 from protocol.spec.errors import InvalidInput
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
+from touchstone.step.borrowed_module import borrowed
+from touchstone.step.first_weights import describe_weights, flatten
 from touchstone.step.optimizers import AdamW, Optimizer, Parameter
 from touchstone.step.programs import write_program
 from touchstone.step.recorder import record
+from touchstone.step.step_folder import StepFiles, save_step
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """From (module, tokens, labels), int64 [sequences, tokens] each, to a scalar."""
@@ -38,11 +40,14 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class RecordedStep:
-    """A step as a program, with the values of its constants; parameters: of W, in their order."""
+class RecordedStep(StepFiles):
+    """A step as a program, with what a task needs beside it; parameters: of W, in their order."""
 
-    built: BuiltProgram
     parameters: tuple[Parameter, ...]
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the step into a folder (`step_folder.py`)."""
+        save_step(self, Path(folder))
 
 
 def record_step(
@@ -51,10 +56,11 @@ def record_step(
     loss: Loss = next_token_loss,
     optimizer: Optimizer | None = None,
     is_frozen: Callable[[str], bool] = lambda name: False,
+    config: str = "",
 ) -> RecordedStep:
     """Records one training step of `module`. is_frozen: by a parameter's name whether it stays as it is, as a
-    constant of the program. Raises InvalidInput, with the line of the module, for what programs do not
-    have."""
+    constant of the program; config: the `config.json` that an export gets, as text. Raises InvalidInput, with
+    the line of the module, for what programs do not have."""
     parameters = _lay_out(module, is_frozen)
     optimizer = optimizer or AdamW()
     count = sum(parameter.size for parameter in parameters)
@@ -74,14 +80,11 @@ def record_step(
         gradient = torch.cat([part.reshape(-1) for part in parts])
         return (*optimizer.update(parameters, (w, m, v), gradient, scalars), value.detach())
 
-    was_training = module.training
-    module.eval()
-    try:
-        recording = record(step, list(zip(shapes, kinds, strict=True)))
-    finally:
-        module.train(was_training)
+    recording = record(step, list(zip(shapes, kinds, strict=True)))
     bits = PRODUCT_BITS.get(shape.numeric_format, 0)
-    return RecordedStep(write_program(recording, shape.chunk_terms, bits), parameters)
+    built = write_program(recording, shape.chunk_terms, bits)
+    layout = describe_weights(module, parameters, config)
+    return RecordedStep(built, layout, flatten(module, parameters), parameters)
 
 
 def _lay_out(module: nn.Module, is_frozen: Callable[[str], bool]) -> tuple[Parameter, ...]:
@@ -112,8 +115,8 @@ def _lay_out(module: nn.Module, is_frozen: Callable[[str], bool]) -> tuple[Param
 def _compute_loss(
     module: nn.Module, trained: Mapping[str, Tensor], loss: Loss, tokens: Tensor, labels: Tensor
 ) -> Tensor:
-    frozen = {name: tensor.detach() for name, tensor in module.named_parameters() if name not in trained}
-    value: Tensor = functional_call(_WithLoss(module, loss), _below(trained, frozen), (tokens, labels))
+    with borrowed(module, trained):
+        value = loss(module, tokens, labels)
     if value.dim():
         raise InvalidInput(
             what="the loss is no single number",
@@ -122,22 +125,6 @@ def _compute_loss(
             remedy="Return the mean.",
         )
     return value
-
-
-class _WithLoss(nn.Module):
-    """The loss as the forward pass of a module, so that the loss reads the given parameters too."""
-
-    def __init__(self, module: nn.Module, loss: Loss) -> None:
-        super().__init__()
-        self.inner, self.loss = module, loss
-
-    def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """The loss of a batch."""
-        return self.loss(self.inner, tokens, labels)
-
-
-def _below(*groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"inner.{name}": tensor for group in groups for name, tensor in group.items()}
 
 
 def _require_reached(parameters: Sequence[Parameter], parts: Sequence[Tensor | None]) -> None:

@@ -13,6 +13,7 @@ from protocol.compute.program.interpreter import Interpreter
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Role
 from tests.protocol.compute.programs import require_single_writers
+from touchstone.step.first_weights import flatten
 from touchstone.step.optimizers import SGD, AdamW, Lion, Muon, Optimizer, Vectors
 from touchstone.step.record_step import RecordedStep, Shape, next_token_loss, record_step
 
@@ -58,11 +59,6 @@ def make_module(seed: int = 1) -> nn.Module:
     return Mixed()
 
 
-def flatten(module: nn.Module, step: RecordedStep) -> Tensor:
-    named = dict(module.named_parameters())
-    return torch.cat([named[p.name].detach().reshape(-1) for p in step.parameters])
-
-
 @dataclass
 class Both:
     """A step as the program computes it, and as PyTorch does."""
@@ -75,7 +71,7 @@ class Both:
     def __post_init__(self) -> None:
         built = self.step.built
         self.interpreter = Interpreter(built.program, built.constants, numeric_format=self.numeric_format)
-        weights = flatten(self.module, self.step)
+        weights = self.step.weights
         zeros = torch.zeros_like(weights)
         self.ours: Vectors = (weights.clone(), zeros.clone(), zeros.clone())
         self.theirs: Vectors = (weights, zeros, zeros)
@@ -145,11 +141,21 @@ def test_what_is_frozen_is_a_constant_and_its_tensor_stands_once() -> None:
     torch.testing.assert_close(both.ours[0], both.theirs[0])
 
 
-def test_a_module_that_is_trained_in_is_left_as_it_was() -> None:
+def test_a_module_is_left_as_it_was() -> None:
+    """Also where one part has two names, another part is in evaluation mode, and the recording fails."""
     module = make_module().train()
-    before = flatten(module, step := record_step(module, Shape(ROWS, TOKENS)))
-    record_step(module, Shape(ROWS, TOKENS))
-    assert module.training and torch.equal(flatten(module, step), before)
+    module.tied = module.rows
+    module.after.eval()  # type: ignore[union-attr]
+    before = dict(module.named_parameters())
+    step = record_step(module, Shape(ROWS, TOKENS))
+    with pytest.raises(InvalidInput, match="no single number"):
+        record_step(module, Shape(ROWS, TOKENS), rows_loss)
+    assert {name: id(tensor) for name, tensor in module.named_parameters()} == {
+        name: id(tensor) for name, tensor in before.items()
+    }
+    assert module.training and not module.after.training  # type: ignore[union-attr]
+    assert all(tensor.requires_grad for tensor in before.values())
+    assert torch.equal(flatten(module, step.parameters), step.weights)
 
 
 def test_one_module_gives_one_program_whatever_its_weights() -> None:

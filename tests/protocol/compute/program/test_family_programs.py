@@ -11,10 +11,11 @@ from protocol.compute.model.reference_model import (
     init_parameters,
     parameter_layout,
 )
+from protocol.compute.program.costs import count_proof_bytes
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec.containers import ModelConfig, OptimizerConfig
-from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, Node, Program, leaf_bytes, leaf_elements
+from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS
 from tests.protocol.compute.model.family_models import FAMILIES, GPT2, MODELS
 from tests.protocol.compute.program.test_exact_kernels import require_elements
 from tests.protocol.compute.program.test_interpreter import NAMES, make_inputs, run_plain
@@ -101,20 +102,6 @@ def test_only_weight_decay_moves_what_no_gradient_reaches(numeric_format: str) -
 # --- Published sizes ----------------------------------------------------------------------------------------
 MOST_PROOF_BYTES = 1 << 17
 """What Ethereum's nodes take as the data of a transaction."""
-
-
-def count_proof_bytes(program: Program, node: Node) -> int:
-    """The most that the openings of one element can have: whole leaves of each run, two siblings a level, and
-    the path of each buffer's root in the trace."""
-    found = 0
-    for access in (node.output, *node.operands):
-        strides = access.strides[len(node.output_sizes) :]
-        run = node.terms if any(strides) else 1
-        elements, size = leaf_elements(program, access.buffer), program.buffers[access.buffer].size
-        leaves = min(-(-run // elements) + 1, -(-size // elements))
-        depth = (-(-size // elements) - 1).bit_length() + len(program.buffers).bit_length()
-        found += leaves * leaf_bytes(program, access.buffer) + 64 * depth
-    return found
 
 
 @pytest.mark.parametrize("chunk_terms", CHUNK_TERMS)

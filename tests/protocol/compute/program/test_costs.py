@@ -1,0 +1,46 @@
+"""Costs of a program: told without computing, and what computing it takes."""
+
+from dataclasses import replace
+
+import pytest
+
+from protocol.compute.program.costs import count_proof_bytes, measure_costs
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.task_program import build_program
+from protocol.spec.program import Access, Buffer, Node, Operation, Role
+from tests.protocol.compute.model.family_models import FAMILIES
+from tests.protocol.compute.program.test_family_programs import configure
+from tests.protocol.spec.test_program import PROGRAM
+
+PRODUCTS = (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
+
+
+@pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
+def test_costs_are_those_of_a_step(numeric_format: str) -> None:
+    built = build_program(configure(FAMILIES["llama"], numeric_format))
+    program, costs = built.program, measure_costs(built.program)
+    assert (costs.parameters, costs.nodes) == (program.buffers[0].size, len(program.nodes))
+    assert costs.constant_bytes == sum(4 * values.numel() for values in built.constants.values())
+    traced = Interpreter(
+        built.program, built.constants, is_traced=True, numeric_format=numeric_format, keeps_all=True
+    )
+    held = sum(tensor.numel() * tensor.element_size() for tensor in traced.memory.values())
+    assert costs.step_bytes < held and costs.trace_bytes > 4 * 6 * costs.parameters
+    products = [
+        node
+        for node in program.nodes
+        if node.operation in (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
+    ]
+    assert costs.operations > sum(node.elements * node.terms for node in products) > 0
+    assert costs.proof_gas == 130_000 + 40 * costs.proof_bytes
+
+
+def test_a_proof_opens_the_leaves_that_terms_may_lie_in() -> None:
+    """Leaves of 512 bytes, of 1,024 of what is a state or a constant; two siblings a level."""
+    assert count_proof_bytes(PROGRAM, PROGRAM.nodes[3]) == 512 + 1024 + 1024 + 3 * 4 * 64
+    long = len(PROGRAM.buffers)
+    buffers = (*PROGRAM.buffers, Buffer(Role.TENSOR, 1024), Buffer(Role.TENSOR, 8))
+    total = Node(Operation.SUM, (8, 128), 1, Access(long + 1, 0, (1,)), (Access(long, 0, (128, 1)),))
+    program = replace(PROGRAM, buffers=buffers, nodes=(*PROGRAM.nodes, total))
+    assert count_proof_bytes(program, total) == 512 + 4 * 64 + 2 * 512 + (3 + 4) * 64
+    assert measure_costs(build_program(configure(FAMILIES["llama"])).program).proof_bytes > 2048

@@ -1,0 +1,33 @@
+"""A module whose parameters are others for a while, and which is left as it was.
+
+`torch.func.functional_call` leaves the given tensors in a module that has one submodule under two names.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+
+@contextmanager
+def borrowed(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[None]:
+    """`module` in evaluation mode, with these tensors in the place of its parameters, under whatever names
+    they are known; all other parameters need no gradient meanwhile."""
+    given = {id(own): parameters.get(name, own.detach()) for name, own in module.named_parameters()}
+    modes = [(one, one.training) for one in module.modules()]
+    places = [
+        (one, name, own)
+        for one in module.modules()
+        for name, own in one._parameters.items()
+        if own is not None
+    ]
+    module.eval()
+    try:
+        for one, name, own in places:
+            one._parameters[name] = given[id(own)]  # type: ignore[assignment]
+        yield
+    finally:
+        for one, name, own in places:
+            one._parameters[name] = own
+        for one, mode in modes:
+            one.training = mode

@@ -1,0 +1,48 @@
+"""What a module's weights are before any training, and how a seed would draw them again."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from protocol.spec.float32 import nearest
+from protocol.spec.merkle import compute_data_root
+from protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
+from touchstone.step.optimizers import Parameter
+
+DIGITS = 2
+"""Of a deviation, behind the first one: it is measured from what a module drew by chance."""
+
+
+def flatten(module: nn.Module, parameters: Sequence[Parameter]) -> Tensor:
+    """W of a module: flat float32."""
+    named = dict(module.named_parameters())
+    return torch.cat([named[parameter.name].detach().reshape(-1) for parameter in parameters])
+
+
+def describe_weights(module: nn.Module, parameters: Sequence[Parameter], config: str = "") -> WeightsLayout:
+    """The layout of a module's W. What is all ones or all zeros starts so; anything else is drawn with the
+    deviation that the module's own values have."""
+    trained = {parameter.name for parameter in parameters}
+    named = dict(module.named_parameters())
+    entries = tuple(_describe(parameter, named[parameter.name]) for parameter in parameters)
+    frozen = tuple(
+        FrozenEntry(name, tuple(values.shape), _compute_root(values))
+        for name, values in named.items()
+        if name not in trained
+    )
+    return WeightsLayout(entries, frozen, config)
+
+
+def _describe(parameter: Parameter, values: Tensor) -> ParameterEntry:
+    for start, number in ((Start.ZEROS, 0.0), (Start.ONES, 1.0)):
+        if bool((values == number).all()):
+            return ParameterEntry(parameter.name, parameter.shape, start)
+    deviation = float(values.detach().double().square().mean().sqrt())
+    return ParameterEntry(
+        parameter.name, parameter.shape, Start.UNIFORM, nearest(float(f"{deviation:.{DIGITS}e}"))
+    )
+
+
+def _compute_root(values: Tensor) -> bytes:
+    return compute_data_root(values.detach().contiguous().numpy().astype("<f4").tobytes())
