@@ -168,7 +168,9 @@ def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
         own = lifetimes.get(node.output.buffer, Lifetime(number, number, number))
         lifetimes[node.output.buffer] = replace(own, written=number, last=number)
     outputs = program.outputs
-    for buffer in (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment):
+    results = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
+    # What gives the loss alone hands W, m and v on: they are inputs.
+    for buffer in results & lifetimes.keys():
         lifetimes[buffer] = replace(lifetimes[buffer], last=len(program.nodes))
     return lifetimes
 

@@ -1,0 +1,76 @@
+"""The loss of a model on rows that it does not learn from: the part of its program that gives the loss.
+
+So nobody needs the model's code to measure it, and the figure is that of the task's own loss.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
+
+import torch
+from torch import Tensor
+
+from protocol.compute.program.built_program import BuiltProgram
+from protocol.compute.program.interpreter import Interpreter
+from protocol.spec.errors import InvalidInput
+from protocol.spec.program import Node, Outputs, Program
+
+
+@dataclass(frozen=True)
+class Measure:
+    """loss: the mean over `batches` batches, in the unit of the task's loss."""
+
+    loss: float
+    batches: int
+
+
+def cut_loss(program: Program) -> Program:
+    """The program without what only the new state needs. It is no step: its W, m and v are those before."""
+    needed, kept = {program.outputs.loss}, list[Node]()
+    for node in reversed(program.nodes):
+        if node.output.buffer in needed:
+            kept.append(node)
+            needed.update(operand.buffer for operand in node.operands)
+    return replace(program, nodes=tuple(reversed(kept)), outputs=Outputs(program.outputs.loss, 0, 1, 2))
+
+
+class Evaluator:
+    """Measures losses with one program; sequences: of a batch."""
+
+    def __init__(self, built: BuiltProgram, sequences: int, numeric_format: str = "float32") -> None:
+        program = cut_loss(built.program)
+        read = {operand.buffer for node in program.nodes for operand in node.operands}
+        constants = {number: values for number, values in built.constants.items() if number in read}
+        self._interpreter = Interpreter(program, constants, numeric_format=numeric_format)
+        self._sequences = sequences
+
+    def measure(self, weights: Tensor, rows: Iterable[Tensor]) -> Measure:
+        """The mean loss of rows of int64 tokens [tokens + 1], of which each token but the first is a label.
+        Rows beyond whole batches are left out; where there is less than one batch, rows stand in it again.
+        Raises InvalidInput where there is no row."""
+        losses = [self._compute(weights, batch) for batch in self._stack(rows)]
+        if not losses:
+            raise InvalidInput(
+                what="there is nothing to measure on",
+                expected="a row or more",
+                actual="none",
+                remedy="Give a longer text.",
+            )
+        return Measure(sum(losses) / len(losses), len(losses))
+
+    def _stack(self, rows: Iterable[Tensor]) -> Iterator[Tensor]:
+        batch: list[Tensor] = []
+        is_first = True
+        for row in rows:
+            batch.append(row)
+            if len(batch) == self._sequences:
+                yield torch.stack(batch)
+                batch, is_first = [], False
+        if batch and is_first:
+            yield torch.stack(list(islice(cycle(batch), self._sequences)))
+
+    def _compute(self, weights: Tensor, batch: Tensor) -> float:
+        # Of the vectors the loss reads W alone, and of the scalars none.
+        vectors, scalars = (weights, weights, weights), torch.zeros(3)
+        tokens, labels = batch[:, :-1].contiguous(), batch[:, 1:].contiguous()
+        return float(self._interpreter.run(vectors, tokens, labels, scalars).loss)

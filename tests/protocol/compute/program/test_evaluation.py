@@ -1,0 +1,45 @@
+"""Losses by the part of a program that gives the loss: the same number as in a step, in less memory."""
+
+import pytest
+import torch
+
+from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.evaluation import Evaluator, cut_loss
+from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
+from protocol.compute.program.task_program import build_program
+from protocol.spec.errors import InvalidInput
+from tests.protocol.compute.model.family_models import FAMILIES
+from tests.protocol.compute.program.test_family_programs import configure
+
+ROWS = 3
+
+
+@pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_loss_is_that_of_a_step(name: str, numeric_format: str) -> None:
+    config = configure(FAMILIES[name], numeric_format)
+    built, weights = build_program(config), init_parameters(config.model, 3)
+    rows = torch.arange(ROWS * 17).view(ROWS, 17) ** 2 % config.model.vocabulary_size
+    interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format)
+    zeros = torch.zeros_like(weights)
+    inputs = (rows[:, :-1].contiguous(), rows[:, 1:].contiguous(), torch.tensor([0.1, 0.1, 0.1]))
+    step = interpreter.run((weights, zeros, zeros), *inputs)
+    found = Evaluator(built, ROWS, numeric_format).measure(weights, rows)
+    assert found.loss == float(step.loss) and found.batches == 1
+    cut = cut_loss(built.program)
+    assert len(cut.nodes) < len(built.program.nodes) / 2
+    assert measure_arena_bytes(cut) < measure_arena_bytes(built.program)
+
+
+def test_whole_batches_are_measured_and_a_short_one_is_filled() -> None:
+    config = configure(FAMILIES["llama"])
+    evaluator = Evaluator(build_program(config), ROWS)
+    weights = init_parameters(config.model, 3)
+    rows = torch.arange(8 * 17).view(8, 17) * 7 % config.model.vocabulary_size
+    first, second = (evaluator.measure(weights, rows[n : n + ROWS]).loss for n in (0, ROWS))
+    whole = evaluator.measure(weights, rows)
+    assert whole.batches == 2 and whole.loss == (first + second) / 2
+    single = evaluator.measure(weights, rows[:1])
+    assert single.loss == evaluator.measure(weights, rows[:1].expand(ROWS, -1)).loss
+    with pytest.raises(InvalidInput, match="nothing to measure"):
+        evaluator.measure(weights, [])
