@@ -7,7 +7,8 @@ constant, which becomes a part of the program where a recorded operation reads i
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -70,7 +71,7 @@ def record(
     tensors = [recorder.add_input(shape, dtype) for shape, dtype in inputs]
     given = tuple(recorder.find(tensor) for tensor in tensors)
     # Attention as operations of its own, and not one kernel of a device.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), recorder:
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _quiet(), recorder:
         results = function(*tensors)
         outputs = tuple(map(recorder.find, results))
     recorder.require_unchanged()
@@ -91,8 +92,17 @@ def _find_needed(calls: Sequence[Call], outputs: Sequence[Call]) -> set[Call]:
     return needed
 
 
-# It prints a page for each operation that cannot run without values, beside the error that it raises.
-logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """PyTorch prints a page for each operation that cannot run without values, beside the error that it
+    raises."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]

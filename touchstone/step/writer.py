@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Operation
+from protocol.spec.program import INDEX_ROLES, Operation
 from touchstone.step.builder import Builder
 from touchstone.step.pending import Pending
 from touchstone.step.recordings import Call
@@ -65,12 +65,18 @@ class Writer:
     def map(self, call: Call, operation: Operation, *operands: Value) -> View:
         """An elementwise operation whose result is the traced node's."""
         views = [self.view(value) for value in operands]
+        is_number = not any(map(self.is_index, views))
+        require_form(call, "numbers: tokens and labels only choose rows", is_number)
         return self.builder.map(operation, *views, out=self._places.get(call))
 
     def contract(self, call: Call, operation: Operation, operands: Sequence[View], reduced: int) -> View:
         """A sum over the last `reduced` dimensions, written to where the traced node's result belongs."""
         place = self._places.get(call)
         return self.builder.contract(operation, operands, reduced, place)
+
+    def is_index(self, view: View) -> bool:
+        """Whether the elements are tokens or labels of the batch."""
+        return self.builder.buffers[view.buffer].role in INDEX_ROLES
 
     def is_constant(self, value: Value, number: float) -> bool:
         """Whether all elements are this number."""

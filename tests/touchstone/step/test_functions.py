@@ -77,6 +77,7 @@ SMOOTH: dict[str, tuple[Function, Inputs]] = {
     "sum of losses": with_gradient(lambda x, i: F.cross_entropy(x, i, reduction="sum"), X, LABELS),
     "weighted losses": with_gradient(lambda x, i: F.cross_entropy(x, i, reduction="none"), X, LABELS),
     "scaled losses": with_gradient(lambda x, i: F.cross_entropy(x, i) * x[0, 0], X, LABELS),
+    "smoothed labels": with_gradient(lambda x, i: F.cross_entropy(x, i, label_smoothing=0.25), X, LABELS),
     "logarithms of chances": with_gradient(lambda x: x.log_softmax(-1) * x, CUBE),
     "chance of a label": with_gradient(choose_by_label, X, LABELS),
     "silu": with_gradient(F.silu, CUBE),
@@ -183,6 +184,13 @@ REFUSED: dict[str, tuple[Function, Inputs, str]] = {
     "losses by class": (lambda x, i: (F.cross_entropy(x, i, Y[0]),), (X, LABELS), "no weights of classes"),
     "a comparison of tokens": (
         lambda i, x: (torch.where(i > 1, x[:, 0], 0.0),), (LABELS, X), "not of tokens",
+    ),
+    "a label that is ignored": (
+        lambda x, i: (F.cross_entropy(x, i, ignore_index=2),), (X, LABELS), "no label that is ignored",
+    ),
+    "arithmetic of tokens": (lambda i: (i * 2 + 1,), (LABELS,), "only choose rows"),
+    "an index of positions": (
+        lambda x: (x.gather(1, torch.tensor([[0], [1]])),), (X,), "an index of tokens or labels",
     ),
     "an index into a scattered dimension": (
         lambda i, c: (F.embedding(i, c.transpose(0, 1).reshape(6, 4)),), (LABELS, CUBE), "not one loop",

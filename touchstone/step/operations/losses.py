@@ -58,15 +58,15 @@ def _lower_nll_loss(
     labels: View,
     weights: object,
     reduction: int,
-    _ignored: int,
+    ignored: int,
 ) -> tuple[View, None]:
-    """log(total) - shifted[label] of each row; their mean or sum. No label of a batch is one to be
-    ignored."""
+    """log(total) - shifted[label] of each row; their mean or sum."""
     require_form(call, "no weights of classes", weights is None)
+    require_form(call, "no label that is ignored", ignored < 0)
     require_form(call, "log_softmax before nll_loss, as cross_entropy does it", isinstance(x, LogSoftmax))
     builder = writer.builder
     positions = x.shifted.shape[0]
-    chosen = _gather_last(writer, x.shifted, labels)
+    chosen = _gather_last(writer, call, x.shifted, labels)
     logarithm = builder.map(Operation.LOGARITHM, remove(x.total, 1))
     losses = builder.subtract(logarithm, chosen)
     if reduction == NO_REDUCTION:
@@ -118,8 +118,9 @@ def _lower_log_softmax_backward(
     return writer.map(call, Operation.SUBTRACT, given, builder.multiply(x.powers, weights))
 
 
-def _gather_last(writer: Writer, x: View, index: View) -> View:
+def _gather_last(writer: Writer, call: Call, x: View, index: View) -> View:
     """The element of each row at its index."""
+    require_form(call, "an index of tokens or labels", writer.is_index(index))
     last = len(x.dimensions) - 1
     row = remove(narrow(x, last, 0, 1), last)
     return writer.builder.map(Operation.GATHER, index, row, selected=get_only_stride(x, last))
@@ -131,7 +132,7 @@ def _lower_gather(writer: Writer, call: Call, x: View, dimension: int, index: Vi
     last = len(x.dimensions) - 1
     is_one = dimension in (-1, last) and index.shape[-1] == 1
     require_form(call, "one index for each row of the last dimension", is_one)
-    return insert(_gather_last(writer, x, remove(index, last)), last)
+    return insert(_gather_last(writer, call, x, remove(index, last)), last)
 
 
 @handles("aten.scatter_add.default")
