@@ -27,6 +27,7 @@ from touchstone.step.views import (
     View,
     divide,
     expand,
+    insert,
     join,
     make_contiguous,
     narrow,
@@ -55,6 +56,10 @@ class Builder:
         self.nodes: list[Node] = []
         self.numbers: list[float] = []
         self.numbers_buffer = self.add_buffer(Role.CONSTANT, 1)
+        self.weighted: dict[Node, int] = {}
+        """Products of the chances of positions with what stands there, and which operand that is
+        (`quantized.py`)."""
+        self._weighted: int | None = None
         self.constants: dict[int, Tensor] = {}
         """Flat values of the buffers that `add_constant` made."""
         self._tables: dict[bytes, int] = {}
@@ -152,6 +157,22 @@ class Builder:
             tail = [_chunk(narrow(view, rank - reduced, whole * length, rest), 1, rest) for view in merged]
             self._emit(operation, tail, 1, narrow(partial, 0, whole, 1), behind)
         return self.add_up(partial, out)
+
+    def multiply_matrices(
+        self, a: View, b: View, out: View | None = None, weighted: int | None = None
+    ) -> View:
+        """[..., M, K] and [..., K, N]: both are spread over [..., M, N, K], the last of which is summed.
+        weighted: the operand that holds what stands at positions, where the other one holds their chances."""
+        rank = len(a.dimensions)
+        *batch, rows, terms = a.shape
+        full = (*batch, rows, b.shape[-1], terms)
+        left = expand(insert(a, rank - 1), full)
+        right = expand(insert(permute(b, (*range(rank - 2), rank - 1, rank - 2)), rank - 2), full)
+        self._weighted = weighted
+        try:
+            return self.contract(Operation.PRODUCT_SUM, (left, right), 1, out)
+        finally:
+            self._weighted = None
 
     def reduce_maximum(self, view: View) -> View:
         """The largest element along the last dimension, in chunks as a sum: a row of a vocabulary is longer
@@ -254,6 +275,8 @@ class Builder:
         if operation is Operation.GATHER:
             compared = selected
         self.nodes.append(_make_node(operation, operands, result, loops, summed, max(compared, 0)))
+        if self._weighted is not None and operation is Operation.PRODUCT_SUM:
+            self.weighted[self.nodes[-1]] = self._weighted
 
 
 def _broadcast(operands: Sequence[View]) -> tuple[int, ...]:

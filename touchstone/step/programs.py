@@ -41,6 +41,7 @@ def _write(recording: Recording, chunk_terms: int, product_bits: int, *, shares_
         make_contiguous(builder.add_buffer(role, prod(call.shape)), 0, call.shape)
         for role, call in zip(INPUTS, recording.inputs, strict=True)
     ]
+    one = builder.add_number(1.0) if product_bits else None
     results = Lowering(builder).run(recording, inputs)
     weights, first, second, loss = (_own(builder, view) for view in results)
     constants = dict(builder.constants)
@@ -51,8 +52,8 @@ def _write(recording: Recording, chunk_terms: int, product_bits: int, *, shares_
     outputs = Outputs(loss, weights, first, second)
     lowered = Program(chunk_terms, tuple(builder.buffers), tuple(builder.nodes), outputs)
     needed = drop_unneeded(lowered)
-    if product_bits:
-        needed = quantize_products(needed, product_bits)
+    if one is not None:
+        needed = quantize_products(needed, product_bits, builder.weighted, Access(one.buffer, one.offset, ()))
     program, numbers = number_buffers(straighten(needed))
     return BuiltProgram(
         program, {numbers[old]: values for old, values in constants.items() if old in numbers}

@@ -5,12 +5,20 @@ output element sums over of one operand. Its scale is found, each element is div
 integers are multiplied. An operand that several sums read in the same rows is quantized once.
 
     a --> SCALE_OF --> QUANTIZE --> QUANTIZED_PRODUCT_SUM <-- QUANTIZE <-- SCALE_OF <-- b
-"""
 
+Attention sums over positions: their chances times the values that stand there. One scale for all positions of
+a value would let later tokens change bits of earlier results. So values are quantized position by position,
+and the scale of a position, a power of two, is multiplied into its chances before these are quantized.
+
+    values v[s, n]: SCALE_OF over n --> scale[s]       chances p[t, s] * scale[s] --> quantized over s, as
+    above"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from protocol.compute.program.layout import sort_loops
+from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
     QUANTIZED_ROLES,
     Access,
@@ -27,14 +35,25 @@ _Operand = tuple[int, int, int, tuple[tuple[int, int], ...], int]
 """Bits, buffer and offset of what is quantized; size and stride of each loop; how many are reduced."""
 
 
-def quantize_products(program: Program, bits: int) -> Program:
-    """The program with integer product sums in the place of all others; `bits`: of matrix products, 8, 15 or
-    20. New buffers come last."""
-    rows = _Rows(list(program.buffers))
+def quantize_products(
+    program: Program, bits: int, weighted: Mapping[Node, int] | None = None, one: Access | None = None
+) -> Program:
+    """The program with integer product sums in the place of all others. bits: of matrix products, 8, 15 or
+    20; weighted: products over positions, and which operand holds the values; one: where the number 1 lies,
+    without strides. New buffers come last."""
+    rows = _Rows(program.chunk_terms, list(program.buffers))
     for node in program.nodes:
         if node.operation is Operation.PRODUCT_SUM:
             chosen = bits if sort_loops(node).is_matrix else DOT_BITS
-            pairs = [rows.read(node, operand, chosen) for operand in node.operands]
+            # Of a single position there is nothing to look ahead to.
+            place = (weighted or {}).get(node) if node.terms > 1 else None
+            if place is None or one is None:
+                pairs = [rows.read(node, operand, chosen) for operand in node.operands]
+            else:
+                values, scale = rows.read_positions(node, place, chosen)
+                moved = rows.multiply(node, 1 - place, scale)
+                pairs = [rows.read(node, moved, chosen)] * 2
+                pairs[place] = (values, replace(one, strides=(0,) * len(node.sizes)))
             operands = (*(values for values, _ in pairs), *(scale for _, scale in pairs))
             node = replace(node, operation=Operation.QUANTIZED_PRODUCT_SUM, operands=operands)
         rows.nodes.append(node)
@@ -43,8 +62,10 @@ def quantize_products(program: Program, bits: int) -> Program:
 
 @dataclass
 class _Rows:
-    """Buffers and nodes so far; made: the buffers of quantized values and of their scales."""
+    """Buffers and nodes so far; made: the buffers of quantized values and of their scales; chunk_terms: of
+    the program."""
 
+    chunk_terms: int
     buffers: list[Buffer]
     nodes: list[Node] = field(default_factory=list)
     made: dict[_Operand, tuple[int, int]] = field(default_factory=dict)
@@ -69,6 +90,46 @@ class _Rows:
             Access(scales, 0, tuple(at_scale.get(n, 0) for n in range(loops))),
         )
 
+    def read_positions(self, node: Node, place: int, bits: int) -> tuple[Access, Access]:
+        """An operand's values, quantized over its own loops, and the scales of its positions, each over all
+        loops of `node`."""
+        operand, group = node.operands[place], sort_loops(node)
+        own = group.columns if place else group.rows
+        elements = prod(node.sizes[n] for n in own)
+        if elements > self.chunk_terms:
+            raise InvalidInput(
+                what="a head of attention has more elements than a sum may have terms",
+                expected=f"at most {self.chunk_terms} elements",
+                actual=elements,
+                remedy="Record the step with longer sums: chunk_terms of 512 or 4096.",
+            )
+        batch = [n for n in group.batch if operand.strides[n]]
+        by_position = [*batch, *group.terms, *own]
+        scales = self._add(Role.TENSOR, prod(node.sizes[n] for n in (*batch, *group.terms)))
+        values = self._add(QUANTIZED_ROLES[bits], prod(node.sizes[n] for n in by_position))
+        scale = _lay(node, scales, [*batch, *group.terms])
+        self.nodes.append(Node(
+            Operation.SCALE_OF, tuple(node.sizes[n] for n in by_position), len(own),
+            _pick(scale, [*batch, *group.terms]), (_pick(operand, by_position),), bits,
+        ))  # fmt: skip
+        by_row = [*batch, *own, *group.terms]
+        value = _lay(node, values, by_row)
+        self.nodes.append(Node(
+            Operation.QUANTIZE, tuple(node.sizes[n] for n in by_row), 0, _pick(value, by_row),
+            (_pick(operand, by_row), _pick(scale, by_row)), bits,
+        ))  # fmt: skip
+        return value, scale
+
+    def multiply(self, node: Node, place: int, scale: Access) -> Access:
+        """An operand times the scales of positions, over all loops of `node`."""
+        operand = node.operands[place]
+        loops = [n for n in range(len(node.sizes)) if operand.strides[n] or scale.strides[n]]
+        product = _lay(node, self._add(Role.TENSOR, prod(node.sizes[n] for n in loops)), loops)
+        factors = (_pick(operand, loops), _pick(scale, loops))
+        sizes = tuple(node.sizes[n] for n in loops)
+        self.nodes.append(Node(Operation.MULTIPLY, sizes, 0, _pick(product, loops), factors))
+        return product
+
     def _quantize(self, source: Access, sizes: tuple[int, ...], reduced: int, bits: int) -> tuple[int, int]:
         rows = sizes[: len(sizes) - reduced]
         scales = self._add(Role.TENSOR, prod(rows))
@@ -83,3 +144,14 @@ class _Rows:
     def _add(self, role: Role, size: int) -> int:
         self.buffers.append(Buffer(role, size))
         return len(self.buffers) - 1
+
+
+def _lay(node: Node, buffer: int, loops: Sequence[int]) -> Access:
+    """A row-major buffer over some loops of a node, as an access over all of them."""
+    strides = dict(zip(loops, lay_row_major(tuple(node.sizes[n] for n in loops)), strict=True))
+    return Access(buffer, 0, tuple(strides.get(n, 0) for n in range(len(node.sizes))))
+
+
+def _pick(access: Access, loops: Sequence[int]) -> Access:
+    """The access over some of its loops, in another order."""
+    return replace(access, strides=tuple(access.strides[n] for n in loops))

@@ -15,6 +15,7 @@ from touchstone.step.recordings import Call
 from touchstone.step.views import View, narrow, permute, reshape
 
 MEANS = frozenset({"aten.mean.dim", "aten.mean.default"})
+SOFTMAXES = frozenset({"aten._softmax.default", "aten._safe_softmax.default"})
 SUMS = frozenset({"aten.sum.dim_IntList", "aten.sum.default"}) | MEANS
 Value = Any
 """A View, a Python number, a tuple of values, or one of the pending forms above."""

@@ -129,7 +129,13 @@ def _make_product_sum(views: NodeViews) -> Kernel:
     """Operands of a matrix product lie [batch, rows, terms]: QUANTIZE wrote them so."""
     node, group, out = views.node, sort_loops(views.node), views.output
     batch, rows, columns, terms = (prod(node.sizes[n] for n in loop) for loop in group)
-    first, second, scale_a, scale_b = (_look_at_rows(views, place) for place in range(4))
+    first, second = (_look_at_rows(views, place) for place in range(2))
+    scale_a, scale_b = (
+        views.view(access, [node.sizes[n] for n in own], [access.strides[n] for n in own])
+        for access, own in zip(
+            node.operands[2:], ((*group.batch, *group.rows), (*group.batch, *group.columns)), strict=True
+        )
+    )
     order = [*group.batch, *group.rows, *group.columns]
     back = [order.index(n) for n in range(len(order))]
     shape = (batch, rows, columns, terms) if group.is_matrix else (batch, 1, 1, terms)
@@ -137,7 +143,7 @@ def _make_product_sum(views: NodeViews) -> Kernel:
     def run() -> None:
         """Compute the node once."""
         sums = _multiply(first, second, shape)
-        scale = scale_a.double().view(batch, -1, 1) * scale_b.double().view(batch, 1, -1)
+        scale = scale_a.double().reshape(batch, -1, 1) * scale_b.double().reshape(batch, 1, -1)
         # Adding +0 makes a zero +0.
         exact = (sums * scale + 0.0).float().view([node.sizes[n] for n in order])
         out.copy_(exact.permute(back))

@@ -1,4 +1,4 @@
-"""The loss of a model on rows that it does not learn from: the part of its program that gives the loss.
+"""The loss on rows that nobody learns from, by the part of a program that gives the loss.
 
 So nobody needs the model's code to measure it, and the figure is that of the task's own loss.
 """
@@ -17,7 +17,7 @@ from protocol.spec.program import Node, Outputs, Program
 
 
 @dataclass(frozen=True)
-class Measure:
+class LossMeasure:
     """loss: the mean over `batches` batches, in the unit of the task's loss."""
 
     loss: float
@@ -44,7 +44,7 @@ class Evaluator:
         self._interpreter = Interpreter(program, constants, numeric_format=numeric_format)
         self._sequences = sequences
 
-    def measure(self, weights: Tensor, rows: Iterable[Tensor]) -> Measure:
+    def measure(self, weights: Tensor, rows: Iterable[Tensor]) -> LossMeasure:
         """The mean loss of rows of int64 tokens [tokens + 1], of which each token but the first is a label.
         Rows beyond whole batches are left out; where there is less than one batch, rows stand in it again.
         Raises InvalidInput where there is no row."""
@@ -56,7 +56,7 @@ class Evaluator:
                 actual="none",
                 remedy="Give a longer text.",
             )
-        return Measure(sum(losses) / len(losses), len(losses))
+        return LossMeasure(sum(losses) / len(losses), len(losses))
 
     def _stack(self, rows: Iterable[Tensor]) -> Iterator[Tensor]:
         batch: list[Tensor] = []

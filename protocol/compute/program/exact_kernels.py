@@ -67,9 +67,42 @@ class ExactKernels:
             values = values.view(-1, terms, rows).transpose(1, 2).reshape(-1)
         return values.to(torch.int8 if role is Role.INTEGER8 else torch.int16)
 
+    def _make_quantize_terms(self, views: NodeViews) -> Kernel:
+        """A scale for each term, the same for all rows: as positions of attention have it."""
+        node, bits, buffer = views.node, views.node.selected, views.node.output.buffer
+        x, scale = views.operand(0), views.operand(1)
+        out = _flatten(views, node.output).numpy()
+        rows = _find_rows(views, 0, 1, allows_columns=bits in PLANES and bool(self._block_rows.get(buffer)))
+        self._is_turned[buffer], self._terms[buffer] = rows.step != 1, rows.terms
+        width, planes = int(rows.sizes[-1]), PLANES.get(bits, 0)
+        # One scale for each term of a block: blocks are the loops before the rows.
+        by_block = scale.select(-2, 0) if scale.dim() > 1 else scale
+
+        def run() -> None:
+            """Compute the node once."""
+            scales = by_block.reshape(-1).numpy()
+            is_plain = bool(((scales >= loops.NORMAL) | np.isnan(scales)).all())
+            if is_plain and rows.step != 1:
+                inverses = np.where(np.isnan(scales), np.float32(0), np.float32(1) / scales)
+                read, *where = rows.read()
+                loops.quantize_terms(read, *where, rows.step, inverses, planes, out)
+                return
+            words = _divide(x, scale).reshape(-1)
+            if rows.step != 1:
+                words = words.reshape(-1, width, rows.terms).transpose(0, 2, 1).reshape(-1)
+            words = np.ascontiguousarray(words)
+            if planes:
+                loops.split_planes(words, width if rows.step != 1 else rows.terms, planes, out)
+            else:
+                out[:] = words
+
+        return run
+
     def _make_quantize(self, views: NodeViews) -> Kernel:
         node = views.node
         over_all = node.operands[1].strides
+        if len(over_all) > 1 and over_all[-1] and not over_all[-2]:
+            return self._make_quantize_terms(views)
         reduced = next((n for n, stride in enumerate(reversed(over_all)) if stride), len(over_all))
         bits, buffer = node.selected, node.output.buffer
         rows = _find_rows(
@@ -101,7 +134,13 @@ class ExactKernels:
         if not group.is_matrix:
             return _make_dot(views)
         batch, rows, columns, terms = (prod(node.sizes[n] for n in loop) for loop in group)
-        first, second, scale_a, scale_b = (_flatten(views, operand) for operand in node.operands)
+        first, second = (_flatten(views, operand) for operand in node.operands[:2])
+        scale_a, scale_b = (
+            views.view(access, [node.sizes[n] for n in own], [access.strides[n] for n in own])
+            for access, own in zip(
+                node.operands[2:], ((*group.batch, *group.rows), (*group.batch, *group.columns)), strict=True
+            )
+        )
         left, right = (
             Side(count, self._is_turned[operand.buffer])
             for count, operand in zip((rows, columns), node.operands, strict=False)
@@ -113,11 +152,12 @@ class ExactKernels:
         step = result.matrix.stride()[0] if batch > 1 else 0
         start = 0 if result.is_copied else node.output.offset
         flat = result.matrix.view(-1) if result.is_copied else _flatten(views, node.output)
-        out, a, b = flat.numpy(), scale_a.numpy(), scale_b.numpy()
+        out = flat.numpy()
 
         def run() -> None:
             """Compute the node once."""
-            multiply, wide = choose_family(shape), b.astype(np.float64)
+            a, wide = scale_a.reshape(-1).numpy(), scale_b.reshape(-1).double().numpy()
+            multiply = choose_family(shape)
             for n, finish in enumerate(multiply(first, second, shape)):
                 place = (rows, columns, out, start + n * step, *strides)
                 finish(a[n * rows : (n + 1) * rows], wide[n * columns : (n + 1) * columns], *place)
@@ -222,6 +262,12 @@ def _make_scale_of(views: NodeViews) -> Kernel:
         out.write()
 
     return run
+
+
+def _divide(x: Tensor, scale: Tensor) -> loops.Int32s:
+    """The nearest integers of x / scale, 0 where a scale is NaN."""
+    words = torch.round(x.double() / scale.double())
+    return torch.where(scale > 0, words, 0.0).to(torch.int32).numpy()
 
 
 def _quantize_slowly(

@@ -6,7 +6,7 @@ from protocol.spec.program import Operation
 from touchstone.step.pending import LogSoftmax, LossGradient
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, expand, insert, narrow, remove
-from touchstone.step.writer import Value, Writer, get_only_stride, handles, require_form
+from touchstone.step.writer import SOFTMAXES, Value, Writer, get_only_stride, handles, require_form
 
 LEAST_EXPONENT = -50.0
 """Softmax takes exp(max(x, -50)): what is smaller vanishes beside the 1 of the largest (2^-24 > e^-50), and
@@ -16,17 +16,18 @@ NO_REDUCTION, MEAN, SUM = 0, 1, 2
 
 
 def _lower_powers(writer: Writer, x: View) -> LogSoftmax:
-    """The parts of a softmax over the last dimension."""
+    """The parts of a softmax over the last dimension. In exact programs what vanishes is zero: a masked
+    position changes no bit."""
     builder = writer.builder
     largest = insert(builder.reduce_maximum(x), len(x.dimensions) - 1)
     shifted = builder.subtract(x, largest)
-    clamped = builder.maximum(shifted, LEAST_EXPONENT)
+    clamped = shifted if builder.product_bits else builder.maximum(shifted, LEAST_EXPONENT)
     powers = builder.map(Operation.EXPONENTIAL, clamped)
     total = insert(builder.contract(Operation.SUM, (powers,), 1), len(x.dimensions) - 1)
     return LogSoftmax(shifted, powers, total)
 
 
-@handles("aten._softmax.default", "aten._safe_softmax.default")
+@handles(*SOFTMAXES)
 def _lower_softmax(writer: Writer, call: Call, x: View, dimension: int, *_: object) -> View:
     require_form(call, "the last dimension", dimension in (-1, len(x.dimensions) - 1))
     parts = _lower_powers(writer, x)

@@ -11,23 +11,29 @@ from touchstone.step.operations.arithmetic import scale
 from touchstone.step.pending import Product
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, expand, insert, permute, remove
-from touchstone.step.writer import MEANS, Value, Writer, handles, require_form
+from touchstone.step.writer import MEANS, SOFTMAXES, Value, Writer, handles, require_form
+
+RENAMES = frozenset({
+    "aten.view.default", "aten._unsafe_view.default", "aten.expand.default", "aten.clone.default",
+    "aten.detach.default", "aten._to_copy.default", "aten.squeeze.dim", "aten.unsqueeze.default",
+    "aten.transpose.int", "aten.permute.default",
+})  # fmt: skip
+"""Operations whose result has the elements of their argument."""
 
 
 @handles("aten.mm.default", "aten.bmm.default")
 def _lower_matmul(writer: Writer, call: Call, a: View, b: View) -> View:
-    return _multiply_matrices(writer, a, b, writer.place_of(call))
+    return writer.builder.multiply_matrices(a, b, writer.place_of(call), _find_weighted(call.args[:2]))
 
 
-def _multiply_matrices(writer: Writer, a: View, b: View, place: View | None = None) -> View:
-    """[..., M, K] and [..., K, N]: both are spread over [..., M, N, K], the last of which is summed."""
-    rank = len(a.dimensions)
-    batch = tuple(range(rank - 2))
-    *head, rows, terms = a.shape
-    full = (*head, rows, b.shape[-1], terms)
-    left = expand(insert(a, rank - 1), full)
-    right = expand(insert(permute(b, (*batch, rank - 1, rank - 2)), rank - 2), full)
-    return writer.builder.contract(Operation.PRODUCT_SUM, (left, right), 1, place)
+def _find_weighted(factors: Sequence[Call]) -> int | None:
+    """The operand beside which a softmax stands, under whatever name."""
+    for place, factor in enumerate(factors):
+        while factor.name in RENAMES:
+            factor = factor.args[0]
+        if factor.name in SOFTMAXES:
+            return 1 - place
+    return None
 
 
 @handles("aten.addmm.default", "aten.baddbmm.default")
@@ -35,7 +41,7 @@ def _lower_addmm(
     writer: Writer, call: Call, bias: Value, a: View, b: View, beta: float = 1, alpha: float = 1
 ) -> View:
     """beta * bias + alpha * (a @ b)."""
-    product = _multiply_matrices(writer, a, b)
+    product = writer.builder.multiply_matrices(a, b)
     return writer.map(call, Operation.ADD, scale(writer, product, alpha), scale(writer, bias, beta))
 
 
