@@ -67,32 +67,33 @@ class ExactKernels:
             values = values.view(-1, terms, rows).transpose(1, 2).reshape(-1)
         return values.to(torch.int8 if role is Role.INTEGER8 else torch.int16)
 
-    def _make_quantize_terms(self, views: NodeViews) -> Kernel:
-        """A scale for each term, the same for all rows: as positions of attention have it."""
+    def _make_quantize_terms(self, views: NodeViews, terms: int) -> Kernel:
+        """A scale for each term, the same for all rows: as positions of attention have it. terms: the last
+        loops, so many, over them."""
         node, bits, buffer = views.node, views.node.selected, views.node.output.buffer
         x, scale = views.operand(0), views.operand(1)
         out = _flatten(views, node.output).numpy()
-        rows = _find_rows(views, 0, 1, allows_columns=bits in PLANES and bool(self._block_rows.get(buffer)))
-        self._is_turned[buffer], self._terms[buffer] = rows.step != 1, rows.terms
-        width, planes = int(rows.sizes[-1]), PLANES.get(bits, 0)
-        # One scale for each term of a block: blocks are the loops before the rows.
-        by_block = scale.select(-2, 0) if scale.dim() > 1 else scale
+        is_one = terms == 1 and bits in PLANES and bool(self._block_rows.get(buffer))
+        rows = _find_rows(views, 0, terms, allows_columns=is_one)
+        is_turned, planes = rows.step != 1, PLANES.get(bits, 0)
+        self._is_turned[buffer], self._terms[buffer] = is_turned, rows.terms
+        width = int(rows.sizes[-1]) if is_turned else rows.terms
 
         def run() -> None:
             """Compute the node once."""
-            scales = by_block.reshape(-1).numpy()
-            is_plain = bool(((scales >= loops.NORMAL) | np.isnan(scales)).all())
-            if is_plain and rows.step != 1:
+            # A turned matrix has one loop of rows: without it, the scales are those of blocks, term for term.
+            scales = scale.select(-2, 0).reshape(-1).numpy() if is_turned else None
+            if scales is not None and bool(((scales >= loops.NORMAL) | np.isnan(scales)).all()):
                 inverses = np.where(np.isnan(scales), np.float32(0), np.float32(1) / scales)
                 read, *where = rows.read()
                 loops.quantize_terms(read, *where, rows.step, inverses, planes, out)
                 return
             words = _divide(x, scale).reshape(-1)
-            if rows.step != 1:
+            if is_turned:
                 words = words.reshape(-1, width, rows.terms).transpose(0, 2, 1).reshape(-1)
             words = np.ascontiguousarray(words)
             if planes:
-                loops.split_planes(words, width if rows.step != 1 else rows.terms, planes, out)
+                loops.split_planes(words, width, planes, out)
             else:
                 out[:] = words
 
@@ -101,8 +102,9 @@ class ExactKernels:
     def _make_quantize(self, views: NodeViews) -> Kernel:
         node = views.node
         over_all = node.operands[1].strides
-        if len(over_all) > 1 and over_all[-1] and not over_all[-2]:
-            return self._make_quantize_terms(views)
+        still = [n for n, stride in enumerate(over_all) if not stride and node.sizes[n] > 1]
+        if still and any(over_all[still[-1] + 1 :]):
+            return self._make_quantize_terms(views, len(over_all) - still[-1] - 1)
         reduced = next((n for n, stride in enumerate(reversed(over_all)) if stride), len(over_all))
         bits, buffer = node.selected, node.output.buffer
         rows = _find_rows(
