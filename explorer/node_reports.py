@@ -113,8 +113,10 @@ class ReportAsker:
                 turn = self.view.turn
                 await self._look(client)
                 await asyncio.sleep(LEAST_LOOK_S)
+                # `asyncio.wait_for` of Python 3.11 may lose a cancellation: the explorer then never ended.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.view.wait_for_change(turn), LOOK_S)
+                    async with asyncio.timeout(LOOK_S):
+                        await self.view.wait_for_change(turn)
 
     async def _look(self, client: ReportClient) -> None:
         """Ask for what is missing. A bug of ours is logged: the pages stay, and other nodes are asked."""

@@ -307,7 +307,8 @@ class PageServer:
         await _write(response, b": open\n\n")
         while True:
             try:
-                turn = await asyncio.wait_for(view.wait_for_change(seen), KEEP_ALIVE_S)
+                async with asyncio.timeout(KEEP_ALIVE_S):
+                    turn = await view.wait_for_change(seen)
             except TimeoutError:
                 await _write(response, b": still here\n\n")
                 continue
