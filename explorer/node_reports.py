@@ -113,7 +113,6 @@ class ReportAsker:
                 turn = self.view.turn
                 await self._look(client)
                 await asyncio.sleep(LEAST_LOOK_S)
-                # `asyncio.wait_for` of Python 3.11 may lose a cancellation: the explorer then never ended.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await self.view.wait_for_change(turn)

@@ -323,7 +323,8 @@ class PageServer:
 async def _write(response: web.StreamResponse, piece: bytes) -> None:
     """Raises ConnectionResetError where the reader is gone, or takes nothing."""
     try:
-        await asyncio.wait_for(response.write(piece), LIMITS.write_seconds)
+        async with asyncio.timeout(LIMITS.write_seconds):
+            await response.write(piece)
     except TimeoutError as error:
         raise ConnectionResetError from error
 

@@ -95,7 +95,8 @@ async def _require_own_certificate(patient: Patient, port: int) -> str:
     try:
         place = urlsplit(url)
         shown = fetch_fingerprint(place.hostname or "", place.port or TLS_PORT)
-        found = await asyncio.wait_for(shown, CONNECT_S)
+        async with asyncio.timeout(CONNECT_S):
+            found = await shown
     except (OSError, TimeoutError) as error:
         is_refused = isinstance(error, ConnectionRefusedError)
         said = "the connection is refused" if is_refused else str(error)

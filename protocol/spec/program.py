@@ -12,7 +12,7 @@ judges.
 Its canonical bytes and its root are in `codec.py`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from math import prod
@@ -284,6 +284,16 @@ def leaf_bytes(program: Program, buffer: int) -> int:
 def leaf_elements(program: Program, buffer: int) -> int:
     """Elements in a leaf of this buffer's tree."""
     return leaf_bytes(program, buffer) // ELEMENT_BYTES[program.buffers[buffer].role]
+
+
+def find_needed(program: Program, results: Iterable[int]) -> tuple[Node, ...]:
+    """The nodes that these buffers depend on, in order."""
+    needed, kept = set(results), list[Node]()
+    for node in reversed(program.nodes):
+        if node.output.buffer in needed:
+            kept.append(node)
+            needed.update(operand.buffer for operand in node.operands)
+    return tuple(reversed(kept))
 
 
 def get_constant_roots(program: Program) -> dict[int, bytes]:

@@ -2,8 +2,6 @@
 allocated.
 """
 
-from collections.abc import Mapping
-
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
     CHUNK_TERMS,
@@ -47,12 +45,14 @@ def require_valid(program: Program) -> None:
         _require(f"buffer {number}", 1 <= buffer.size <= MAX_ELEMENTS, "1 or more elements", buffer.size)
         root_bytes = 32 if buffer.role is Role.CONSTANT else 0
         _require(f"buffer {number}", len(buffer.constant_root) == root_bytes, "a root of a constant", buffer)
-    last = {node.output.buffer: number for number, node in enumerate(program.nodes)}
     for number, node in enumerate(program.nodes):
-        _require_node(program, node, number, last)
+        _require_node(program, node, f"node {number}")
+    early = find_early_reader(program)
+    _require(f"node {early}", early is None, "an operand that is written before, all of it", "half of one")
     outputs = program.outputs
     results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
-    _require("outputs", all(b in last for b in results), "buffers that nodes write", results)
+    computed = {node.output.buffer for node in program.nodes}
+    _require("outputs", all(b in computed for b in results), "buffers that nodes write", results)
     loss_elements = program.buffers[outputs.loss].size
     _require("outputs", loss_elements == 1, "a loss of one element", loss_elements)
     require_written_once(program)
@@ -71,9 +71,8 @@ def require_step(program: Program) -> None:
     _require("inputs", sizes[5] == SCALARS, f"{SCALARS} scalars", sizes[5])
 
 
-def _require_node(program: Program, node: Node, number: int, last: Mapping[int, int]) -> None:
-    """last: the number of the last node that writes to a buffer."""
-    where, operation, loops = f"node {number}", node.operation, len(node.sizes)
+def _require_node(program: Program, node: Node, where: str) -> None:
+    operation, loops = node.operation, len(node.sizes)
     _require(where, loops <= MAX_LOOPS, f"at most {MAX_LOOPS} loops", loops)
     _require(where, all(size >= 1 for size in node.sizes), "loops of 1 or more", node.sizes)
     _require(where, 0 <= node.reduced <= loops, "reduced loops among the loops", node.reduced)
@@ -86,9 +85,6 @@ def _require_node(program: Program, node: Node, number: int, last: Mapping[int, 
     _require(where, role is wanted, "a tensor to write to, of the operation's kind", role.name)
     for place, operand in enumerate(node.operands):
         _require_access(program, operand, node.sizes, where)
-        is_input = program.buffers[operand.buffer].role not in COMPUTED_ROLES
-        is_complete = is_input or last.get(operand.buffer, number) < number
-        _require(where, is_complete, "an operand that is written before, all of it", operand.buffer)
         role = program.buffers[operand.buffer].role
         is_index = operation in INDEXED and place == 0
         _require(where, (role in INDEX_ROLES) == is_index, "an index first", operand.buffer)
@@ -141,14 +137,16 @@ def _refuse(what: str, expected: object, actual: object, where: str) -> InvalidI
     )
 
 
-def is_complete(program: Program) -> bool:
-    """Whether no tensor is read before all of it is written."""
+def find_early_reader(program: Program) -> int | None:
+    """The number of the first node that reads a tensor before all of it is written; None where there is
+    none."""
     last = {node.output.buffer: number for number, node in enumerate(program.nodes)}
-    return all(
-        last.get(operand.buffer, -1) < number
-        for number, node in enumerate(program.nodes)
-        for operand in node.operands
-    )
+    for number, node in enumerate(program.nodes):
+        for operand in node.operands:
+            is_input = program.buffers[operand.buffer].role not in COMPUTED_ROLES
+            if not is_input and last.get(operand.buffer, number) >= number:
+                return number
+    return None
 
 
 def require_written_once(program: Program) -> None:

@@ -1,3 +1,1 @@
-"""Records a training step: a PyTorch module, a loss and an optimizer become a program (a submitter's machine
-only).
-"""
+"""Records a training step of a PyTorch module as a program, on a submitter's machine."""

@@ -36,6 +36,7 @@ from touchstone.step.views import (
     split,
 )
 
+LARGEST = torch.finfo(torch.float32).max
 DOT_BITS = 20
 """Of products that are no matrix products, whatever the task chooses: norms of gradients add squares of very
 different sizes, and they cost little."""
@@ -75,21 +76,24 @@ class Builder:
         return make_contiguous(self.add_buffer(Role.TENSOR, prod(shape)), 0, shape)
 
     def add_number(self, value: float) -> View:
-        """A constant of rank 0, rounded to float32; equal numbers share one place."""
-        rounded = nearest(value)
+        """A constant of rank 0, rounded to float32; equal numbers share one place. Infinities become the
+        largest numbers, as masks have them."""
+        rounded = nearest(min(max(value, -LARGEST), LARGEST))
         if rounded not in self.numbers:
             self.numbers.append(rounded)
         return View(self.numbers_buffer, self.numbers.index(rounded), ())
 
-    def add_constant(self, values: Tensor) -> View:
+    def add_constant(self, values: Tensor, where: str = "") -> View:
         """A table, rounded to float32, of any shape; tables of equal elements share one buffer. Raises
-        InvalidInput for what is not a number. Infinities become the largest numbers."""
+        InvalidInput, with the line `where`, for what is not a number. Infinities become the largest
+        numbers."""
         flat = values.detach().to(torch.float32).reshape(-1).contiguous()
         if flat.isnan().any():
             raise InvalidInput(
                 what="a constant of the step holds what is not a number",
                 expected="finite numbers",
                 actual=f"nan in a table of {list(values.shape)}",
+                where=where,
                 remedy="Correct the module: one of its buffers, or what it computes of them, is no number.",
             )
         flat = flat.nan_to_num()

@@ -12,9 +12,9 @@ MOST_SPREAD = 4
 """A constant that reads one in so many elements of what it is a view of is copied."""
 
 
-def place_constant(builder: Builder, given: Tensor) -> Value:
-    """The value of a constant. Views of one tensor share its elements, equal tensors share one buffer, and
-    what has one value everywhere is a number."""
+def place_constant(builder: Builder, given: Tensor, where: str = "") -> Value:
+    """The value of a constant; where: the line that reads it. Views of one tensor share its elements, equal
+    tensors share one buffer, and what has one value everywhere is a number."""
     tensor = given.detach()
     if not tensor.numel() or not tensor.is_floating_point() and tensor.dtype is not torch.bool:
         return Indices(tensor)
@@ -24,8 +24,8 @@ def place_constant(builder: Builder, given: Tensor) -> Value:
         return expand(builder.add_number(float(first)), tuple(tensor.shape))
     base = _find_base(tensor) if compact is tensor else None
     if base is None:
-        return expand(builder.add_constant(compact), tuple(tensor.shape))
-    whole = builder.add_constant(base)
+        return expand(builder.add_constant(compact, where), tuple(tensor.shape))
+    whole = builder.add_constant(base, where)
     dimensions = tuple(
         simplify([(size, stride)]) for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
     )
@@ -44,6 +44,6 @@ def _drop_repeats(tensor: Tensor) -> Tensor:
 def _find_base(tensor: Tensor) -> Tensor | None:
     """All elements of the storage that the tensor is a view of, flat; None where it reads few of them."""
     elements = tensor.untyped_storage().nbytes() // tensor.element_size()
-    if tensor.dtype is not torch.float32 or elements > MOST_SPREAD * _drop_repeats(tensor).numel():
+    if tensor.dtype is not torch.float32 or elements > MOST_SPREAD * tensor.numel():
         return None
     return torch.as_strided(tensor, (elements,), (1,), 0)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from protocol.compute.digest import tensor_root
 from protocol.spec.float32 import nearest
-from protocol.spec.merkle import compute_data_root
 from protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 from touchstone.step.optimizers import Parameter
 
@@ -27,7 +27,7 @@ def describe_weights(module: nn.Module, parameters: Sequence[Parameter], config:
     named = dict(module.named_parameters())
     entries = tuple(_describe(parameter, named[parameter.name]) for parameter in parameters)
     frozen = tuple(
-        FrozenEntry(name, tuple(values.shape), _compute_root(values))
+        FrozenEntry(name, tuple(values.shape), tensor_root(values.detach().reshape(-1)))
         for name, values in named.items()
         if name not in trained
     )
@@ -42,7 +42,3 @@ def _describe(parameter: Parameter, values: Tensor) -> ParameterEntry:
     return ParameterEntry(
         parameter.name, parameter.shape, Start.UNIFORM, nearest(float(f"{deviation:.{DIGITS}e}"))
     )
-
-
-def _compute_root(values: Tensor) -> bytes:
-    return compute_data_root(values.detach().contiguous().numpy().astype("<f4").tobytes())

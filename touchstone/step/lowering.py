@@ -57,7 +57,7 @@ class Lowering(Writer):
         if not isinstance(argument, Call):
             return argument
         if isinstance(argument, Constant) and argument not in self._values:
-            self._values[argument] = place_constant(self.builder, argument.tensor)
+            self._values[argument] = place_constant(self.builder, argument.tensor, argument.where)
         value = self._values[argument]
         if isinstance(value, Pending) and reader not in READS_PENDING:
             # Written once, however many read it.

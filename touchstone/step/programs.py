@@ -12,8 +12,8 @@ import torch
 
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role
-from protocol.spec.program_rules import is_complete, require_step, require_valid
+from protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role, find_needed
+from protocol.spec.program_rules import find_early_reader, require_step, require_valid
 from touchstone.step.builder import Builder
 from touchstone.step.lowering import Lowering
 from touchstone.step.quantized import quantize_products
@@ -27,7 +27,7 @@ def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0)
     vectors and the loss. product_bits: of quantized products, in exact programs; 0 in all others. Raises
     InvalidInput where the step uses what programs do not have."""
     built = _write(recording, chunk_terms, product_bits, shares_pieces=True)
-    if not is_complete(built.program):
+    if find_early_reader(built.program) is not None:
         # A piece is read while its whole is not complete: such pieces lie apart, and are copied.
         built = _write(recording, chunk_terms, product_bits, shares_pieces=False)
     require_valid(built.program)
@@ -72,13 +72,8 @@ def _own(builder: Builder, view: View) -> int:
 def drop_unneeded(program: Program) -> Program:
     """Without nodes that no output needs."""
     outputs = program.outputs
-    needed = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
-    kept: list[Node] = []
-    for node in reversed(program.nodes):
-        if node.output.buffer in needed:
-            kept.append(node)
-            needed.update(operand.buffer for operand in node.operands)
-    return replace(program, nodes=tuple(reversed(kept)))
+    results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
+    return replace(program, nodes=find_needed(program, results))
 
 
 def number_buffers(program: Program) -> tuple[Program, dict[int, int]]:

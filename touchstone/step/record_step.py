@@ -31,7 +31,8 @@ def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a batch: so many sequences of so many tokens. chunk_terms: no sum of the program has more terms."""
+    """Of a batch: so many sequences of so many tokens. numeric_format: `float32`, or an exact one;
+    chunk_terms: no sum of the program has more terms."""
 
     sequences: int
     tokens: int

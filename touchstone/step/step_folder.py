@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from protocol.compute.digest import tensor_bytes
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.costs import measure_costs
 from protocol.spec.errors import InvalidInput
@@ -41,10 +42,10 @@ def save_step(step: StepFiles, folder: Path) -> None:
     (folder / CONSTANTS).mkdir(parents=True, exist_ok=True)
     (folder / PROGRAM).write_bytes(encode_program(step.built.program))
     (folder / LAYOUT).write_bytes(encode_layout(step.layout))
-    (folder / WEIGHTS).write_bytes(_to_bytes(step.weights))
+    (folder / WEIGHTS).write_bytes(tensor_bytes(step.weights))
     for number, values in step.built.constants.items():
         name = step.built.program.buffers[number].constant_root.hex()
-        (folder / CONSTANTS / name).write_bytes(_to_bytes(values))
+        (folder / CONSTANTS / name).write_bytes(tensor_bytes(values))
     costs = measure_costs(step.built.program)
     report = {**asdict(costs), "proof_gas": costs.proof_gas}
     (folder / REPORT).write_text(json.dumps(report, indent=2) + "\n")
@@ -72,10 +73,6 @@ def load_step(folder: Path) -> StepFiles:
             constants[number] = _read_numbers(path, buffer.size, buffer.constant_root)
     weights = _read_numbers(folder / WEIGHTS, count)
     return StepFiles(BuiltProgram(program, constants), layout, weights)
-
-
-def _to_bytes(values: Tensor) -> bytes:
-    return values.detach().contiguous().numpy().astype("<f4").tobytes()
 
 
 def _read(path: Path, least: int = 1, most: int = 1 << 63) -> bytes:

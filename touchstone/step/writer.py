@@ -18,7 +18,7 @@ MEANS = frozenset({"aten.mean.dim", "aten.mean.default"})
 SOFTMAXES = frozenset({"aten._softmax.default", "aten._safe_softmax.default"})
 SUMS = frozenset({"aten.sum.dim_IntList", "aten.sum.default"}) | MEANS
 Value = Any
-"""A View, a Python number, a tuple of values, or one of the pending forms above."""
+"""A View, a Python number, a tuple of values, or a result that is not written yet (`pending.py`)."""
 Handler = Callable[..., Value]
 """From (writer, call, the call's arguments as values) to the value of its result."""
 HANDLERS: dict[str, Handler] = {}
@@ -169,6 +169,11 @@ _UNDO: dict[str, Callable[[View, Call], View]] = {
     "aten.clone.default": lambda view, call: view,
 }
 """Inverses of the operations that only rename elements."""
+RENAMES = frozenset({
+    *_UNDO, "aten._to_copy.default", "aten.alias.default", "aten.expand.default", "aten.permute.default",
+    "aten.select.int", "aten.slice.Tensor", "aten.squeeze.dim", "aten.unsqueeze.default",
+})  # fmt: skip
+"""Operations whose result has elements of their argument, and no others."""
 _COMPUTED = frozenset({"aten.mm.default", "aten.bmm.default", "aten.add.Tensor"})
 """Operations that can write their result in any order."""
 

@@ -5,8 +5,8 @@ Hutter, arXiv 1711.05101). Learning rate, bias corrections and rotary tables are
 on a library's `pow` or `cos`. The update is made of separate IEEE-754 operations (add, subtract, multiply,
 divide, select; the square root through float64, since some libraries round the float32 one wrongly), so that
 given W, m, v and the gradient all machines get equal bits. `addcmul`, `lerp`, `add(alpha=...)` and fused
-optimizers contract to fused multiply-adds: they must not enter. `make_fx` traces `plain_step` with real
-tensors; nodes train by running what `task_program.py` makes of the trace.
+optimizers contract to fused multiply-adds: they must not enter. `touchstone.step` records
+`plain_step`; nodes train by running what `task_program.py` makes of the recording.
 
 A model with a parameter that no gradient reaches is refused: only float noise would move it. AdamW divides a
 gradient by its own size. Where the true gradient is zero for every batch, only rounding errors are left, and

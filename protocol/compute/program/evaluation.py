@@ -13,7 +13,7 @@ from torch import Tensor
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Node, Outputs, Program
+from protocol.spec.program import Outputs, Program, find_needed
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,8 @@ class LossMeasure:
 
 def cut_loss(program: Program) -> Program:
     """The program without what only the new state needs. It is no step: its W, m and v are those before."""
-    needed, kept = {program.outputs.loss}, list[Node]()
-    for node in reversed(program.nodes):
-        if node.output.buffer in needed:
-            kept.append(node)
-            needed.update(operand.buffer for operand in node.operands)
-    return replace(program, nodes=tuple(reversed(kept)), outputs=Outputs(program.outputs.loss, 0, 1, 2))
+    loss = program.outputs.loss
+    return replace(program, nodes=find_needed(program, [loss]), outputs=Outputs(loss, 0, 1, 2))
 
 
 class Evaluator:

@@ -71,27 +71,30 @@ class ExactKernels:
         """A scale for each term, the same for all rows: as positions of attention have it. terms: the last
         loops, so many, over them."""
         node, bits, buffer = views.node, views.node.selected, views.node.output.buffer
-        x, scale = views.operand(0), views.operand(1)
-        out = _flatten(views, node.output).numpy()
-        is_one = terms == 1 and bits in PLANES and bool(self._block_rows.get(buffer))
-        rows = _find_rows(views, 0, terms, allows_columns=is_one)
-        is_turned, planes = rows.step != 1, PLANES.get(bits, 0)
-        self._is_turned[buffer], self._terms[buffer] = is_turned, rows.terms
-        width = int(rows.sizes[-1]) if is_turned else rows.terms
+        x, scale, source = views.operand(0), views.operand(1), node.operands[0]
+        flat, out = _flatten(views, source), _flatten(views, node.output).numpy()
+        own, planes = len(node.sizes) - terms - 1, PLANES.get(bits, 0)
+        # Where rows lie side by side, memory goes term for term: each term is a row there, with a scale.
+        is_turned = terms == 1 and planes > 0 and self._block_rows.get(buffer) == node.sizes[own]
+        is_turned = is_turned and source.strides[own] == 1
+        count = prod(node.sizes[own + 1 :])
+        self._is_turned[buffer], self._terms[buffer] = is_turned, count
+        width = node.sizes[own] if is_turned else count
+        sizes, strides = (np.array((*one[:own], one[-1]), np.int64) for one in (node.sizes, source.strides))
 
         def run() -> None:
             """Compute the node once."""
-            # A turned matrix has one loop of rows: without it, the scales are those of blocks, term for term.
-            scales = scale.select(-2, 0).reshape(-1).numpy() if is_turned else None
-            if scales is not None and bool(((scales >= loops.NORMAL) | np.isnan(scales)).all()):
-                inverses = np.where(np.isnan(scales), np.float32(0), np.float32(1) / scales)
-                read, *where = rows.read()
-                loops.quantize_terms(read, *where, rows.step, inverses, planes, out)
-                return
-            words = _divide(x, scale).reshape(-1)
             if is_turned:
-                words = words.reshape(-1, width, rows.terms).transpose(0, 2, 1).reshape(-1)
-            words = np.ascontiguousarray(words)
+                scales = scale.select(own, 0).reshape(-1).numpy()
+                inverses, rows = (
+                    np.empty(len(scales), np.float32),
+                    (flat.numpy(), source.offset, sizes, strides),
+                )
+                if loops.invert(*rows, width, 1, scales, inverses):
+                    loops.quantize_rows(*rows, width, inverses, planes, out)
+                    return
+            words = _divide(x, scale)
+            words = np.ascontiguousarray(words.swapaxes(own, -1) if is_turned else words).reshape(-1)
             if planes:
                 loops.split_planes(words, width, planes, out)
             else:

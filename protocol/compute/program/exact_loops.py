@@ -177,33 +177,6 @@ def quantize_columns(
 
 
 @compile_loop
-def quantize_terms(
-    x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, inverses: Floats,
-    planes: int, out: Int8s,
-) -> None:  # fmt: skip
-    """As quantize_columns, where each term has one scale for all rows."""
-    width = sizes[-1]
-    for block in range(len(inverses) // terms):
-        base = find_base(block * width, sizes, strides, offset)
-        for k in range(terms):
-            own = x[base + k * step : base + k * step + width]
-            inverse, at = inverses[block * terms + k], (block * terms + k) * width * planes
-            high = out[at : at + width]
-            if inverse == 0:
-                out[at : at + planes * width] = 0
-            elif planes == 1:
-                for n in range(width):
-                    high[n] = np.int8(quantize_one(own[n], inverse))
-            else:
-                low = out[at + width : at + 2 * width]
-                for n in range(width):
-                    q = quantize_one(own[n], inverse)
-                    h = np.int32(q + np.int32(64)) >> 7
-                    high[n] = np.int8(h)
-                    low[n] = np.int8(q - (h << 7))
-
-
-@compile_loop
 def quantize_slowly(
     x: Floats, offset: int, sizes: Int64s, strides: Int64s, terms: int, step: int, scales: Floats, out: Int32s
 ) -> None:  # fmt: skip

@@ -55,6 +55,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def attend_by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """With the mask that most decoders by hand have."""
+    scores = (q @ k.transpose(1, 2) * 0.5).masked_fill(torch.ones(3, 3).tril() == 0, float("-inf"))
+    return scores.softmax(-1) @ v
+
+
 def choose_by_label(x: Tensor, labels: Tensor) -> Tensor:
     return x.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
 
@@ -98,6 +104,7 @@ SMOOTH: dict[str, tuple[Function, Inputs]] = {
     "root mean square norm": with_gradient(lambda x, w: F.rms_norm(x, (4,), w, 1e-6), CUBE, ROW),
     "plain root mean square norm": with_gradient(lambda x: F.rms_norm(x, (4,)), CUBE),
     "attention": with_gradient(attend, CUBE, CUBE * 0.5, CUBE - 1),
+    "attention by hand": with_gradient(attend_by_hand, CUBE, CUBE * 0.5, CUBE - 1),
     "products": with_gradient(lambda x: x @ x.transpose(1, 2) @ x, CUBE),
     "linear": with_gradient(lambda x, w, b: F.linear(x[0], w[0], b[0, :3, 0]), CUBE, CUBE / 2, CUBE),
     "convolution": with_gradient(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Node, Operation, Outputs, Program, lay_row_major
-from protocol.spec.program_rules import is_complete
+from protocol.spec.program_rules import find_early_reader
 from tests.protocol.compute.programs import Bench, require_single_writers
 from touchstone.step.builder import Builder
 from touchstone.step.pending import Pieces, Product
@@ -30,7 +30,8 @@ def lower(function: Function, *inputs: Tensor) -> tuple[list[Node], tuple[View, 
         bench = Bench(shares_pieces=shares_pieces)
         views = bench.lower(function, *inputs)
         nodes = list(bench.nodes)
-        if is_complete(Program(128, (), tuple(nodes), Outputs(0, 0, 0, 0))):
+        buffers = tuple(bench.builder.buffers)
+        if find_early_reader(Program(128, buffers, tuple(nodes), Outputs(0, 0, 0, 0))) is None:
             break
     require_single_writers(bench.finish()[0])
     for ours, expected in zip(bench.read(*views), function(*inputs), strict=True):

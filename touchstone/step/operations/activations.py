@@ -70,7 +70,7 @@ def _lower_leaky_relu_backward(
 
 
 @handles("aten.tanh.default")
-def _lowerwrite_tanh(writer: Writer, call: Call, x: View) -> View:
+def _lower_tanh(writer: Writer, call: Call, x: View) -> View:
     return write_tanh(writer, x, call)
 
 

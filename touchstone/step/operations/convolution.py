@@ -1,6 +1,4 @@
-"""Lowering of convolutions, of any number of dimensions: products over loops, on an input with zeros around
-it.
-"""
+"""Lowering of convolutions of any number of dimensions: products over loops of an input with zeros around."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ from typing import Any
 from protocol.spec.program import Operation
 from touchstone.step.pending import Pieces
 from touchstone.step.recordings import Call
-from touchstone.step.views import View, expand, insert, narrow, permute, reshape
+from touchstone.step.views import View, divide, expand, insert, narrow, permute, remove, reshape
 from touchstone.step.writer import Writer, get_only_stride, handles, require_form
 
 Sizes = tuple[int, ...]
@@ -32,7 +30,7 @@ class Windows:
 
     def slide(self, x: View) -> View:
         """[batch, groups, *out, channels of a group, *kernel] of a padded input [batch, channels, *space]."""
-        batch, channels, *space = x.dimensions
+        batch, groups, channels, *space = _group(x, 1, self.groups).dimensions
         steps = [get_only_stride(x, 2 + n) if space[n] else 0 for n in range(len(space))]
         out = [
             ((size, step * by),) if size > 1 else ()
@@ -42,13 +40,7 @@ class Windows:
             ((size, step * by),) if size > 1 else ()
             for size, step, by in zip(self.kernel, steps, self.dilation, strict=True)
         ]
-        grouped = reshape_channels(View(x.buffer, x.offset, (channels,)), self.groups)
-        return View(x.buffer, x.offset, (batch, grouped[0], *out, grouped[1], *kernel))
-
-
-def reshape_channels(channels: View, groups: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Dimensions of the groups and of the channels of a group."""
-    return reshape(channels, (groups, channels.shape[0] // groups)).dimensions
+        return View(x.buffer, x.offset, (batch, groups, *out, channels, *kernel))
 
 
 def _pad(writer: Writer, x: View, padding: Sizes) -> View:
@@ -79,9 +71,7 @@ def _lower_convolution(
     rank, groups = len(windows.kernel), windows.groups
     seen = windows.slide(_pad(writer, x, windows.padding))
     # Both over [batch, groups, channels out, *out, channels of a group, *kernel].
-    grouped = View(
-        weight.buffer, weight.offset, (*reshape_channels(_first(weight), groups), *weight.dimensions[1:])
-    )
+    grouped = _group(weight, 0, groups)
     left = insert(seen, 2)
     right = grouped
     for _ in range(rank):
@@ -95,10 +85,6 @@ def _lower_convolution(
     if bias is None:
         return result
     return writer.map(call, Operation.ADD, result, reshape(bias, (bias.shape[0], *(1 for _ in range(rank)))))
-
-
-def _first(view: View) -> View:
-    return View(view.buffer, view.offset, view.dimensions[:1])
 
 
 @handles("aten.convolution_backward.default")
@@ -132,7 +118,7 @@ def _weight_gradient(writer: Writer, gradient: View, x: View, weight: View, wind
     seen = windows.slide(_pad(writer, x, windows.padding))
     out = range(2, 2 + rank)
     right = insert(permute(seen, (1, *range(2 + rank, 3 + 2 * rank), 0, *out)), 1)
-    given = _group(gradient, groups)
+    given = _group(gradient, 1, groups)
     left = permute(given, (1, 2, 0, *range(3, 3 + rank)))
     for _ in range(1 + rank):
         left = insert(left, 2)
@@ -143,11 +129,9 @@ def _weight_gradient(writer: Writer, gradient: View, x: View, weight: View, wind
     return reshape(total, weight.shape)
 
 
-def _group(gradient: View, groups: int) -> View:
-    """[batch, groups, channels out of a group, *out]."""
-    batch, channels, *out = gradient.dimensions
-    grouped = reshape_channels(View(gradient.buffer, gradient.offset, (channels,)), groups)
-    return View(gradient.buffer, gradient.offset, (batch, *grouped, *out))
+def _group(x: View, dimension: int, groups: int) -> View:
+    """The dimension of channels as groups, and channels of a group."""
+    return divide(x, dimension, (groups, x.shape[dimension] // groups))
 
 
 def _input_gradient(
@@ -160,17 +144,15 @@ def _input_gradient(
         all(step == 1 for step in windows.stride),
     )
     builder, rank, groups = writer.builder, len(windows.kernel), windows.groups
-    given = _group(gradient, groups)
-    grouped = View(
-        weight.buffer, weight.offset, (*reshape_channels(_first(weight), groups), *weight.dimensions[1:])
-    )
+    given = _group(gradient, 1, groups)
+    grouped = _group(weight, 0, groups)
     padded = [size + 2 * width for size, width in zip(shape[2:], windows.padding, strict=True)]
     total: View | None = None
     for place in product(*map(range, windows.kernel)):
         tap = grouped
         for index in reversed(place):
             last = len(tap.dimensions) - 1
-            tap = _drop_last(narrow(tap, last, index, 1))
+            tap = remove(narrow(tap, last, index, 1), last)
         # Over [batch, groups, channels of a group, *out] the sum over channels out.
         left = permute(given, (0, 1, *range(3, 3 + rank), 2))
         left = insert(left, 2)
@@ -193,7 +175,3 @@ def _input_gradient(
     for number, width in enumerate(windows.padding):
         total = narrow(total, 2 + number, width, shape[2 + number])
     return total
-
-
-def _drop_last(view: View) -> View:
-    return View(view.buffer, view.offset, view.dimensions[:-1])

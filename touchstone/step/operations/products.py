@@ -11,14 +11,7 @@ from touchstone.step.operations.arithmetic import scale
 from touchstone.step.pending import Product
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, expand, insert, permute, remove
-from touchstone.step.writer import MEANS, SOFTMAXES, Value, Writer, handles, require_form
-
-RENAMES = frozenset({
-    "aten.view.default", "aten._unsafe_view.default", "aten.expand.default", "aten.clone.default",
-    "aten.detach.default", "aten._to_copy.default", "aten.squeeze.dim", "aten.unsqueeze.default",
-    "aten.transpose.int", "aten.permute.default",
-})  # fmt: skip
-"""Operations whose result has the elements of their argument."""
+from touchstone.step.writer import MEANS, RENAMES, SOFTMAXES, Value, Writer, handles, require_form
 
 
 @handles("aten.mm.default", "aten.bmm.default")
@@ -41,7 +34,7 @@ def _lower_addmm(
     writer: Writer, call: Call, bias: Value, a: View, b: View, beta: float = 1, alpha: float = 1
 ) -> View:
     """beta * bias + alpha * (a @ b)."""
-    product = writer.builder.multiply_matrices(a, b)
+    product = writer.builder.multiply_matrices(a, b, weighted=_find_weighted(call.args[1:3]))
     return writer.map(call, Operation.ADD, scale(writer, product, alpha), scale(writer, bias, beta))
 
 
