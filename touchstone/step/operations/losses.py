@@ -11,6 +11,8 @@ from touchstone.step.writer import SOFTMAXES, Value, Writer, get_only_stride, ha
 LEAST_EXPONENT = -50.0
 """Softmax takes exp(max(x, -50)): what is smaller vanishes beside the 1 of the largest (2^-24 > e^-50), and
 exponentials that underflow cost up to a hundred times as much."""
+ZERO_EXPONENT = -128.0
+"""The same in exact programs, where exp(-128) is 0 (docs/spec.md, 9.1): what is hidden changes no bit."""
 NO_REDUCTION, MEAN, SUM = 0, 1, 2
 """PyTorch's numbers of how the losses of the rows become one."""
 
@@ -21,7 +23,7 @@ def _lower_powers(writer: Writer, x: View) -> LogSoftmax:
     builder = writer.builder
     largest = insert(builder.reduce_maximum(x), len(x.dimensions) - 1)
     shifted = builder.subtract(x, largest)
-    clamped = shifted if builder.product_bits else builder.maximum(shifted, LEAST_EXPONENT)
+    clamped = builder.maximum(shifted, ZERO_EXPONENT if builder.product_bits else LEAST_EXPONENT)
     powers = builder.map(Operation.EXPONENTIAL, clamped)
     total = insert(builder.contract(Operation.SUM, (powers,), 1), len(x.dimensions) - 1)
     return LogSoftmax(shifted, powers, total)
