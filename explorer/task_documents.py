@@ -8,7 +8,6 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from explorer.money_documents import TOTALS
@@ -87,8 +86,8 @@ def make_training(terms: Any, text: bytes) -> dict[str, Any]:
         return {"error": str(error)}
     tokens = training.sequences_per_step * training.sequence_tokens
     return {
-        "family": training.architecture,
-        "model": asdict(training.model),
+        "program_root": to_hex(training.program_root),
+        "vocabulary": training.vocabulary_size,
         "numeric_format": training.numeric_format,
         "parameters": terms.parameter_count,
         "inner_steps": terms.inner_steps,

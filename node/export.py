@@ -1,4 +1,4 @@
-"""Writing the trained model as a folder for `transformers`, and keeping a task's last one.
+"""Writing the trained model as a folder, and keeping a task's last one.
 
 Exporting only reads: it needs an account, but neither coin nor stake. Any account may export a settled model.
 A newer one is for accounts with a seat and for the task's submitter, and may still fall in a contest.
@@ -10,23 +10,31 @@ the next one.
 """
 
 import asyncio
+import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from errno import ENOSPC
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
+from node.lora_export import describe_for_peft, find_adapters, merge, name_for_peft
 from node.model_folder import (
+    CONFIG_NAME,
+    MAX_CONFIG_BRACKETS,
     NOTE_NAME,
+    SAFETENSORS_METADATA,
+    SAFETENSORS_NAME,
     TOKENIZER_NAME,
+    ModelNote,
     check_tokenizer,
     format_note,
     format_tokenizer_config,
+    list_file_names,
 )
+from node.tensor_file import Tensors, fill, measure_tensors, save_tensors
 from protocol.actions.merge.global_model import ask_outer, load_outer
 from protocol.actions.merge.merge_records import ClaimBook, OuterShown
 from protocol.actions.merge.outer_step import find_oldest
@@ -34,27 +42,31 @@ from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
 from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
 from protocol.actions.runtime.party import Party, list_peers
 from protocol.actions.runtime.task_inputs import make_start
+from protocol.actions.runtime.task_step import as_reader, fetch_step
 from protocol.actions.stored_tensors import load_tensor
 from protocol.adapters.blobs import BlobRef, refer_tensor
-from protocol.adapters.files import replace_file, write_aside
+from protocol.adapters.files import replace_file
 from protocol.adapters.journal import Journal
 from protocol.adapters.wire.session import Peer
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.reference_model import (
-    SAFETENSORS_METADATA,
-    SAFETENSORS_NAME,
-    export_tensors,
-    export_texts,
-)
+from protocol.compute.program.known_steps import TaskStep, get_step
 from protocol.spec.codec import decode_training
-from protocol.spec.containers import ModelConfig, OuterHeader, TaskSpec
+from protocol.spec.containers import OuterHeader, TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.game.state import GameRound, GameState, RoundPhase
 from protocol.spec.game.terms import make_spec
 from protocol.spec.game.timing import get_live_round, is_start_alive
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
+from protocol.spec.weights_layout import encode_layout
 
 SETTLED = "every root before it stands, the time for contests is over, and none is open"
+
+
+LAYOUT_NAME, ADAPTER_FOLDER = "layout.json", "adapter"
+NOT_WRITTEN = frozenset({
+    "auto_map", "custom_pipelines", "attn_implementation", "experts_implementation", "quantization_config",
+})  # fmt: skip
+"""Fields of a config.json by which transformers loads code or another class; an export has plain float32."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,11 @@ async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | Non
         named = read_spec(reader, task).training.tokenizer_sha256
         copy = None if tokenizer is None else check_tokenizer(tokenizer, named)
         spec, choice, weights = await load_newest(reader, config, task)
-        await asyncio.to_thread(write_model, out, weights, spec.training.model, copy, named)
+        step = get_step(spec.training)
+        note = ModelNote(spec.training.sequence_tokens, named.hex() if any(named) else "")
+        await asyncio.to_thread(write_model, out, weights, step, note, copy)
+        if step.layout.config and clean_config(step.layout.config) is None:
+            config.say(f"{out} has no config.json: the task has another text in its place")
         if any(named) and copy is None:
             config.say(f"{out} lacks the tokenizer.json with SHA-256 {named.hex()}: name it with --tokenizer")
         newest = choose_newest(game)
@@ -101,6 +117,7 @@ async def load_newest(reader: Reader, config: PartyConfig, task: bytes) -> tuple
     choice = choose(game, reader.account, is_member=is_member, block=block)
     if choice is None:
         raise explain_refusal(game, block)
+    await fetch_step(as_reader(reader, task, spec, config.say), spec)
     return spec, choice, await load_weights(reader, config, task, spec, choice)
 
 
@@ -240,33 +257,99 @@ async def _load(reader: Reader, spec: TaskSpec, header: OuterHeader, peers: list
 def write_model(
     folder: Path,
     weights: Tensor,
-    model: ModelConfig,
+    step: TaskStep,
+    note: ModelNote | None = None,
     tokenizer: bytes | None = None,
-    tokenizer_sha256: bytes = bytes(32),
 ) -> None:
-    """The folder: weights, configuration, and the tokenizer where there is one. tokenizer_sha256: of the
-    task's, zero where tokens are the bytes of a text. Raises OSError where the disk refuses one of its
-    files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(folder / SAFETENSORS_NAME, export_tensors(weights, model), SAFETENSORS_METADATA)
-    named = tokenizer_sha256.hex() if any(tokenizer_sha256) else ""
-    files = {name: text.encode() for name, text in export_texts(model).items()}
-    files[NOTE_NAME] = format_note(model, named)
-    if tokenizer is not None:
-        files[TOKENIZER_NAME] = tokenizer
-        files["tokenizer_config.json"] = format_tokenizer_config(model)
-    for name, data in files.items():
-        replace_file(folder / name, data)
+    """The folder of a model: `model.safetensors` with all parameters by their names in the module, frozen
+    ones included, for `load_state_dict`; the layout, and the config.json where the layout has one, for
+    transformers; the tokenizer where there is one. Adapters are added to their matrices there, and lie in the
+    folder `adapter` as PEFT has them. Raises InvalidInput, before anything is written, where the folder has
+    the model of another step or the disk too little room, and OSError where the disk refuses a file."""
+    layout = encode_layout(step.layout)
+    _refuse_other(folder, layout)
+    tensors, config = list_tensors(weights, step), clean_config(step.layout.config)
+    large, small = dict[Path, Tensors](), dict[Path, bytes]()
+    if adapters := find_adapters(tensors):
+        large[folder / ADAPTER_FOLDER / "adapter_model.safetensors"] = name_for_peft(adapters)
+        small[folder / ADAPTER_FOLDER / "adapter_config.json"] = describe_for_peft(
+            adapters, config is not None
+        )
+    merged = merge(tensors, adapters)
+    renamed = list_file_names((config or b"").decode())
+    written = {name: new for name, new in renamed.items() if new not in merged}
+    large[folder / SAFETENSORS_NAME] = {written.get(name, name): one for name, one in merged.items()}
+    small[folder / LAYOUT_NAME] = layout
+    if config is not None:
+        small[folder / CONFIG_NAME] = config
+    if note is not None:
+        small[folder / NOTE_NAME] = format_note(note)
+        if tokenizer is not None:
+            small[folder / TOKENIZER_NAME] = tokenizer
+            small[folder / "tokenizer_config.json"] = format_tokenizer_config(note.row_tokens)
+    large_bytes = sum(measure_tensors(one, SAFETENSORS_METADATA) for one in large.values())
+    require_room(folder, large_bytes + sum(map(len, small.values())))
+    for path, content in large.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_tensors(path, content, SAFETENSORS_METADATA)
+    for path, data in small.items():
+        replace_file(path, data)
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """A safetensors file, whole or not at all. Raises OSError where the disk has no room; a file that was
-    there before stays."""
-    with write_aside(path) as temporary:
-        try:
-            save_file(tensors, temporary, metadata)
-        except SafetensorError as error:
-            raise OSError(ENOSPC, str(error), str(path)) from error
+def _refuse_other(folder: Path, layout: bytes) -> None:
+    """A file that this model does not have would stay, and another program would read both as one model."""
+    held = folder / LAYOUT_NAME
+    if held.is_file() and (held.stat().st_size != len(layout) or held.read_bytes() != layout):
+        raise InvalidInput(
+            what="the folder has the model of another task",
+            expected=f"a {LAYOUT_NAME} of this task, or none",
+            actual=str(held),
+            remedy="Name a new folder; nothing was written.",
+        )
+
+
+def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
+    """All parameters of a model by their names in the module, none of them copied."""
+    program, constants = step.built.program, step.built.constants
+    frozen = {buffer.constant_root: number for number, buffer in enumerate(program.buffers)}
+    tensors = {
+        entry.name: weights[offset : offset + entry.size].view(entry.shape)
+        for entry, offset in step.layout.list_places()
+    }
+    for one in step.layout.frozen:
+        held = constants[frozen[one.root]].view(one.shape) if one.root else fill(one.number, one.shape)
+        tensors[one.name] = held
+    return tensors
+
+
+def clean_config(text: str) -> bytes | None:
+    """The config.json of an export, without fields by which transformers would load code. text: of a layout,
+    which may be a stranger's. None where it is no table in JSON, or has too many tables and lists."""
+    if text.count("[") + text.count("{") > MAX_CONFIG_BRACKETS:
+        return None
+    try:
+        content = json.loads(text, object_hook=_drop_fields)
+        return json.dumps(content, indent=2).encode() + b"\n" if isinstance(content, dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name.lstrip("_") not in NOT_WRITTEN}
+
+
+def require_room(folder: Path, needed_bytes: int) -> None:
+    """Raises InvalidInput where the disk of a folder, which need not be there, has fewer bytes free."""
+    nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    free_bytes = shutil.disk_usage(nearest).free
+    if needed_bytes > free_bytes:
+        raise InvalidInput(
+            what="the disk has too little room for the model",
+            expected=f"{needed_bytes} bytes free",
+            actual=f"{free_bytes} bytes",
+            where=str(folder),
+            remedy="Make room, or name a folder on a larger disk.",
+        )
 
 
 # --- Keeping the last model ---------------------------------------------------------------------------------

@@ -1,25 +1,20 @@
-"""A model's folder read back: shape, tokens, and weights as float32; a folder of Hugging Face too.
-
-`touchstone.json` of an export has the shape as the task has it, so that no other file has to be understood. A
-folder of Hugging Face without it is read by its `config.json`. Nothing of a folder is executed: JSON and
-safetensors are data.
-
-Weights from a Hugging Face folder, read as float32: `model.safetensors`, or shards with their index.
+"""Weights of a model's folder, read as float32: `model.safetensors`, or shards with their index.
 
     headers --> names, shapes and types are the model's --> tensor after tensor into the flat vector
 
-Names and shapes are those that an export has. Nothing is unpickled. A file is measured before it is opened, a
-header before it is parsed, a tensor before memory is taken for it: a folder may come from anywhere.
+Names and shapes are those that the caller knows. Nothing of a folder is executed: JSON and safetensors are
+data. A file is measured before it is opened, a header before it is parsed, a tensor before memory is taken
+for it: a folder may come from anywhere.
 """
 
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from math import prod
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import torch
@@ -29,25 +24,22 @@ from torch import Tensor
 from protocol.actions.stored_tensors import keep_tree
 from protocol.adapters.blobs import BlobKind
 from protocol.adapters.store import BlobStore
-from protocol.compute.audit.compare import UNSOUND_FROM
+from protocol.compute.audit.compare import MAGNITUDE_LIMIT
 from protocol.compute.digest import build_tensor_tree
-from protocol.compute.model.reference_model import (
-    MAX_CONFIG_BYTES,
-    SAFETENSORS_NAME,
-    get_family,
-    import_model,
-    parameter_count,
-    parameter_layout,
-    split_parameters,
-)
 from protocol.compute.program.tensor_allocator import allocate, relax
-from protocol.spec.containers import ModelConfig, TaskSpec
+from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import InvalidInput
+from protocol.spec.weights_layout import WeightsLayout
+
+SAFETENSORS_NAME = "model.safetensors"
+SAFETENSORS_METADATA = {"format": "pt"}
+"""What transformers wants in the file's header."""
+
 
 # --- Weights ------------------------------------------------------------------------------------------------
 INDEX_NAME = "model.safetensors.index.json"
 OUTPUT = "lm_head.weight"
-"""The output matrix in every family. A tied model's file may have it: it is the embedding then."""
+"""The output matrix. A tied model's file may have it: it is the embedding then."""
 LENGTH_BYTES = 8
 """The length of a header comes first, little-endian."""
 MAX_HEADER_BYTES = 1 << 22
@@ -82,19 +74,28 @@ class Found(NamedTuple):
     shape: tuple[int, ...]
 
 
+Shapes = Mapping[str, tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class WeightsFolder:
-    """A folder whose headers are those of the model. tensors: by name, a tied output matrix among them."""
+    """A folder whose headers are those of the model. shapes: of all parameters, in the order in which they
+    lie in the flat vector; tied: other names of some, by which a file may have them too; tensors: what the
+    headers say, by name."""
 
     folder: Path
-    model: ModelConfig
+    shapes: Shapes
+    tied: Mapping[str, str]
     tensors: Mapping[str, Found]
 
     def read(self) -> Tensor:
         """All parameters as one flat float32 vector. Raises InvalidInput where a number is not finite or so
-        large that no comparison accepts it, or a tied output matrix is not the embedding."""
-        flat = allocate(parameter_count(self.model))
-        parts = split_parameters(flat, self.model)
+        large that limits do not tell it from others, or a tied output matrix is not the embedding."""
+        flat = allocate(sum(map(prod, self.shapes.values())))
+        pieces = torch.split(flat, [prod(shape) for shape in self.shapes.values()])
+        parts = {
+            name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
         # What is compared with another tensor comes last.
         for name in sorted(self.tensors, key=lambda one: one not in parts):
             found = self.tensors[name]
@@ -102,17 +103,41 @@ class WeightsFolder:
             if name in parts:
                 parts[name].copy_(tensor)
                 _require_sound(parts[name], name, found.file)
-            elif not torch.equal(tensor.to(torch.float32), parts[_get_embedding(self.model)]):
-                raise _refuse_weights(f"{name}: the embedding, or none", "other numbers", found.file)
+            elif not torch.equal(tensor.to(torch.float32), parts[self.tied[name]]):
+                raise _refuse_weights(f"{name}: {self.tied[name]}, or none", "other numbers", found.file)
             relax()
         return flat
 
 
-def open_weights(folder: Path, model: ModelConfig) -> WeightsFolder:
-    """The folder, its headers read and judged. Raises InvalidInput where they are not those of the model, or
-    a file is missing, malformed, linked or too large."""
-    shapes = {one.name: one.shape for one in parameter_layout(model)}
-    optional = {OUTPUT: shapes[_get_embedding(model)]} if model.tied else {}
+class _Typed(msgspec.Struct):
+    model_type: Any = None
+
+
+def list_file_names(config: str) -> Mapping[str, str]:
+    """By the name of a parameter in the class of transformers: its name in files, where that is another.
+    config: a `config.json` as text, or anything: it may be a stranger's."""
+    try:
+        named = msgspec.json.decode(config, type=_Typed).model_type
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return {OUTPUT: "embed_out.weight"} if named == "gpt_neox" else {}
+
+
+def _refuse_step(folder: Path) -> None:
+    if (folder / "shape.json").is_file() and (folder / "program").is_file():
+        raise InvalidInput(
+            what="the folder of a recorded step, and not of a model",
+            expected="a folder with model.safetensors",
+            actual=str(folder),
+            remedy="Leave the weights out: who posts the task serves those of the step.",
+        )
+
+
+def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> WeightsFolder:
+    """The folder, its headers read and judged; as `WeightsFolder` has these. Raises InvalidInput where they
+    are not those of the model, or a file is missing, malformed, linked or too large."""
+    _refuse_step(folder)
+    optional = {name: shapes[other] for name, other in tied.items()}
     most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
     found = dict[str, Found]()
     for file, names in _list_files(folder).items():
@@ -129,13 +154,23 @@ def open_weights(folder: Path, model: ModelConfig) -> WeightsFolder:
         if one.kind not in TYPES or one.shape != shape:
             expected = f"{name}: {' or '.join(TYPES)} {list(shape or ())}"
             raise _refuse_weights(expected, f"{one.kind} {list(one.shape)[:8]}", one.file)
-    return WeightsFolder(folder, model, found)
+    return WeightsFolder(folder, shapes, tied, found)
 
 
-def import_start(store: BlobStore, folder: Path, spec: TaskSpec) -> None:
+def read_trained(folder: Path, layout: WeightsLayout) -> Tensor:
+    """W of an export, by the names of the layout; as `open_named` and `read`."""
+    trained = {entry.name: entry.shape for entry in layout.parameters}
+    frozen = {entry.name: entry.shape for entry in layout.frozen}
+    return open_named(folder, trained | frozen, {}).read()[: layout.count]
+
+
+def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: WeightsLayout) -> None:
     """Put the weights of a folder into a node's store, as those that the task begins with: nothing of them is
-    fetched then. Raises InvalidInput where they are others, and as `open_weights` and `read` do."""
-    tree = build_tensor_tree(open_weights(folder, spec.training.model).read())
+    fetched then. Raises InvalidInput where they are others, and as `open_named` and `read` do. The folder may
+    have the first parameter, an embedding, once more, as files of tied models do."""
+    shapes = {entry.name: entry.shape for entry in layout.parameters}
+    tied = {} if OUTPUT in shapes else {OUTPUT: layout.parameters[0].name}
+    tree = build_tensor_tree(open_named(folder, shapes, tied).read())
     expected = spec.terms.initial_weights_root
     if tree.root != expected:
         raise InvalidInput(
@@ -226,17 +261,12 @@ def _read_tensor(name: str, found: Found) -> Tensor:
 
 
 # --- Judging ------------------------------------------------------------------------------------------------
-def _get_embedding(model: ModelConfig) -> str:
-    """The name of the first parameter of every family."""
-    return parameter_layout(model)[0].name
-
-
 def _require_sound(tensor: Tensor, name: str, where: Path) -> None:
     least, greatest = (float(one) for one in torch.aminmax(tensor))
     # A number that is none is above and below nothing.
-    if not -UNSOUND_FROM < least <= greatest < UNSOUND_FROM:
+    if not -MAGNITUDE_LIMIT < least <= greatest < MAGNITUDE_LIMIT:
         raise _refuse_weights(
-            f"{name}: finite numbers below {UNSOUND_FROM:.4g}", f"{least} to {greatest}", where
+            f"{name}: finite numbers below {MAGNITUDE_LIMIT:.4g}", f"{least} to {greatest}", where
         )
 
 
@@ -259,31 +289,33 @@ def _refuse_weights(expected: str, actual: str, where: Path) -> InvalidInput:
 NOTE_NAME = "touchstone.json"
 TOKENIZER_NAME = "tokenizer.json"
 CONFIG_NAME = "config.json"
+MAX_CONFIG_BRACKETS = 256
+"""Tables and lists of a config.json. A parser calls itself for each bracket, and may run out of stack."""
 BYTE_VOCABULARY = 256
 """Tokens that are the bytes of a text."""
 MAX_NOTE_BYTES = 64 * 1024
+MAX_ROW_TOKENS = 1 << 20
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 
 
 class ModelNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """touchstone.json. model: names and values of `ModelConfig`; tokenizer_sha256: of the tokenizer.json that
-    the task names, hex; empty where tokens are bytes."""
+    """touchstone.json. row_tokens: of a row of the task; tokenizer_sha256: of the tokenizer.json that the
+    task names, hex; empty where tokens are bytes."""
 
-    model: ModelConfig
+    row_tokens: int
     tokenizer_sha256: Digest = ""
 
 
-def format_note(model: ModelConfig, tokenizer_sha256: str) -> bytes:
+def format_note(note: ModelNote) -> bytes:
     """touchstone.json."""
-    content = {"model": asdict(model), "tokenizer_sha256": tokenizer_sha256}
-    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(note)) + b"\n"
 
 
-def format_tokenizer_config(model: ModelConfig) -> bytes:
+def format_tokenizer_config(row_tokens: int) -> bytes:
     """The least tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
     content = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": model.context_tokens,
+        "model_max_length": row_tokens,
         "clean_up_tokenization_spaces": False,
     }
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
@@ -314,48 +346,25 @@ def check_tokenizer(path: Path, expected: bytes) -> bytes:
     return data
 
 
-def read_model(folder: Path) -> tuple[ModelNote, Tensor]:
-    """Shape and flat float32 weights [parameters] of an exported folder or of one of Hugging Face. Raises
-    InvalidInput where a file is missing or malformed, or the weights are not the shape's."""
-    has_note = (folder / NOTE_NAME).exists() or not (folder / CONFIG_NAME).is_file()
-    note = read_note(folder) if has_note else make_note(folder)
-    return note, open_weights(folder, note.model).read()
-
-
-def make_note(folder: Path) -> ModelNote:
-    """What touchstone.json would say of a folder of Hugging Face: its tokenizer is its own. Raises
-    InvalidInput where its config.json is malformed or asks for what is not offered, or where there is no
-    tokenizer.json and its tokens cannot be bytes."""
-    with (folder / CONFIG_NAME).open("rb") as file:
-        # One byte more shows that the file is too long.
-        model = import_model(file.read(MAX_CONFIG_BYTES + 1), str(folder / CONFIG_NAME))
-    tokenizer = folder / TOKENIZER_NAME
-    if not tokenizer.is_file():
-        if model.vocabulary_size != BYTE_VOCABULARY:
-            expected = f"{TOKENIZER_NAME}, or a vocabulary of {BYTE_VOCABULARY}"
-            raise _refuse(expected, f"no such file, and {model.vocabulary_size} tokens", folder)
-        return ModelNote(model)
-    return ModelNote(model, hash_file(tokenizer))
-
-
 def hash_file(path: Path) -> str:
     """SHA-256 of a file, hex. It may be of any length."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
-def read_note(folder: Path) -> ModelNote:
-    """touchstone.json of a folder. Raises InvalidInput where it is missing or malformed, or its model has a
-    shape that no family has: nothing is built for it."""
+def read_note(folder: Path) -> ModelNote | None:
+    """touchstone.json of a folder, None where there is none. Raises InvalidInput where it is malformed."""
     path = folder / NOTE_NAME
+    if not path.exists():
+        return None
     if not path.is_file() or path.stat().st_size > MAX_NOTE_BYTES:
-        expected = f"a folder that `touchstone export` wrote, or one of Hugging Face, with {CONFIG_NAME}"
-        raise _refuse(expected, f"no {NOTE_NAME}", path)
+        raise _refuse(f"a file of at most {MAX_NOTE_BYTES} bytes", "another", path)
     try:
         note = msgspec.json.decode(path.read_bytes(), type=ModelNote)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _refuse("the note of an exported model", str(error), path) from error
-    get_family(note.model)
+    if not 1 <= note.row_tokens <= MAX_ROW_TOKENS:
+        raise _refuse(f"rows of 1 to {MAX_ROW_TOKENS} tokens", str(note.row_tokens), path)
     return note
 
 

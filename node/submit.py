@@ -5,23 +5,25 @@ posted.
 """
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from protocol.actions.runtime.joining import refer_dataset, refuse_harmful, require_format
 from protocol.actions.runtime.party import Party
+from protocol.actions.runtime.task_step import refuse_costs
+from protocol.actions.stored_step import keep_step
 from protocol.adapters.chain.contract_events import Event
+from protocol.compute.batches import dataset_root
 from protocol.compute.digest import tensor_bytes, tensor_root, zero_root
-from protocol.compute.model.batches import dataset_root
-from protocol.compute.model.reference_model import init_parameters, parameter_count
-from protocol.compute.model.reference_step import require_live_parameters
-from protocol.compute.program.task_program import with_program, with_step_root
+from protocol.compute.drawn_weights import draw_weights
+from protocol.compute.program.costs import measure_costs
+from protocol.compute.program.known_steps import TaskStep, get_step, learn_step, name_step, require_fit
+from protocol.compute.program.step_facts import with_step_root
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import (
     Limits,
-    ModelConfig,
-    OptimizerConfig,
     ScheduleConfig,
     TaskSpec,
     TrainingSpec,
@@ -31,10 +33,10 @@ from protocol.spec.float32 import float_to_bits
 from protocol.spec.game.ledger import read_terms
 from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
 from protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION
-from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from protocol.spec.statements import SigningDomain
-from protocol.spec.task_rules import count_parameters, has_sizes
+from protocol.spec.task_rules import Malformation, Rule, find_size_malformations, judge_range
+from touchstone.step.step_folder import StepFiles, StepShape
 
 STAND_IN = bytes(31) + b"\1"
 """For a root that is not computed yet."""
@@ -43,10 +45,11 @@ STAND_IN = bytes(31) + b"\1"
 @dataclass(frozen=True)
 class RoundPlan:
     """What a submitter chooses. Everything else of a task follows from it and the dataset's bytes: tokens of
-    1, 2 or 4 bytes by the vocabulary. initial_seed: `GIVEN_START` where the first weights are given.
-    tokenizer_sha256: of the tokenizer.json that made the tokens, hex; empty where there was none."""
+    1, 2 or 4 bytes by the vocabulary. step: the recorded one of any module, in one numeric format and for one
+    shape of a batch. initial_seed: `GIVEN_START` where the first weights are given. tokenizer_sha256: of the
+    tokenizer.json that made the tokens, hex; empty where there was none."""
 
-    model: ModelConfig
+    step: StepFiles
     schedule: ScheduleConfig
     windows: GameWindows
     amounts: GameAmounts
@@ -67,10 +70,17 @@ class RoundPlan:
     sequence_tokens: int
     heldout_tokens: int
     initial_seed: int
-    optimizer: OptimizerConfig = OptimizerConfig()
-    chunk_terms: int = DEFAULT_CHUNK_TERMS
     numeric_format: str = "float32"
     tokenizer_sha256: str = ""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Tokens that the model knows."""
+        return self.step.shape.vocabulary_size
+
+    def count_parameters(self) -> int:
+        """Elements of W."""
+        return self.step.layout.count
 
 
 def build_task(
@@ -79,49 +89,76 @@ def build_task(
     """The whole task, all roots computed. start: the flat weights that it begins with, where no seed makes
     them."""
     assert (plan.initial_seed == GIVEN_START) == (start is not None), "either a seed or weights"
-    training = _build_training(plan, dataset)
-    weights = init_parameters(training.model, training.initial_seed) if start is None else start
-    terms = _build_terms(plan, training, submitter, salt, tensor_root(weights))
+    step = learn_plan(plan)
+    training = _sketch_training(plan, len(dataset))
+    training = replace(training, dataset_root=dataset_root(dataset))
+    weights = draw_weights(step.layout, training.initial_seed) if start is None else start
+    terms = _build_terms(plan, step.parameters, submitter, salt, tensor_root(weights))
     levels = compute_schedule_levels(compute_schedule_sums(make_spec(terms, training)))
     terms = replace(terms, schedule_root=levels[-1][0])
     stepped = with_step_root(make_spec(terms, training))
     return replace(terms, step_root=stepped.terms.step_root), training
 
 
+def learn_plan(plan: RoundPlan) -> TaskStep:
+    """The step of a plan, known to this process from then on."""
+    step = TaskStep(plan.step.built, plan.step.layout)
+    learn_step(step)
+    return step
+
+
+def find_plan_malformations(plan: RoundPlan, dataset_bytes: int) -> list[Malformation]:
+    """Every rule of numbers that a task of this plan would break."""
+    batch = (plan.sequences_per_step, plan.sequence_tokens)
+    rules = list_step_rules(plan.step.shape, *batch, plan.numeric_format)
+    broken = [Malformation(*rule[1:]) for rule in rules if not rule[0]]
+    return broken or find_size_malformations(sketch_task(plan, dataset_bytes))
+
+
+def list_step_rules(shape: StepShape, sequences: int, tokens: int, numeric_format: str) -> Iterator[Rule]:
+    """What a plan must keep that names a recorded step: it was recorded for one batch and one format."""
+    yield judge_range("sequences_per_step", sequences, shape.sequences, shape.sequences)
+    yield judge_range("sequence_tokens", tokens, shape.tokens, shape.tokens)
+    named = shape.numeric_format
+    yield (
+        numeric_format == named,
+        "numeric_format",
+        f"{named}, as the step was recorded: the key may go",
+        numeric_format,
+    )
+
+
 def sketch_task(plan: RoundPlan, dataset_bytes: int) -> TaskSpec:
-    """The task of a plan as far as sizes and numbers go; all its roots are `STAND_IN`."""
-    count = count_parameters(plan.model) if has_sizes(plan.model) else 0
-    return make_spec(_sketch_terms(plan, count), _sketch_training(plan, dataset_bytes))
+    """The task of a plan as far as its step, sizes and numbers go; all other roots are `STAND_IN`."""
+    learn_plan(plan)
+    return make_spec(_sketch_terms(plan, plan.count_parameters()), _sketch_training(plan, dataset_bytes))
 
 
 def _sketch_training(plan: RoundPlan, dataset_bytes: int) -> TrainingSpec:
+    names = name_step(TaskStep(plan.step.built, plan.step.layout))
     return TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
         numeric_format=plan.numeric_format,
-        chunk_terms=plan.chunk_terms,
-        program_root=STAND_IN,
-        model=plan.model,
-        optimizer=plan.optimizer,
+        program_root=names.program_root,
+        program=names.program,
+        layout=names.layout,
+        vocabulary_size=plan.vocabulary_size,
+        beta1=plan.step.shape.beta1,
+        beta2=plan.step.shape.beta2,
         schedule=plan.schedule,
         sequences_per_step=plan.sequences_per_step,
         sequence_tokens=plan.sequence_tokens,
         initial_seed=plan.initial_seed,
         dataset_root=STAND_IN,
-        token_count=dataset_bytes // count_token_bytes(plan.model.vocabulary_size) - plan.heldout_tokens,
+        token_count=dataset_bytes // count_token_bytes(plan.vocabulary_size) - plan.heldout_tokens,
         heldout_tokens=plan.heldout_tokens,
         tokenizer_sha256=bytes.fromhex(plan.tokenizer_sha256) or bytes(32),
     )
 
 
-def _build_training(plan: RoundPlan, dataset: bytes | memoryview) -> TrainingSpec:
-    sketch = _sketch_training(plan, len(dataset))
-    return with_program(replace(sketch, dataset_root=dataset_root(dataset), program_root=bytes(32)))
-
-
 def _build_terms(
-    plan: RoundPlan, training: TrainingSpec, submitter: str, salt: bytes, initial_root: bytes
+    plan: RoundPlan, count: int, submitter: str, salt: bytes, initial_root: bytes
 ) -> PostedTerms:
-    count = parameter_count(training.model)
     return replace(
         _sketch_terms(plan, count),
         submitter=submitter,
@@ -168,7 +205,9 @@ def refuse_bad_task(party: Party, terms: PostedTerms, training: TrainingSpec) ->
     game_terms = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, party.signing.contract))
     refuse_harmful(game_terms, spec, None, party.chain.limits)
     require_format(terms.format, spec)
-    require_live_parameters(training)
+    step = get_step(training)
+    require_fit(training, step.built.program, step.layout, terms.parameter_count)
+    refuse_costs(measure_costs(step.built.program))
     return compute_escrow(game_terms)
 
 
@@ -184,6 +223,7 @@ async def post_task(
     refuse it, ContractRefused where the account has too few tokens."""
     escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
     await asyncio.to_thread(party.store.put, refer_dataset(training), dataset)
+    await asyncio.to_thread(keep_step, party.store, training, get_step(training))
     if start is not None:
         put = (terms.initial_weights_root, tensor_bytes(start))
         await asyncio.to_thread(party.store.put_tensor, *put)

@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,12 +28,16 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from node.export import save_tensors
 from node.submit import build_task
+from node.tensor_file import save_tensors
 from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
 from protocol.actions.runtime.opening import open_party
+from protocol.actions.runtime.party import list_peers
 from protocol.actions.runtime.task_inputs import load_start, make_start
+from protocol.actions.runtime.task_step import StepSource, fetch_step
+from protocol.actions.stored_step import keep_step, open_step
 from protocol.adapters.messages import write_profile
+from protocol.adapters.store import BlobStore
 from protocol.compute.audit.calibrate import (
     FLOORS,
     KernelConfiguration,
@@ -50,9 +55,10 @@ from protocol.compute.audit.compare import (
     shake,
     unshake,
 )
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.model.batches import get_batch, open_corpus
 from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import GetBatch, TrainingState, begin_round, replay_segment
 from protocol.spec.calibration_rules import (
     DEFAULT_SEGMENTS,
@@ -153,6 +159,9 @@ def write_workplace(
     """Fill the folder."""
     (folder / "training").write_bytes(encode_training(training))
     (folder / "dataset").write_bytes(data)
+    step = get_step(training)
+    (folder / "parameters").write_text(str(step.parameters))
+    keep_step(BlobStore(folder / "store", is_durable=False), training, step)
     (folder / "segments.json").write_text(json.dumps([asdict(segment) for segment in segments]))
     return open_workplace(folder)
 
@@ -160,6 +169,8 @@ def write_workplace(
 def open_workplace(folder: Path) -> Workplace:
     """Read what `write_workplace` wrote. Data are drawn as solvers draw theirs, from a beacon of no chain."""
     training = decode_training((folder / "training").read_bytes())
+    count = int((folder / "parameters").read_text())
+    open_step(BlobStore(folder / "store", is_durable=False), training, count)
     corpus = open_corpus((folder / "dataset").read_bytes(), training)
     segments = tuple(Segment(**item) for item in json.loads((folder / "segments.json").read_text()))
 
@@ -285,7 +296,7 @@ def compare_all(
     workplace: Workplace, spec: TaskSpec, segments: Sequence[Segment], names: Sequence[str]
 ) -> Survey:
     """All ordered pairs of configurations on some segments."""
-    schedule, survey = spec.training.schedule, Survey(spec.training.model)
+    schedule, survey = spec.training.schedule, Survey(get_step(spec.training).layout)
     for segment in segments:
         rates = workplace.sum_rates(segment) * 2.0**-LEARNING_RATE_FRACTION_BITS
         stage = name_stage(schedule, segment.global_step, segment.inner_step, segment.steps)
@@ -374,4 +385,6 @@ async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[Ta
         task, _ = find_game(party.state, options.task)
         spec = read_spec(party, task)
         refuse_broken(find_training_malformations(spec))
+        peers = partial(list_peers, party, task, first=spec.terms.submitter)
+        await fetch_step(StepSource(party.store, party.client, peers, party.say), spec)
         return spec, await fetch_dataset(party, task, spec), await load_start(party, task, spec)

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
+from protocol.spec.params import FORMAT_ALIASES, OFFERED_FORMATS
+from protocol.spec.program import CHUNK_TERMS
 from scripts.command_form import (
     COUNT,
     HOME,
@@ -20,6 +22,9 @@ from scripts.command_form import (
 )
 from scripts.task_table import DATA_COMMANDS, SHARES_COMMANDS
 
+CHUNKS = tuple(map(str, CHUNK_TERMS))
+OPTIMIZERS = ("adamw", "sgd", "lion", "muon")
+FORMATS = (*OFFERED_FORMATS, *FORMAT_ALIASES)
 GROUPS = {
     "data": "pack texts for a task: touchstone data --help",
     "shares": "who owns a task's model, its revenue, and the vote to halt it: touchstone shares --help",
@@ -179,6 +184,35 @@ COMMANDS = (
                 "--out",
                 "folder for task.toml and corpus.bin",
                 {"type": read_path, "default": Path("example")},
+            ),
+        ),
+    ),
+    Command(
+        "task record",
+        "record a training step of a model of Hugging Face, for a task file to name",
+        "touchstone task record folder --out build/step --weights --sequences 8 --tokens 512 --format exact",
+        "scripts.recording:run_task_record",
+        (
+            Option("model", "folder of a model, or its config.json", {"type": read_path, "metavar": "MODEL"}),
+            Option("--out", "folder to write", {"type": read_path, "required": True}),
+            Option("--weights", "begin with the weights of the folder", {"action": "store_true"}),
+            Option("--seed", "of fresh weights", {"type": NUMBER, "default": 0}),
+            Option("--sequences", "rows of a step", {"type": COUNT, "default": 8}),
+            Option("--tokens", "tokens of a row", {"type": COUNT, "default": 128}),
+            Option("--format", "numeric format", {"choices": FORMATS, "default": "exact"}),
+            Option("--chunk-terms", "longest sum", {"choices": CHUNKS, "default": "512"}),
+            Option("--optimizer", "what moves weights", {"choices": OPTIMIZERS, "default": "adamw"}),
+            Option(
+                "--freeze",
+                "name, or pattern of names, of parameters that stay as they are (may be repeated)",
+                {"action": "append", "default": []},
+            ),
+            Option("--lora", "train adapters of this rank alone (LoRA)", {"type": COUNT, "metavar": "RANK"}),
+            Option("--lora-alpha", "of adapters; twice the rank where it is not given", {"type": COUNT}),
+            Option(
+                "--lora-targets",
+                "layers with adapters, as q_proj,v_proj; all linear ones but the last where none is given",
+                {"default": "", "metavar": "NAMES"},
             ),
         ),
     ),

@@ -21,6 +21,7 @@ import torch
 from node.submit import sketch_task
 from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.gas_factor import measure_gas_factor
+from protocol.actions.stored_step import open_step
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.gate import BLOCK_S
@@ -31,7 +32,8 @@ from protocol.adapters.wire.conventions import MAX_AGE_SECONDS
 from protocol.analysis.amounts import price_gas
 from protocol.compute.determinism import pin_kernels, require_device
 from protocol.compute.digest import state_header
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.drawn_weights import draw_weights
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import Batch, advance, begin_round
 from protocol.spec.codec import compute_state_root, decode_training
 from protocol.spec.containers import TrainingSpec
@@ -276,7 +278,7 @@ async def check_bits(patient: Patient) -> str:
     except NotTested:
         training = sketch_training()
     await asyncio.to_thread(require_repeated_bits, training, config.threads, config.device)
-    return f"two runs of a step of {training.model.layer_count} layers gave the same bits"
+    return f"two runs of a step of {get_step(training).parameters:,} parameters gave the same bits"
 
 
 def read_sound_training(patient: Patient) -> TrainingSpec:
@@ -286,6 +288,7 @@ def read_sound_training(patient: Patient) -> TrainingSpec:
     state = patient.get_state()
     spec = make_spec(state.task_terms[task], decode_training(state.texts[task]))
     refuse_broken(find_training_malformations(spec))
+    home_checks.read_own(patient.home, spec, open_step)
     return spec.training
 
 
@@ -400,7 +403,7 @@ def require_repeated_bits(training: TrainingSpec, threads: int, device: str) -> 
 def compute_step_root(training: TrainingSpec) -> bytes:
     """The root of the state after one step from fresh weights, on tokens that a fixed seed draws."""
     shape = (training.sequences_per_step, training.sequence_tokens + 1)
-    drawn = torch.randint(training.model.vocabulary_size, shape, generator=torch.Generator().manual_seed(1))
-    start = begin_round(init_parameters(training.model, 1), 0)
+    drawn = torch.randint(training.vocabulary_size, shape, generator=torch.Generator().manual_seed(1))
+    start = begin_round(draw_weights(get_step(training).layout, 1), 0)
     end, _ = advance(start, Batch(drawn[:, :-1], drawn[:, 1:]), training)
     return compute_state_root(state_header(end.bring_home()))

@@ -64,7 +64,7 @@ def keep_units(kind: type, table: Mapping[str, Any]) -> Mapping[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """A whole file. Raises InvalidInput."""
     if not path.is_file():
-        raise malformed(path, "", "a TOML file", "no such file")
+        raise malformed(path, "", "a TOML file", "a folder" if path.is_dir() else "no such file")
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -136,7 +136,9 @@ def _describe(kind: type) -> str:
     """A type in words."""
     if is_dataclass(kind):
         return f"a table with {', '.join(field.name for field in fields(kind))}"
-    return {int: "an integer", float: "a number", str: "text in quotes"}.get(kind, kind.__name__)
+    return {bool: "true or false", int: "an integer", float: "a number", str: "text in quotes"}.get(
+        kind, kind.__name__
+    )
 
 
 def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
@@ -151,11 +153,16 @@ def malformed(path: Path, key: str, expected: str, actual: str) -> InvalidInput:
 
 
 def _convert(kind: Any, value: Any, path: Path, where: str, to_units: ToUnits) -> Any:
+    if kind is bool and isinstance(value, bool):
+        return value
     if is_dataclass(kind) and isinstance(kind, type):
+        if isinstance(value, kind):
+            # No file has such a value: it was made from what the file says.
+            return value
         return build_container(kind, value, path, where + ".", to_units)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return _to_float32(value, path, where)
-    # bool is an int in Python, never in a file of ours.
+    # bool is an int in Python, and no number of a file.
     if not isinstance(value, kind) or isinstance(value, bool):
         raise malformed(path, where, _describe(kind), repr(value))
     return value

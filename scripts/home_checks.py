@@ -14,20 +14,21 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from protocol.actions.audit.replay_pool import load_ray
 from protocol.actions.pruning.windows import list_foreign
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, LossBoard, PartyConfig
-from protocol.actions.runtime.joining import compute_dataset_bytes
-from protocol.actions.runtime.opening import RECORDS
-from protocol.actions.runtime.task_inputs import compute_start_bytes
+from protocol.actions.runtime.joining import compute_task_bytes
+from protocol.actions.runtime.opening import RECORDS, open_reader
+from protocol.actions.runtime.task_step import as_reader, fetch_program
+from protocol.actions.stored_step import list_constants, read_program, refer_named
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.files import require_private_file
@@ -36,14 +37,16 @@ from protocol.adapters.keys import AccountKey
 from protocol.adapters.machine import MachineUse, measure_memory_bytes
 from protocol.adapters.reports import SPARE_DISK_BYTES
 from protocol.adapters.store import BlobStore
-from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
+from protocol.compute.program.costs import ProgramCosts, measure_costs
+from protocol.compute.program.step import STATES_BYTES
 from protocol.spec.codec import decode_training
-from protocol.spec.containers import TaskSpec
+from protocol.spec.containers import TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.fates import find_seat
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import GameTerms, make_spec
+from protocol.spec.program import Program
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 from scripts.console import Console, explain_disk
 from scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
@@ -157,8 +160,11 @@ async def check_key(patient: Patient) -> str:
 
 
 # --- What a seat takes of the machine -----------------------------------------------------------------------
+Found = TypeVar("Found")
 PROCESS_BYTES = 650_000_000
 """A process of a node without any tensor: Python, PyTorch, its kernels."""
+STAYING_KINDS = (BlobKind.DATASET, BlobKind.STEP)
+"""No pruning deletes them, though their task is over."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +184,13 @@ def read_checked_spec(state: ChainState, task: bytes) -> TaskSpec:
     return spec
 
 
-def compute_need(role: SeatRole, terms: GameTerms, spec: TaskSpec, config: HomeConfig) -> Need:
+def compute_need(
+    role: SeatRole, terms: GameTerms, spec: TaskSpec, config: HomeConfig, costs: ProgramCosts
+) -> Need:
     """What a seat of this role takes, with the processes that the home says. Where it limits memory, the
     tensors of a step lie on the disk."""
     training, count = spec.training, spec.terms.parameter_count
-    disk_bytes = compute_dataset_bytes(training) + compute_start_bytes(training, count)
+    disk_bytes = compute_task_bytes(training, costs)
     if role is SeatRole.SOLVER:
         disk_bytes = compute_disk_bytes(terms, count, disk_bytes)
     else:
@@ -190,7 +198,7 @@ def compute_need(role: SeatRole, terms: GameTerms, spec: TaskSpec, config: HomeC
     replays = config.replay_processes if config.executor == "process" else 1
     beside = config.workers if role is SeatRole.SOLVER else replays
     processes = 1 + (beside if beside > 1 else 0)
-    step_bytes = measure_step_bytes(training) if config.device == "cpu" else STATES_BYTES * count
+    step_bytes = STATES_BYTES * count + (costs.step_bytes if config.device == "cpu" else 0)
     in_files = processes * step_bytes if config.memory_mb else 0
     memory_bytes = processes * (PROCESS_BYTES + step_bytes) - in_files
     return Need(f"a {role.name.lower()} of this task", disk_bytes + in_files, memory_bytes)
@@ -242,15 +250,22 @@ def measure_kept_bytes(home: Path) -> int:
     return kept_bytes
 
 
-def measure_foreign_bytes(home: Path, task: bytes, dataset_root: bytes) -> int:
+def list_own(training: TrainingSpec, program: Program) -> frozenset[BlobKey]:
+    """What a task names of the kinds that no pruning deletes: its dataset and its step."""
+    step = (refer_named(training.program), refer_named(training.layout), *list_constants(program).values())
+    return frozenset({BlobKey(BlobKind.DATASET, training.dataset_root), *(ref.key for ref in step)})
+
+
+def measure_foreign_bytes(home: Path, task: bytes, own: Collection[BlobKey]) -> int:
     """Of that, what no pruning deletes while the node works on `task`: what its other tasks name, and other
-    datasets. Raises EnvironmentFault where another process has the journal open, or it is damaged."""
+    datasets and steps. own: as `list_own` has them. Raises EnvironmentFault where another process has the
+    journal open, or it is damaged."""
     if not (home / STORE_FOLDER).is_dir() or not (home / JOURNAL_FILE).exists():
         return 0
     with Journal(home / JOURNAL_FILE, RECORDS) as journal:
         foreign = set(list_foreign(journal, task))
     store = BlobStore(home / STORE_FOLDER, is_durable=False)
-    foreign |= set(store.list_keys(BlobKind.DATASET)) - {BlobKey(BlobKind.DATASET, dataset_root)}
+    foreign |= {key for kind in STAYING_KINDS for key in store.list_keys(kind)} - {*own}
     return sum(store.get_size_bytes(key) or 0 for key in foreign)
 
 
@@ -286,40 +301,53 @@ async def find_room(
     this home runs. Raises as `read_checked_spec`, `require_memory`, `measure_foreign_bytes` and
     `require_disk` do."""
     spec = read_checked_spec(state, task)
-    need = await asyncio.to_thread(compute_need, role, state.games[task].terms, spec, home)
+    async with open_reader(config) as reader:
+        program = await fetch_program(as_reader(reader, task, spec, config.say), spec)
+    costs = await asyncio.to_thread(measure_costs, program)
+    need = compute_need(role, state.games[task].terms, spec, home, costs)
     require_memory(home, need)
-    root = spec.training.dataset_root
-    foreign_bytes = await asyncio.to_thread(measure_foreign_bytes, config.home, task, root)
+    own = list_own(spec.training, program)
+    foreign_bytes = await asyncio.to_thread(measure_foreign_bytes, config.home, task, own)
     require_disk(config.home, home, need.who, need.disk_bytes, foreign_bytes)
     return need
 
 
-async def find_need(patient: Patient) -> Need:
-    """What the seat of this account takes in the task that was named; a solver's where it has none. Raises
-    NotTested where none was named."""
+async def find_need(patient: Patient) -> tuple[Need, frozenset[BlobKey]]:
+    """What the seat of this account takes in the task that was named, a solver's where it has none; and what
+    the task names of the kinds that stay. Raises NotTested where none was named."""
     (task, game), config, state = patient.get_game(), patient.get_config(), patient.get_state()
     seat = find_seat(game, config.account.lower())
     role = SeatRole.SOLVER if seat is None else seat.role
-    return await asyncio.to_thread(compute_need, role, game.terms, read_checked_spec(state, task), config)
+    spec = read_checked_spec(state, task)
+    program, _ = await asyncio.to_thread(read_own, patient.home, spec, read_program)
+    costs = await asyncio.to_thread(measure_costs, program)
+    return compute_need(role, game.terms, spec, config, costs), list_own(spec.training, program)
+
+
+def read_own(home: Path, spec: TaskSpec, read: Callable[[BlobStore, TrainingSpec, int], Found]) -> Found:
+    """What this home's store has of a task's step. Raises NotTested where it has not all that is read."""
+    store = BlobStore(home / STORE_FOLDER, is_durable=False)
+    if not store.has(refer_named(spec.training.program)) or not store.has(refer_named(spec.training.layout)):
+        raise NotTested("the program of the task is not here: a node that joins fetches it")
+    return read(store, spec.training, spec.terms.parameter_count)
 
 
 async def check_disk(patient: Patient) -> str:
     """There is room for what a seat of the task keeps; without a task, for a little."""
     config, who, needed_bytes, foreign_bytes = patient.get_config(), "a home", SPARE_DISK_BYTES, 0
     with suppress(NotTested):
-        need, (task, _) = await find_need(patient), patient.get_game()
+        (need, own), (task, _) = await find_need(patient), patient.get_game()
         who, needed_bytes = need.who, need.disk_bytes
-        root = decode_training(patient.get_state().texts[task]).dataset_root
         # A node that runs has the journal open: what its other tasks keep is not known then.
         with suppress(EnvironmentFault, InvalidInput):
-            foreign_bytes = await asyncio.to_thread(measure_foreign_bytes, patient.home, task, root)
+            foreign_bytes = await asyncio.to_thread(measure_foreign_bytes, patient.home, task, own)
     free_bytes = require_disk(patient.home, config, who, needed_bytes, foreign_bytes)
     return f"{free_bytes / 1e6:,.0f} MB free, {who} takes up to {needed_bytes / 1e6:,.0f} MB"
 
 
 async def check_memory(patient: Patient) -> str:
     """There is memory for what a seat of the task computes, within what the home allows."""
-    need = await find_need(patient)
+    need, _ = await find_need(patient)
     require_memory(patient.get_config(), need)
     return f"{measure_memory_bytes() / 1e6:,.0f} MB, {need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB"
 

@@ -7,7 +7,6 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from math import exp, isfinite
 from pathlib import Path
@@ -18,14 +17,25 @@ import torch
 from torch import Tensor
 
 from node import export
-from node.model_folder import TOKENIZER_NAME, ModelNote, check_tokenizer, read_model
+from node.lora_export import A as LORA_A
+from node.model_folder import (
+    BYTE_VOCABULARY,
+    CONFIG_NAME,
+    TOKENIZER_NAME,
+    check_tokenizer,
+    hash_file,
+    read_note,
+    read_trained,
+)
+from node.model_use import Measure, Taste, generate, measure_rows
+from node.published_model import PublishedModel, read_published
 from protocol.actions.runtime.config import PartyConfig
 from protocol.actions.runtime.joining import open_data
 from protocol.actions.runtime.opening import open_reader
 from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.compute.model.batches import read_known_rows
-from protocol.compute.model.reference_model import Measure, Taste, generate, measure_rows
-from protocol.spec.containers import ModelConfig
+from protocol.compute.batches import read_known_rows
+from protocol.compute.program.evaluation import Evaluator
+from protocol.compute.program.known_steps import get_step
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from protocol.spec.statements import VoteWord
 from scripts.console import Console, Document, ExitCode, spell_id
@@ -33,6 +43,7 @@ from scripts.data_pack import PackedDataset, open_dataset
 from scripts.documents import ByteTokens, FileTokens, Tokens
 from scripts.home_checks import open_config
 from scripts.wallet import find_game, read_state
+from touchstone.step.step_folder import load_step
 from verifier import verifier
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -45,17 +56,43 @@ SHOWN_LOSS = 100.0
 def run_eval(options: argparse.Namespace) -> Document:
     """Measure a model and say what was found."""
     folder, console = Path(options.model), Console()
-    if folder.is_dir():
-        note, weights = read_model(folder)
-        rows = _list_rows(options, note, folder)
-        measure = measure_rows(weights, note.model, islice(rows, *_limit(options, note.model)))
+    if folder.is_dir() and options.step is not None:
+        measure = measure_own(options, folder)
+    elif folder.is_dir():
+        if not (folder / CONFIG_NAME).is_file():
+            raise _refuse("a folder without config.json", "one with it, or --step", str(folder))
+        model = read_published(folder, with_weights=True)
+        length = read_row_tokens(folder, model)
+        rows = _list_rows(options, folder, model, length)
+        measure = measure_rows(model, islice(rows, max(1, options.tokens // length)))
     else:
-        if options.text or options.dataset:
-            raise _refuse("--text and --dataset are for the folder of a model", "a folder", options.model)
+        if options.text or options.dataset or options.step:
+            named = "--text, --dataset and --step are for the folder of a model"
+            raise _refuse(named, "a folder", options.model)
         measure = asyncio.run(measure_task(open_config(options, console), options, console))
     console.say(show_measure(measure))
     perplexity = exp(measure.loss) if measure.loss < SHOWN_LOSS else None
     return {"loss_nats": measure.loss, "perplexity": perplexity, "tokens": measure.tokens}
+
+
+def measure_own(options: argparse.Namespace, folder: Path) -> Measure:
+    """The export of a module that transformers does not have, by the loss of its recorded step, in whole
+    batches of that."""
+    files = load_step(options.step)
+    is_adapted = any(one.name.endswith(LORA_A) for one in files.layout.parameters)
+    if is_adapted and (folder / export.ADAPTER_FOLDER).is_dir():
+        expected = "the step of the module without adapters: an export has them added to its matrices"
+        raise _refuse("a step that does not fit the export", expected, str(options.step))
+    weights, shape = read_trained(folder, files.layout), files.shape
+    if options.dataset is None:
+        given = "--text, which takes a folder with config.json" if options.text else "none"
+        raise _refuse("no tokens to measure on", "--dataset", given)
+    data = _map_heldout(open_dataset(options.dataset))
+    every = (torch.where(row < shape.vocabulary_size, row, 0) for row in cut_rows(data, shape.tokens))
+    rows = (row for row in every if len(row) == shape.tokens + 1)
+    evaluator = Evaluator(files.built, shape.sequences, shape.numeric_format)
+    found = evaluator.measure(weights, islice(rows, max(1, options.tokens // shape.tokens)))
+    return Measure(found.loss, found.batches * shape.sequences * shape.tokens)
 
 
 def show_measure(measure: Measure) -> str:
@@ -64,24 +101,29 @@ def show_measure(measure: Measure) -> str:
     return f"loss {measure.loss:.4f} nats a token, perplexity {perplexity}, over {measure.tokens:,} tokens"
 
 
-def _limit(options: argparse.Namespace, model: ModelConfig) -> tuple[int]:
-    return (max(1, options.tokens // model.context_tokens),)
+def read_row_tokens(folder: Path, model: PublishedModel) -> int:
+    """Tokens of a row: those of the task that trained the model, else its context."""
+    note = read_note(folder)
+    return model.context_tokens if note is None else min(note.row_tokens, model.context_tokens)
 
 
-def _list_rows(options: argparse.Namespace, note: ModelNote, folder: Path) -> Iterator[Tensor]:
+def _list_rows(
+    options: argparse.Namespace, folder: Path, model: PublishedModel, length: int
+) -> Iterator[Tensor]:
     """Rows of the text or of the held-out tokens that the options name."""
     if options.text:
         text = read_text(options.text)
-        (tokens,) = open_tokens(folder, note).encode([text])
+        (tokens,) = open_tokens(folder, model).encode([text])
         data = np.frombuffer(tokens, "u1") if isinstance(tokens, bytes) else np.array(tokens)
-        return cut_rows(data, note.model.context_tokens)
+        return cut_rows(data, length)
     if options.dataset is None:
         raise _refuse("no tokens to measure on", "--dataset (held-out tokens) or --text", "neither")
     dataset = open_dataset(options.dataset)
-    if dataset.tokenizer_sha256 != note.tokenizer_sha256:
-        named = note.tokenizer_sha256 or "none: bytes"
+    named = find_tokenizer(folder, model)
+    if dataset.tokenizer_sha256 != named:
+        named = named or "none: bytes"
         raise _refuse("the dataset has another tokenizer than the model", named, dataset.tokenizer_sha256)
-    return cut_rows(_map_heldout(dataset), note.model.context_tokens)
+    return cut_rows(_map_heldout(dataset), length)
 
 
 def _map_heldout(dataset: PackedDataset) -> Numbers:
@@ -108,12 +150,27 @@ def read_text(path: Path) -> str:
         raise _refuse("the text is not UTF-8", "UTF-8", f"{path}, byte {error.start}") from error
 
 
-def open_tokens(folder: Path, note: ModelNote) -> Tokens:
-    """What turns texts into the model's tokens: the folder's tokenizer.json, or bytes where the task names
-    none. Raises InvalidInput where it is missing or another one."""
-    if not note.tokenizer_sha256:
+def find_tokenizer(folder: Path, model: PublishedModel) -> str:
+    """SHA-256 of the model's tokenizer.json, hex: the one that the task names, else that of the folder; empty
+    where tokens are bytes. Raises InvalidInput where there is none and tokens cannot be bytes."""
+    note, tokenizer = read_note(folder), folder / TOKENIZER_NAME
+    if note is not None:
+        return note.tokenizer_sha256
+    if tokenizer.is_file():
+        return hash_file(tokenizer)
+    if model.vocabulary_size != BYTE_VOCABULARY:
+        expected = f"{TOKENIZER_NAME}, or a vocabulary of {BYTE_VOCABULARY}"
+        raise _refuse("the folder has no tokenizer", expected, f"{model.vocabulary_size} tokens")
+    return ""
+
+
+def open_tokens(folder: Path, model: PublishedModel) -> Tokens:
+    """What turns texts into the model's tokens: a tokenizer, or bytes where there is none. Raises
+    InvalidInput where it is missing or another one."""
+    named = find_tokenizer(folder, model)
+    if not named:
         return ByteTokens()
-    data = check_tokenizer(folder, bytes.fromhex(note.tokenizer_sha256))
+    data = check_tokenizer(folder, bytes.fromhex(named))
     return FileTokens(data, str(folder / TOKENIZER_NAME))
 
 
@@ -126,7 +183,8 @@ async def measure_task(config: PartyConfig, options: argparse.Namespace, console
     async with open_reader(config) as reader:
         spec, choice, weights = await export.load_newest(reader, config, task)
         training = spec.training
-        length, most = training.sequence_tokens, _limit(options, training.model)[0]
+        length = training.sequence_tokens
+        most = max(1, options.tokens // length)
         count = min(most, (training.heldout_tokens - 1) // length)
         last = training.heldout_tokens - length - 1
         starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
@@ -137,7 +195,10 @@ async def measure_task(config: PartyConfig, options: argparse.Namespace, console
             raise _tell_unserved(fault) from fault
         rows = await asyncio.to_thread(read_known_rows, corpus, training, starts)
         console.say(f"{choice}, on its held-out tokens:")
-        return await asyncio.to_thread(partial(measure_rows, weights, training.model), rows.unbind())
+        step, sequences = get_step(training), training.sequences_per_step
+        evaluator = Evaluator(step.built, sequences, training.numeric_format)
+        found = await asyncio.to_thread(evaluator.measure, weights, rows.unbind())
+        return Measure(found.loss, found.batches * sequences * length)
 
 
 def _tell_unserved(fault: TouchstoneError) -> EnvironmentFault:
@@ -160,7 +221,10 @@ async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Pat
     async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
         task, _ = find_game(await read_state(chain), name)
     choice = await export.run(config, task, out, tokenizer)
-    config.say(f"Next: touchstone eval {out} --dataset FOLDER, or touchstone sample {out} --prompt TEXT")
+    if (out / CONFIG_NAME).is_file():
+        config.say(f"Next: touchstone eval {out} --dataset FOLDER, or touchstone sample {out} --prompt TEXT")
+    else:
+        config.say(f"Next: touchstone eval {out} --step STEP --dataset FOLDER, or load_state_dict in Python")
     facts = {"task": spell_id(task), "folder": str(out), "outer_root": spell_id(choice.root)}
     return facts | {"rounds_trained": choice.after + 1}
 
@@ -168,11 +232,14 @@ async def export_model(config: PartyConfig, name: str, out: Path, tokenizer: Pat
 # --- Sampling -----------------------------------------------------------------------------------------------
 def run_sample(options: argparse.Namespace) -> Document:
     """Write the prompt and what the model goes on with."""
-    note, weights = read_model(options.model)
-    tokens = open_tokens(options.model, note)
+    if options.model.is_dir() and not (options.model / CONFIG_NAME).is_file():
+        expected = "a model of transformers; a module of your own takes the tensors by load_state_dict"
+        raise _refuse("a folder without config.json", expected, str(options.model))
+    model = read_published(options.model, with_weights=True)
+    tokens = open_tokens(options.model, model)
     taste = Taste(options.temperature, options.top_k, options.seed)
     (prompt,) = tokens.encode([options.prompt])
-    found = [*prompt, *islice(generate(weights, note.model, list(prompt), taste), options.tokens)]
+    found = [*prompt, *islice(generate(model, list(prompt), taste), options.tokens)]
     text = show_text(tokens.decode(found))
     sys.stdout.write(text + "\n")
     return {"text": text}

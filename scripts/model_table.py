@@ -1,95 +1,170 @@
-"""The table [model] of a task file: single numbers, a named preset, or a Hugging Face `config.json`.
+"""The table [model] of a task file: a recorded step of any module, or the sizes of the plain decoder.
 
 [model]
-preset = "gpt2-124m"            # or
-config = "config.json"          # relative to the task file; or all sizes, one by one
-weights = "folder"              # the task begins with these: beside any of the above; or alone, as exported
+step = "build/step"             # the folder of a recorded step; alone
+hidden_size = 128               # or the sizes of `touchstone/step/plain_decoder.py`, one by one
+
+Beside sizes the file may have [optimizer], which is AdamW, and chunk_terms; a recorded step has its own.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from node.model_folder import CONFIG_NAME
-from protocol.compute.model.reference_model import MAX_CONFIG_BYTES, import_model
-from protocol.spec.containers import ModelConfig
-from protocol.spec.float32 import nearest
-from protocol.spec.params import GIVEN_START
+from torch import Tensor
+
+from protocol.spec.params import GIVEN_START, MAX_PARAMETERS
+from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS
+from protocol.spec.task_rules import Rule, judge_range
 from scripts.command_form import read_path
-from scripts.figures import malformed
+from scripts.data_pack import PackedDataset
+from scripts.figures import MISSING_KEY, build_container, malformed
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import Decoder, DecoderConfig, describe_decoder
+from touchstone.step.record_step import RecordedStep, Shape, record_step
+from touchstone.step.step_folder import StepFiles, load_step
 
-PRESETS: dict[str, ModelConfig] = {
-    "llama-0.2m": ModelConfig(256, 64, 192, 3, 4, 4, 64),
-    "llama-6m": ModelConfig(256, 256, 768, 7, 4, 4, 128),
-    "gpt2-124m": ModelConfig(50_257, 768, 3072, 12, 12, 12, 1024, architecture="gpt2", tied=1),
-    "smollm2-135m": ModelConfig(49_152, 576, 1536, 30, 9, 3, 8192, rope_theta=100_000.0, tied=1),
-    "qwen3-0.6b": ModelConfig(
-        151_936, 1024, 3072, 28, 16, 8, 40_960, rope_theta=1_000_000.0, norm_epsilon=nearest(1e-6),
-        architecture="qwen3", head_size=128, tied=1,
-    ),
-}  # fmt: skip
-"""The first two read bytes. The others have the sizes of openai-community/gpt2, HuggingFaceTB/SmolLM2-135M
-and Qwen/Qwen3-0.6B, as their `config.json` gives them; without GPT-2's dropout."""
-WAYS = ("preset", "config")
-"""Keys that stand for all others."""
+STEP_OWNS = ("optimizer", "chunk_terms")
+"""Keys of a task file whose values are in a recorded step."""
+BATCH = ("sequences_per_step", "sequence_tokens")
+SIZES = (
+    "vocabulary_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "kv_head_count",
+    "context_tokens",
+)  # fmt: skip
+MOST_SIZE, MOST_LAYERS = 1 << 24, 1024
+LEAST_EPSILON = 2.0**-100
+"""Of the optimizer. It is multiplied by sqrt(1 - beta2^t), 2^-12 or more: where nothing of it is left, a
+weight without a gradient becomes 0 / 0 at the first step, and no honest node has a state to claim."""
+LEAST_NORM_EPSILON = 2.0**-80
+"""Of a norm: a row of zeros is divided by its root, and the square of that stays a normal float32."""
 
 
-def take_weights(document: dict[str, Any], path: Path) -> Path | None:
-    """The folder of the weights that a task begins with, taken out of its document; there is a `config` then,
-    where nothing else says the sizes, and a seed that stands for it. Raises InvalidInput where the file names
-    both a folder and a seed, or the seed that none may name."""
-    table, seed = document.get("model"), document.get("initial_seed")
-    if seed == GIVEN_START:
-        raise malformed(path, "initial_seed", f"0 to {GIVEN_START - 1}", repr(seed))
-    if not isinstance(table, dict) or "weights" not in table:
+@dataclass(frozen=True)
+class NamedStep:
+    """A recorded step and its folder: it stands for the weights that a task begins with where these are the
+    module's."""
+
+    folder: Path
+    files: StepFiles
+
+    def read(self) -> Tensor:
+        """The weights of the module that was recorded."""
+        return self.files.weights
+
+
+def take_step(document: dict[str, Any], path: Path) -> NamedStep | None:
+    """Puts the recorded step that a document names into it, in the place of the name. What the step says and
+    the file leaves out is filled in; without a seed the task begins with the module's weights. Raises
+    InvalidInput where another key says the same, and for a folder without a whole step."""
+    if "step" in document:
+        raise malformed(path, "step", "the key step in the table [model]", "a key of its own")
+    if document.get("initial_seed") == GIVEN_START:
+        raise malformed(path, "initial_seed", f"0 to {GIVEN_START - 1}", repr(GIVEN_START))
+    table = document.get("model")
+    if not isinstance(table, Mapping):
+        expected = "a table with step, or the sizes of a decoder"
+        raise malformed(path, "model", expected, MISSING_KEY if table is None else repr(table))
+    if "step" not in table:
         return None
-    if seed is not None:
-        raise malformed(path, "initial_seed", "no such key beside model.weights", repr(seed))
-    named = table.pop("weights")
-    folder = path.parent / read_path(named) if isinstance(named, str) else None
-    if folder is None or "\0" in named or not folder.is_dir():
-        raise malformed(path, "model.weights", "the path of a folder, relative to this file", repr(named))
-    if not table:
-        table["config"] = str(folder.absolute() / CONFIG_NAME)
-    document["initial_seed"] = GIVEN_START
-    return folder
-
-
-def read_folder_config(folder: Path) -> ModelConfig:
-    """The shape of the model in a Hugging Face folder, by its `config.json`. Raises InvalidInput where there
-    is none that can be read, or for the first field that asks for what is not offered."""
-    return _read_config(CONFIG_NAME, folder / CONFIG_NAME)
-
-
-def read_model_table(table: Any, path: Path) -> Any:
-    """The table with all numbers, where it names a preset or a file; else as it is. Raises InvalidInput that
-    names the key, or the field of the `config.json`."""
-    stated = [way for way in WAYS if isinstance(table, Mapping) and way in table]
-    if not stated:
-        return table
-    way = stated[0]
+    named = document.pop("model")["step"]
     if len(table) > 1:
-        others = ", ".join(name for name in table if name != way)
-        raise malformed(path, f"model.{way}", f"no other key in the table beside {way}", others)
-    return asdict(_find_preset(table[way], path) if way == "preset" else _read_config(table[way], path))
+        others = ", ".join(name for name in table if name != "step")
+        raise malformed(path, "model.step", "no other key in the table beside step", others)
+    for key in STEP_OWNS:
+        if key in document:
+            raise malformed(path, key, "no such key beside model.step: the step has it", repr(document[key]))
+    folder = path.parent / read_path(named) if isinstance(named, str) and "\0" not in named else None
+    if folder is None or not folder.is_dir():
+        raise malformed(path, "model.step", "the path of a folder, relative to this file", repr(named))
+    files = load_step(folder)
+    shape = files.shape
+    document["step"] = files
+    document.setdefault("sequences_per_step", shape.sequences)
+    document.setdefault("sequence_tokens", shape.tokens)
+    document.setdefault("numeric_format", shape.numeric_format)
+    document.setdefault("initial_seed", GIVEN_START)
+    return NamedStep(folder, files)
 
 
-def _find_preset(name: Any, path: Path) -> ModelConfig:
-    if not isinstance(name, str) or name not in PRESETS:
-        raise malformed(path, "model.preset", f"one of {', '.join(PRESETS)}", repr(name))
-    return PRESETS[name]
+# --- The plain decoder --------------------------------------------------------------------------------------
+def record_sizes(document: dict[str, Any], path: Path, packed: PackedDataset) -> None:
+    """Puts the step of a plain decoder into a document, in the place of its sizes. Raises InvalidInput for
+    the first key of which no decoder can be made."""
+    table = dict(document.pop("model"))
+    if packed.note is not None:
+        table.setdefault("vocabulary_size", packed.vocabulary_size)
+    model = build_container(DecoderConfig, table, path, "model.")
+    optimizer = build_container(AdamW, document.pop("optimizer", {}), path, "optimizer.")
+    chunk_terms = document.pop("chunk_terms", DEFAULT_CHUNK_TERMS)
+    for key in BATCH:
+        value = document.get(key, MISSING_KEY)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise malformed(path, key, "an integer", value if value is MISSING_KEY else repr(value))
+    batch = [document[key] for key in BATCH]
+    rules = [
+        *(rule_in("model", rule) for rule in list_model_rules(model)),
+        *(rule_in("optimizer", rule) for rule in list_optimizer_rules(optimizer)),
+        (_is_terms(chunk_terms), "chunk_terms", f"one of {CHUNK_TERMS}", chunk_terms),
+        judge_range("sequences_per_step", batch[0], 1, MOST_SIZE),
+        judge_range("sequence_tokens", batch[1], 1, max(1, model.context_tokens)),
+    ]
+    for holds, key, expected, actual in rules:
+        if not holds:
+            raise malformed(path, key, expected, repr(actual))
+    shape = Shape(batch[0], batch[1], document.get("numeric_format", "float32"), chunk_terms)
+    document["step"] = record_decoder(model, optimizer, shape)
 
 
-def _read_config(named: Any, path: Path) -> ModelConfig:
-    actual, source = repr(named), path.parent / read_path(named) if isinstance(named, str) else None
-    try:
-        if source is not None and source.is_file():
-            with source.open("rb") as file:
-                # One byte more shows that the file is too long.
-                return import_model(file.read(MAX_CONFIG_BYTES + 1), str(source))
-    except OSError as error:
-        actual = str(error.strerror)
-    except ValueError as error:
-        actual = str(error)
-    raise malformed(path, "model.config", "the path of a config.json, relative to this file", actual)
+def _is_terms(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value in CHUNK_TERMS
+
+
+def rule_in(table: str, rule: Rule) -> Rule:
+    """The rule with its key in a table."""
+    holds, key, expected, actual = rule
+    return holds, f"{table}.{key}", expected, actual
+
+
+@lru_cache(maxsize=8)
+def record_decoder(model: DecoderConfig, optimizer: AdamW, shape: Shape) -> RecordedStep:
+    """The step of a plain decoder; seconds, then cached."""
+    return record_step(Decoder(model), shape, optimizer=optimizer, config=describe_decoder(model))
+
+
+def list_model_rules(model: DecoderConfig) -> Iterator[Rule]:
+    """What the sizes of a decoder must keep. Rules after a broken size are left out."""
+    rules = [judge_range(name, getattr(model, name), 1, MOST_SIZE) for name in SIZES]
+    rules.append(judge_range("layer_count", model.layer_count, 1, MOST_LAYERS))
+    yield from rules
+    if not all(holds for holds, *_ in rules):
+        return
+    yield judge_range("vocabulary_size", model.vocabulary_size, 2, MOST_SIZE)
+    heads, hidden = model.head_count, model.hidden_size
+    cuts = hidden % (2 * heads) == 0
+    yield cuts, "head_count", f"heads of one even size that cut hidden_size, {hidden}", heads
+    grouped = heads % model.kv_head_count == 0
+    yield grouped, "kv_head_count", f"a divisor of head_count, {heads}", model.kv_head_count
+    yield model.rope_theta >= 1, "rope_theta", "1 or more", model.rope_theta
+    is_large = model.norm_epsilon >= LEAST_NORM_EPSILON
+    yield is_large, "norm_epsilon", f"at least {LEAST_NORM_EPSILON}", model.norm_epsilon
+    count = count_parameters(model)
+    yield count <= MAX_PARAMETERS, "hidden_size", f"at most {MAX_PARAMETERS} parameters in all", count
+
+
+def count_parameters(model: DecoderConfig) -> int:
+    """Elements of W, without building the model."""
+    hidden, kept = model.hidden_size, model.hidden_size // model.head_count * model.kv_head_count
+    layer = 2 * hidden * (hidden + kept) + 3 * hidden * model.intermediate_size + 2 * hidden
+    matrices = 1 if model.tied else 2
+    return matrices * model.vocabulary_size * hidden + model.layer_count * layer + hidden
+
+
+def list_optimizer_rules(optimizer: AdamW) -> Iterator[Rule]:
+    """What an optimizer must keep."""
+    for name, beta in (("beta1", optimizer.beta1), ("beta2", optimizer.beta2)):
+        yield 0 <= beta < 1, name, "in [0, 1)", beta
+    yield optimizer.epsilon >= LEAST_EPSILON, "epsilon", f"at least {LEAST_EPSILON}", optimizer.epsilon
+    yield judge_range("weight_decay", optimizer.weight_decay, 0, 1)
+    yield optimizer.clip_norm > 0, "clip_norm", "above 0", optimizer.clip_norm

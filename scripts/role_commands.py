@@ -7,7 +7,7 @@ machine has. The role itself then checks the rest.
 
 import argparse
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from node.model_folder import import_start
 from protocol.actions.runtime.chain_state import ChainState
 from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, limit_memory
 from protocol.actions.runtime.joining import SeatWish, require_joinable
+from protocol.actions.stored_step import read_program
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.pace import read_pace
 from protocol.adapters.chain.refusal_words import format_tokens
@@ -28,8 +29,9 @@ from protocol.spec.game.calls import JoinSeat
 from protocol.spec.game.disputes import has_duties
 from protocol.spec.game.fates import find_seat, get_required_stake
 from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import Seat, SeatRole
+from protocol.spec.game.state import GameState, Seat, SeatRole
 from protocol.spec.game.terms import LIMITS
+from protocol.spec.game.timing import get_live_round
 from scripts.console import (
     Console,
     Document,
@@ -52,6 +54,7 @@ from scripts.wallet import (
     require_tokens,
     show_seat,
     show_task,
+    tell_first_round,
     tell_format,
     tell_missing,
     tell_seat,
@@ -186,6 +189,8 @@ class Sitting:
             is_convicted = state.is_convicted(account, self.task)
             refuse_unasked(self.task, has_left=self._has_left(), is_convicted=is_convicted)
         if not self.is_seated:
+            # Nothing is fetched for a deployment that is not this version's.
+            await self.chain.require_own_contracts()
             need = await find_room(self.config, self.home, offer.role, state, self.task)
             self.console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
             for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
@@ -194,15 +199,17 @@ class Sitting:
             limit_memory(self.config)
             store = BlobStore(self.config.home / STORE_FOLDER, is_durable=False)
             spec = read_checked_spec(state, self.task)
-            await asyncio.to_thread(import_start, store, offer.weights, spec)
+            named = (spec.training, spec.terms.parameter_count)
+            _, layout = await asyncio.to_thread(read_program, store, *named)
+            await asyncio.to_thread(import_start, store, offer.weights, spec, layout)
         wish = await agree_on_seat(self.chain, game, self.home, path, account, offer, self.console)
         self.wish = replace(wish, require_wanted=partial(self._require_wanted, offer, wish.require_wanted))
 
-    def _require_wanted(self, offer: Offer, ask: Callable[[], None] | None) -> None:
+    def _require_wanted(self, offer: Offer, ask: Callable[[GameState], None] | None, game: GameState) -> None:
         """Ask the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it has
         typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
         if ask is not None:
-            ask()
+            ask(game)
         if not offer.is_agreed:
             # Without being asked nobody takes back what was typed.
             note_left(self.config.home, self.task, is_left=False)
@@ -285,22 +292,32 @@ async def agree_on_seat(
     refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
     stake_wei = _choose_stake(game, offer)
     await require_tokens(chain, account, stake_wei)
-    seat_lines = tell_seat(game, offer.role, stake_wei, await read_pace(chain))
-    lines = [*seat_lines, *tell_format(game.terms), *([WHEN_USED] if home.when_idle else [])]
-    if missing := tell_missing(game):
-        lines.append(f"before you join, the task lacks {missing}: its rounds wait for them")
+    pace = await read_pace(chain)
+
+    def tell(now: GameState) -> Iterator[str]:
+        """What a seat means, by the task as it is now."""
+        yield from tell_seat(now, offer.role, stake_wei, pace)
+        yield from tell_first_round(now)
+        yield from tell_format(now.terms)
+        if home.when_idle:
+            yield WHEN_USED
+        if get_live_round(now) is None and (missing := tell_missing(now)):
+            yield f"before you join, the task lacks {missing}: its rounds wait for them"
+
     if offer.is_agreed:
-        for line in lines:
+        for line in tell(game):
             console.say(line)
         return SeatWish(offer.role, stake_wei, figures)
     console.say("the machine is checked first. Then you are asked, before anything is locked")
-    ask = partial(ask_to_lock, console, lines, f"Lock {format_tokens(stake_wei)} and join?")
+    ask = partial(ask_to_lock, console, tell, f"Lock {format_tokens(stake_wei)} and join?")
     return SeatWish(offer.role, stake_wei, figures, require_wanted=ask)
 
 
-def ask_to_lock(console: Console, lines: Sequence[str], question: str) -> None:
-    """Show the lines and ask. Raises Declined where the answer is no."""
-    for line in lines:
+def ask_to_lock(
+    console: Console, tell: Callable[[GameState], Iterator[str]], question: str, game: GameState
+) -> None:
+    """Show what is told of the task and ask. Raises Declined where the answer is no."""
+    for line in tell(game):
         console.say(line)
     if not console.confirm(question):
         raise Declined(

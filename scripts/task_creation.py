@@ -12,13 +12,15 @@ from node import export
 from node.submit import build_task, post_task, refuse_bad_task
 from protocol.actions.runtime import offers, upkeep_duties
 from protocol.actions.runtime.config import PartyConfig
+from protocol.actions.runtime.joining import compute_task_bytes
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.playing import play
-from protocol.actions.runtime.task_inputs import compute_start_bytes
 from protocol.adapters.chain.chain_client import open_game_chain
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.adapters.files import map_file
+from protocol.compute.program.costs import measure_costs
+from protocol.compute.program.known_steps import get_program
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
@@ -79,8 +81,8 @@ async def create_task(
         terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt, start)
         refuse_other_root(file, training.dataset_root)
         escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
-        served_bytes = len(dataset) + compute_start_bytes(training, terms.parameter_count)
-        _tell_price(file, terms, escrow_wei, served_bytes, console)
+        costs = await asyncio.to_thread(measure_costs, get_program(training).program)
+        _tell_price(file, terms, escrow_wei, compute_task_bytes(training, costs), console)
         await require_tokens(party.chain, party.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
         task = await post_task(party, terms, training, dataset, start)
@@ -125,10 +127,10 @@ def refuse_other_root(file: TaskFile, root: bytes) -> None:
 
 
 def _tell_price(
-    file: TaskFile, terms: PostedTerms, escrow_wei: int, served_bytes: int, console: Console
+    file: TaskFile, terms: PostedTerms, escrow_wei: int, task_bytes: int, console: Console
 ) -> None:
     count = terms.parameter_count
-    disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, served_bytes)
+    disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, task_bytes)
     console.say(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
     tell_cost(escrow_wei, console)
     console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")

@@ -8,7 +8,7 @@ refused.
     draws = 2                       # audits of each claim
     ...                             # every number of node.submit.RoundPlan
     [model]                         # and the tables model, schedule, optimizer, limits
-    hidden_size = 128               # or `preset` or `config` alone: `model_table.py`
+    hidden_size = 128               # or `step` alone: `model_table.py`
     [windows]                       # single windows (blocks) may differ from the preset
     train_min = 90
     [amounts]
@@ -30,12 +30,10 @@ from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
-from node.model_folder import WeightsFolder, open_weights
-from node.submit import RoundPlan, sketch_task
+from node.submit import RoundPlan, find_plan_malformations
 from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from protocol.adapters.chain.refusal_words import format_tokens
 from protocol.analysis.amounts import derive_amounts
-from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.containers import Limits, count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
@@ -48,12 +46,12 @@ from protocol.spec.params import (
     TAU_FRACTION_BITS,
     UNIT_EXPONENT,
 )
-from protocol.spec.task_rules import Malformation, find_size_malformations
+from protocol.spec.task_rules import Malformation
 from scripts.command_form import expect_known, read_path
 from scripts.console import parse_tokens
 from scripts.data_pack import PackedDataset, find_largest_token, open_dataset
 from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml, refuse_bad_terms
-from scripts.model_table import WAYS, read_model_table, take_weights
+from scripts.model_table import STEP_OWNS, NamedStep, record_sizes, take_step
 
 BYTES_PER_STATE_ELEMENT = 12
 """W, m and v in float32."""
@@ -65,14 +63,8 @@ TOP_KEYS = ("dataset", "preset", "economics")
 """Beside those of a plan."""
 LIMITS_TABLE = 'the table of what counts as noise, or numeric_format = "exact", which needs none'
 A_DATASET = "the path of a folder or a file, relative to this one"
-TABLES = ("model", "schedule", "optimizer")
 RULE_KEYS = {
     "betas": "optimizer",
-    "model_constants": "model",
-    "model_sizes": "model",
-    "model_too_large": "model",
-    "gpt2_fields": "model",
-    "step_too_large": "sequences_per_step",
     "task_segments": "rounds",
     "token_count": "dataset",
     "dataset_too_large": "dataset",
@@ -83,29 +75,27 @@ LEAST_PAY_LOOKS = 24
 MAX_NUMBER = (1 << 32) - 1
 MAX_SEED = MAX_TAU = (1 << 64) - 1
 MAX_UNITS = (1 << 160) - 1
-OPTIONAL_SIZES = ("head_size", "tied")
-"""Integers of a model that may be 0."""
 
 
 @dataclass(frozen=True)
 class TaskFile:
     """What a task file says: the plan, the figures that its amounts are checked against, the file of the
-    dataset's tokens, what is known of them, the weights that the task begins with where it names some, and
-    the preset for the chain's time of a block."""
+    dataset's tokens, what is known of them, the recorded step whose weights the task begins with where no
+    seed draws them, and the preset for the chain's time of a block."""
 
     path: Path
     plan: RoundPlan
     dataset: Path
     figures: Figures
     packed: PackedDataset
-    weights: WeightsFolder | None = None
+    weights: NamedStep | None = None
     preset: str = "local"
 
 
 def read_task_file(path: Path) -> TaskFile:
     """Read a task file. Raises InvalidInput naming the first key that is missing, unknown or misshapen."""
     document = read_toml(path)
-    known = {*TOP_KEYS, *(one.name for one in fields(RoundPlan))}
+    known = {*TOP_KEYS, "model", *STEP_OWNS, *(one.name for one in fields(RoundPlan))}
     for name in document:
         if name not in known:
             raise malformed(path, name, expect_known(name, sorted(known)), "an unknown key")
@@ -117,17 +107,18 @@ def read_task_file(path: Path) -> TaskFile:
     wanted = economics.pop("amounts", GIVEN)
     if wanted not in (GIVEN, DERIVED):
         raise malformed(path, "economics.amounts", f"{GIVEN} or {DERIVED}", repr(wanted))
+    preset, is_seeded = str(document.get("preset", "")), "initial_seed" in document
+    named = take_step(document, path)
     _fill_format(document, path)
-    preset, folder = str(document.get("preset", "")), take_weights(document, path)
+    if named is None:
+        record_sizes(document, path, packed)
     _fill_from_note(document, packed)
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)
-    if "model" in document:
-        document["model"] = read_model_table(document["model"], path)
     plan = build_container(RoundPlan, document, path, to_units=_to_units)
     refuse_bad_plan(path, plan, packed)
     _refuse_short_windows(path, preset, plan.windows)
-    _refuse_other_tokens(path, packed, plan.model.vocabulary_size)
+    _refuse_other_tokens(path, packed, plan.vocabulary_size)
     terms = sketch_terms(plan)
     # Nothing follows from impossible numbers. No deployment allows more than a local one.
     refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
@@ -135,8 +126,7 @@ def read_task_file(path: Path) -> TaskFile:
     if wanted == DERIVED:
         plan = replace(plan, amounts=_derive_amounts(terms, figures, path, preset))
         _refuse_small_pay(terms, plan.amounts.solver_pay, economics, path, preset)
-    weights = None if folder is None else open_weights(folder, plan.model)
-    return TaskFile(path, plan, packed.tokens, figures, packed, weights, preset)
+    return TaskFile(path, plan, packed.tokens, figures, packed, None if is_seeded else named, preset)
 
 
 def _find_dataset(path: Path, named: Any) -> PackedDataset:
@@ -168,9 +158,6 @@ def _fill_from_note(document: dict[str, Any], packed: PackedDataset) -> None:
     if packed.note is not None:
         document.setdefault("heldout_tokens", packed.note.heldout_tokens)
         document.setdefault("tokenizer_sha256", packed.tokenizer_sha256)
-        model = document.get("model")
-        if isinstance(model, dict) and not model.keys() & set(WAYS):
-            model.setdefault("vocabulary_size", packed.vocabulary_size)
 
 
 def _derive_amounts(terms: GameTerms, figures: Figures, path: Path, preset: str) -> GameAmounts:
@@ -215,7 +202,7 @@ def refuse_bad_plan(path: Path, plan: RoundPlan, packed: PackedDataset) -> None:
     for key, value, holds, expected in _list_plan_rules(plan, packed):
         if not holds:
             raise malformed(path, key, expected, repr(value))
-    for rule in find_size_malformations(sketch_task(plan, packed.size_bytes)):
+    for rule in find_plan_malformations(plan, packed.size_bytes):
         key, value = _find_key(plan, rule)
         raise malformed(path, key, rule.expected, repr(value))
 
@@ -234,9 +221,8 @@ def _find_key(plan: RoundPlan, rule: Malformation) -> tuple[str, object]:
     """The key that a rule is about and its value in the plan; else the table, and what the rule found."""
     if hasattr(plan, rule.name):
         return rule.name, rule.actual if rule.name == "limits" else getattr(plan, rule.name)
-    for name in TABLES:
-        if hasattr(table := getattr(plan, name), rule.name):
-            return f"{name}.{rule.name}", getattr(table, rule.name)
+    if hasattr(plan.schedule, rule.name):
+        return f"schedule.{rule.name}", getattr(plan.schedule, rule.name)
     return RULE_KEYS.get(rule.name, rule.name), rule.actual
 
 
@@ -249,7 +235,7 @@ def _list_plan_rules(plan: RoundPlan, packed: PackedDataset) -> Iterator[PlanRul
     that it rests on."""
     yield "dataset", f"{packed.size_bytes} bytes", packed.size_bytes > 0, "a file with tokens"
     yield from _list_number_rules(plan)
-    vocabulary, width = plan.model.vocabulary_size, packed.token_bytes
+    vocabulary, width = plan.vocabulary_size, packed.token_bytes
     is_wide = count_token_bytes(vocabulary) == width
     fitting = f"at most {1 << 8 * width}" + (f", above {1 << 4 * width}" if width > 1 else "")
     yield "model.vocabulary_size", vocabulary, is_wide, f"{fitting}: the dataset has {width} bytes a token"
@@ -261,9 +247,8 @@ def _list_plan_rules(plan: RoundPlan, packed: PackedDataset) -> Iterator[PlanRul
     yield "tokenizer_sha256", sha256, is_hex, "64 hexadecimal digits"
     divides = plan.inner_steps % plan.segment_steps == 0
     yield "segment_steps", plan.segment_steps, divides, f"a divisor of inner_steps, {plan.inner_steps}"
-    context, length = plan.model.context_tokens, plan.sequence_tokens
-    yield "sequence_tokens", length, length <= context, f"at most model.context_tokens, {context}"
     # Each row has one token more than it predicts from, in training and held out.
+    length = plan.sequence_tokens
     tokens, held = packed.size_bytes // width, plan.heldout_tokens
     most = tokens - length - 1
     fits = length < held <= most
@@ -278,12 +263,11 @@ def _list_number_rules(plan: RoundPlan) -> Iterator[PlanRule]:
         "rounds", "inner_steps", "segment_steps", "sequences_per_step", "sequence_tokens", "draws",
         "solver_seats", "least_solvers", "least_verifiers",
     )  # fmt: skip
-    tables = ("", plan), ("model.", plan.model), ("schedule.", plan.schedule), ("windows.", plan.windows)
+    tables = ("", plan), ("schedule.", plan.schedule), ("windows.", plan.windows)
     for where, table in tables:
         for name, value in vars(table).items():
             if isinstance(value, int):
-                is_size = where in ("model.", "windows.") and name not in OPTIONAL_SIZES
-                least = int(is_size or name in sizes)
+                least = int(where == "windows." or name in sizes)
                 most = MAX_SEED if name == "initial_seed" else MAX_NUMBER
                 yield where + name, value, least <= value <= most, f"{least} to {most}"
     for name, value in vars(plan.limits).items():
@@ -345,17 +329,17 @@ def sketch_terms(plan: RoundPlan) -> GameTerms:
         domain=b"",
         root=b"",
         segment_count=plan.inner_steps // max(1, plan.segment_steps),
-        contest_levels=count_contest_levels(parameter_count(plan.model)),
+        contest_levels=count_contest_levels(plan.count_parameters()),
         is_exact=plan.numeric_format in PRODUCT_BITS,
         **{name: getattr(plan, name) for name in same},
     )
 
 
-def compute_disk_bytes(terms: GameTerms, count: int, dataset_bytes: int) -> int:
+def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
     """What a solver keeps at most of a task of `count` parameters, where rounds last `train_min` or longer:
-    the data, two rounds whole and three guesses of the next one, a start and the own pseudo-gradient of each
-    round that can still be asked about, and of each whose root can be contested the momentum and all
-    pseudo-gradients."""
+    what each node of it has, two rounds whole and three guesses of the next one, a start and the own
+    pseudo-gradient of each round that can still be asked about, and of each whose root can be contested the
+    momentum and all pseudo-gradients."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
     asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
     contested = count_rounds(terms, windows.dispute)
@@ -363,7 +347,7 @@ def compute_disk_bytes(terms: GameTerms, count: int, dataset_bytes: int) -> int:
     whole = claims * (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT
     starts = asked * (BYTES_PER_STATE_ELEMENT + delta)
     inputs = contested * (BYTES_PER_TENSOR_ELEMENT + terms.solver_seats * delta)
-    return dataset_bytes + ceil(count * (whole + starts + inputs))
+    return task_bytes + ceil(count * (whole + starts + inputs))
 
 
 def count_rounds(terms: GameTerms, window_blocks: int) -> int:

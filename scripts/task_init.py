@@ -1,7 +1,7 @@
 """Subcommands that write a task file from answers, and check one.
 
-What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset, the sizes
-of given weights from their folder. Each question has an option, so that the command runs where there is no
+What can be found out is not asked: vocabulary, held-out tokens and tokenizer come from the dataset, the shape
+of a recorded step from its folder. Each question has an option, so that the command runs where there is no
 terminal.
 """
 
@@ -10,27 +10,26 @@ import json
 import os.path
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from node.model_folder import CONFIG_NAME, TOKENIZER_NAME, hash_file
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.reference_model import parameter_count
-from protocol.spec.containers import ModelConfig, count_token_bytes
+from protocol.spec.containers import count_token_bytes
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.game.terms import GAME_WINDOWS, LIMITS, compute_escrow
+from protocol.spec.params import PRODUCT_BITS
 from scripts.command_form import read_path
 from scripts.console import Console, Document, parse_tokens
 from scripts.data_pack import PackedDataset, open_dataset
 from scripts.figures import describe_money
-from scripts.model_table import PRESETS, read_folder_config
+from scripts.model_table import count_parameters
 from scripts.task_creation import justify, tell_cost
 from scripts.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.step.plain_decoder import DecoderConfig
+from touchstone.step.step_folder import load_step
 
 INNER_STEPS, SEGMENT_STEPS = 40, 10
-MOST_ROW_TOKENS = 512
-"""A model may take longer rows. A step is in the memory of every node, so the file begins with less."""
 FRESH_RATE, GIVEN_RATE = 0.002, 0.0002
 """Peak learning rates: one that is right for fresh weights takes from given ones what they have learned."""
 RESPOND, LEAST_DISPUTE = 300, 3_000
@@ -39,30 +38,13 @@ HELDOUT_PART = 100
 """Of a raw file one token in so many measures."""
 
 
-@dataclass(frozen=True)
-class Size:
-    """The shape of a model; names as in a task file."""
-
-    hidden_size: int
-    intermediate_size: int
-    layer_count: int
-    head_count: int
-    context_tokens: int
-
-    def make_model(self, vocabulary_size: int) -> ModelConfig:
-        """The model with this vocabulary."""
-        heads = (self.head_count, self.head_count, self.context_tokens)
-        return ModelConfig(
-            vocabulary_size, self.hidden_size, self.intermediate_size, self.layer_count, *heads
-        )
-
-
 SIZES = {
-    "tiny": Size(64, 176, 2, 2, 128),
-    "small": Size(128, 416, 4, 4, 128),
-    "medium": Size(384, 1024, 6, 6, 256),
-    "large": Size(768, 2048, 12, 12, 512),
+    "tiny": DecoderConfig(256, 64, 176, 2, 2, 2, 128),
+    "small": DecoderConfig(256, 128, 416, 4, 4, 4, 128),
+    "medium": DecoderConfig(256, 384, 1024, 6, 6, 6, 256),
+    "large": DecoderConfig(256, 768, 2048, 12, 12, 12, 512),
 }
+"""The vocabulary is the dataset's."""
 FRESH_MODEL = """\
 [model]                       # {size}: {parameters:,} parameters
 vocabulary_size = {model.vocabulary_size}
@@ -75,7 +57,7 @@ context_tokens = {model.context_tokens}
 """
 NAMED_MODEL = """\
 [model]                       # {parameters:,} parameters
-{way} = {named}
+step = {named}
 """
 TEMPLATE = """\
 dataset = {dataset}
@@ -93,13 +75,13 @@ least_whistleblowers = 3
 carry_moments = 0             # 1: a solver's moments go on in its next round; 0: they begin at zero
 outer_learning_rate = 0.7     # of the step that merges the solvers' claims
 outer_momentum = 0.6
-sequences_per_step = 8        # rows of a step
+sequences_per_step = {sequences:<9}# rows of a step
 sequence_tokens = {row:<12}# tokens of a row
-{heldout}{seed}numeric_format = "exact"      # the same bits on every machine: then no limits are needed
+{heldout}{seed}numeric_format = "{format}"      # exact: the same bits on every machine, and no limits
 
 {model}
 [schedule]
-peak_learning_rate = {rate}
+peak_learning_rate = {rate:<8}# 0.002 for weights that begin anew, 0.0002 for weights that were trained before
 warmup_steps = {inner_steps}
 inner_warmup_steps = 8        # after each reset of the moments
 total_steps = {total_steps:<16}# rounds * inner_steps
@@ -133,19 +115,22 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """The model that a task trains. table: of the file, as text; is_given: it begins with the weights of a
-    folder."""
+    """The model that a task trains. table: of the file, as text; row: tokens of a row; sequences: rows of a
+    step; is_given: it begins with the weights of the recorded module."""
 
-    model: ModelConfig
     table: str
+    vocabulary_size: int
+    parameters: int
+    row: int
+    sequences: int = 8
+    numeric_format: str = "exact"
     is_given: bool = False
 
 
-MILLIONS = ", ".join(f"{parameter_count(size.make_model(256)) / 1e6:.2g}" for size in SIZES.values())
+MILLIONS = ", ".join(f"{count_parameters(size) / 1e6:.2g}" for size in SIZES.values())
 SIZE = Question(
     "size",
-    f"Size of the model: {', '.join(SIZES)} (of {MILLIONS} million parameters where tokens are bytes), or "
-    + ", ".join(PRESETS),
+    f"Size of the model: {', '.join(SIZES)} (of {MILLIONS} million parameters where tokens are bytes)",
     "small",
 )
 QUESTIONS = (
@@ -163,21 +148,20 @@ def run_task_init(options: argparse.Namespace) -> Document:
     console, out = Console(), options.out
     if out.exists():
         raise _refuse("the task file would replace a file", "a new path", str(out), "Choose another --out.")
-    if options.weights is not None and options.size is not None:
+    if options.step is not None and options.size is not None:
         raise _refuse(
-            "two options say the size of the model", "--size or --weights", "both",
+            "two options say the size of the model", "--size or --step", "both",
             "Leave --size out: the folder says it.",
         )  # fmt: skip
     is_asked, ask = sys.stdin.isatty(), lambda text: console.rich.input(text, markup=False)
-    questions = [one for one in QUESTIONS if options.weights is None or one is not SIZE]
+    questions = [one for one in QUESTIONS if options.step is None or one is not SIZE]
     given = {one.option: getattr(options, one.option) for one in questions}
     answers = {one.option: answer(one, given[one.option], ask if is_asked else None) for one in questions}
-    file = write_task_file(out, answers, options.weights)
-    model = file.plan.model
-    console.say(f"wrote {out}: {parameter_count(model):,} parameters, {file.plan.rounds} rounds")
-    tell_weights(file, console)
+    file = write_task_file(out, answers, options.step)
+    console.say(f"wrote {out}: {file.plan.count_parameters():,} parameters, {file.plan.rounds} rounds")
+    tell_tokenizer(file, console)
     console.say(f"Next: touchstone task check --config {out}, then touchstone task create --config {out}")
-    return {"file": str(out), "parameters": parameter_count(model), "rounds": file.plan.rounds}
+    return {"file": str(out), "parameters": file.plan.count_parameters(), "rounds": file.plan.rounds}
 
 
 def answer(question: Question, given: str | None, ask: Callable[[str], str] | None) -> str:
@@ -197,12 +181,12 @@ def answer(question: Question, given: str | None, ask: Callable[[str], str] | No
     return typed or question.default
 
 
-def write_task_file(out: Path, answers: dict[str, str], weights: Path | None = None) -> TaskFile:
-    """The file at `out`, which is read as posting reads it before it gets its name. weights: the folder of
-    those that the task begins with; then no answer says a size. Raises InvalidInput for the first answer that
-    cannot be used, and for a folder whose weights no task can begin with."""
+def write_task_file(out: Path, answers: dict[str, str], step: Path | None = None) -> TaskFile:
+    """The file at `out`, which is read as posting reads it before it gets its name. step: the folder of a
+    recorded one; then no answer says a size. Raises InvalidInput for the first answer that cannot be used,
+    and for a folder without a whole step."""
     dataset = open_answered(read_path(answers["dataset"]))
-    choice = choose_fresh(answers["size"], dataset) if weights is None else choose_given(weights, out)
+    choice = choose_fresh(answers["size"], dataset) if step is None else choose_recorded(step, out)
     refuse_other_width(dataset, choice)
     if not answers["rounds"].isdecimal() or len(answers["rounds"]) > 9:
         raise _refuse("not a number of rounds", "a whole number", answers["rounds"], "Correct --rounds.")
@@ -222,7 +206,7 @@ def write_task_file(out: Path, answers: dict[str, str], weights: Path | None = N
 
 def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
     """Raises InvalidInput where a token of the dataset has more or fewer bytes than one of the model."""
-    tokens = choice.model.vocabulary_size
+    tokens = choice.vocabulary_size
     if count_token_bytes(tokens) != packed.token_bytes:
         raise _refuse(
             "the tokens of the dataset are not those of the model",
@@ -241,27 +225,36 @@ def open_answered(path: Path) -> PackedDataset:
 
 
 def choose_fresh(size: str, packed: PackedDataset) -> Choice:
-    """A model of this size, or of this preset of task files. Raises InvalidInput where there is none."""
-    if size in PRESETS:
-        count = parameter_count(PRESETS[size])
-        table = NAMED_MODEL.format(parameters=count, way="preset", named=json.dumps(size))
-        return Choice(PRESETS[size], table)
+    """A plain decoder of this size. Raises InvalidInput where there is none."""
     if size not in SIZES:
-        raise _refuse("not a size", " or ".join((*SIZES, *PRESETS)), size, "Correct --size.")
-    model = SIZES[size].make_model(packed.vocabulary_size)
-    table = FRESH_MODEL.format(size=size, parameters=parameter_count(model), model=model)
-    return Choice(model, table)
+        raise _refuse("not a size", " or ".join(SIZES), size, "Correct --size.")
+    model = replace(SIZES[size], vocabulary_size=packed.vocabulary_size)
+    count = count_parameters(model)
+    table = FRESH_MODEL.format(size=size, parameters=count, model=model)
+    return Choice(table, model.vocabulary_size, count, model.context_tokens)
 
 
-def choose_given(folder: Path, out: Path) -> Choice:
-    """The model of a Hugging Face folder, and its weights. Raises InvalidInput where it has none that a task
-    can train."""
-    if not (folder / CONFIG_NAME).is_file():
-        expected = f"a folder of Hugging Face, with {CONFIG_NAME}"
-        raise _refuse("no weights", expected, str(folder), "Correct --weights.")
-    model, named = read_folder_config(folder), json.dumps(name_beside(folder, out))
-    table = NAMED_MODEL.format(parameters=parameter_count(model), way="weights", named=named)
-    return Choice(model, table, is_given=True)
+def choose_recorded(folder: Path, out: Path) -> Choice:
+    """A recorded step, which begins with the weights of its module."""
+    files, named = load_step(folder), json.dumps(name_beside(folder, out))
+    shape, count = files.shape, files.layout.count
+    if shape.numeric_format not in PRODUCT_BITS:
+        raise _refuse(
+            "the recorded step needs limits, which are measured",
+            "an exact step, which needs none",
+            shape.numeric_format,
+            "Record it in an exact format, or write the file by hand, with [limits] of `touchstone policy`.",
+        )
+    table = NAMED_MODEL.format(parameters=count, named=named)
+    return Choice(
+        table,
+        shape.vocabulary_size,
+        count,
+        shape.tokens,
+        shape.sequences,
+        shape.numeric_format,
+        is_given=True,
+    )
 
 
 def name_beside(path: Path, out: Path) -> str:
@@ -271,13 +264,12 @@ def name_beside(path: Path, out: Path) -> str:
 
 def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[str, str]) -> str:
     """The text of the file."""
-    model = choice.model
     path = packed.tokens if packed.note is None else packed.tokens.parent
     tokens, rounds = packed.size_bytes // packed.token_bytes, int(answers["rounds"])
-    row = min(model.context_tokens, MOST_ROW_TOKENS)
+    row = choice.row
     held = max(10 * row, tokens // HELDOUT_PART)
     is_said = packed.note is not None and packed.note.heldout_tokens > row
-    is_local, levels = answers["preset"] == "local", count_contest_levels(parameter_count(model))
+    is_local, levels = answers["preset"] == "local", count_contest_levels(choice.parameters)
     dispute = max(LEAST_DISPUTE, 2 * levels * RESPOND)
     comment = "# the last tokens of the dataset: they measure, they do not train"
     return TEMPLATE.format(
@@ -288,6 +280,8 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
         inner_steps=INNER_STEPS,
         segment_steps=SEGMENT_STEPS,
         row=row,
+        sequences=choice.sequences,
+        format=choice.numeric_format,
         heldout="" if is_said else f"heldout_tokens = {held}       {comment}\n",
         seed="" if choice.is_given else "initial_seed = 1\n",
         model=choice.table,
@@ -298,21 +292,20 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
     )
 
 
-def tell_weights(file: TaskFile, console: Console) -> None:
-    """Say so where a task begins with the weights of a folder and its dataset has another tokenizer: no rule
-    of a task can see that."""
-    if file.weights is None:
+def tell_tokenizer(file: TaskFile, console: Console) -> None:
+    """Say so where the dataset was packed with another tokenizer than the recorded model's: no rule of a task
+    can see that."""
+    made_with, own = file.packed.tokenizer_sha256, file.plan.step.shape.tokenizer_sha256
+    if file.weights is None or own == made_with:
         return
-    folder, made_with = file.weights.folder, file.packed.tokenizer_sha256
-    tokenizer = folder / TOKENIZER_NAME
-    own = hash_file(tokenizer) if tokenizer.is_file() else ""
-    if made_with and not own:
-        console.say(f"{folder} has no {TOKENIZER_NAME}: make sure that the dataset's is the one of its model")
-    elif own != made_with:
+    if not own:
+        console.say("the recorded step names no tokenizer: make sure that the dataset's is that of its model")
+    else:
         other = f"SHA-256 {made_with}" if made_with else "none, its tokens are bytes"
         console.say(
-            f"WARNING: the dataset was packed with another tokenizer ({other}) than that of {folder}. On "
-            "tokens of another one the weights are worth nothing: pack it with `--tokenizer` and this folder"
+            f"WARNING: the dataset was packed with another tokenizer ({other}) than that of the recorded "
+            "model. On tokens of another one its weights are worth nothing: pack it with `--tokenizer` and "
+            "the folder that was recorded"
         )
 
 
@@ -323,9 +316,12 @@ def run_task_check(options: argparse.Namespace) -> Document:
     rules = justify(file, LIMITS[options.limits or file.preset], console)
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
-        console.say(f"it begins with the weights of {folder}, whose root is {root}")
-        tell_weights(file, console)
-    count, escrow_wei = parameter_count(file.plan.model), compute_escrow(sketch_terms(file.plan))
+        console.say(f"it begins with the weights in {folder}, whose root is {root}")
+        tell_tokenizer(file, console)
+    else:
+        drawn = f"weights drawn anew from initial_seed {file.plan.initial_seed}"
+        console.say(f"it begins with {drawn}: no recorded module's own are used")
+    count, escrow_wei = file.plan.count_parameters(), compute_escrow(sketch_terms(file.plan))
     console.say(f"{options.config} can be posted: {count:,} parameters")
     tell_cost(escrow_wei, console)
     console.say(f"Next: touchstone task create --config {options.config}; it asks before it posts")

@@ -39,10 +39,10 @@ DATA_COMMANDS = (
         "scripts.task_init:run_task_init",
         (
             Option("--dataset", "folder of `touchstone data pack`, or a raw file of one byte a token"),
-            Option("--size", "tiny, small, medium, large, or a preset of docs/task.md; small if not said"),
+            Option("--size", "tiny, small, medium or large; small if not said"),
             Option(
-                "--weights",
-                "folder of Hugging Face whose weights the task begins with, in the place of --size",
+                "--step",
+                "folder of a recorded step, in the place of --size: touchstone task record",
                 {"type": read_path, "metavar": "FOLDER"},
             ),
             Option("--rounds", "how many; 4 if not said"),
@@ -79,6 +79,11 @@ DATA_COMMANDS = (
             Option("--dataset", "packed folder whose held-out tokens measure", {"type": read_path}),
             Option("--text", "text file that measures instead", {"type": read_path}),
             Option("--tokens", "tokens to measure on, at most", {"type": COUNT, "default": 100_000}),
+            Option(
+                "--step",
+                "folder of the recorded step, for the export of a module of one's own",
+                {"type": read_path},
+            ),
             *PARTY,
         ),
     ),

@@ -32,7 +32,7 @@ from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.settling import is_closable
 from protocol.spec.game.state import GameState, Seat, SeatRole
 from protocol.spec.game.terms import LIMITS_LOCAL, GameTerms, compute_release_blocks
-from protocol.spec.game.timing import get_live_round, is_over
+from protocol.spec.game.timing import find_first_round, get_live_round, is_over
 from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from protocol.spec.params import LATE_RATE_ONE
 from scripts.console import Console, Document, NotNeeded
@@ -152,6 +152,20 @@ def tell_missing(game: GameState) -> str:
         if (count := count_sitting(game, role)) < least
     ]
     return ", ".join(missing)
+
+
+def tell_first_round(game: GameState) -> Iterator[str]:
+    """Tells from which round on a seat works that is taken while a round runs: pools are frozen ahead."""
+    first, rounds = find_first_round(game), game.terms.rounds
+    if first is None:
+        return
+    if first < rounds:
+        yield f"a seat that is taken now works from round {first} on; the task ends with round {rounds - 1}"
+    else:
+        yield (
+            "WARNING: it is fixed already who works in each round that is left. A seat that is taken now "
+            "earns nothing, unless the task stands still and starts again"
+        )
 
 
 def tell_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """What every test process needs before it imports anything else."""
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shared machine is slow at times: a deadline would fail tests at random.
 settings.register_profile("touchstone", deadline=None, print_blob=True)
 settings.load_profile("touchstone")
+
+
+@pytest.fixture(autouse=True)
+def large_tensors_lie_in_memory() -> Iterator[None]:
+    """A home with memory_mb moves those of its process into files, and other tests share the process."""
+    yield
+    if allocator := sys.modules.get("protocol.compute.program.tensor_allocator"):
+        allocator.use_room(None)
+
 
 LONGEST_FIRST = ("tests/e2e/", "tests/rounds/", "tests/lab/benchmarks/", "tests/faults/", "tests/scripts/")
 """Two processes share the files: a long one that comes last leaves one of them without work."""

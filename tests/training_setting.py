@@ -8,21 +8,20 @@ from torch import Tensor
 
 from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration, count_floor_units
 from protocol.compute.audit.compare import Distances, Floors
+from protocol.compute.batches import Corpus, dataset_root, open_corpus
 from protocol.compute.bounds.check import Provider
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.model.batches import Corpus, dataset_root, open_corpus
-from protocol.compute.model.reference_model import build_tables, compute_loss, split_parameters
-from protocol.compute.model.reference_step import plain_step
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import with_program
 from protocol.spec.calibration_rules import make_limits
-from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import float_to_bits, nearest
 from protocol.spec.merkle import compute_levels
 from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.program import DEFAULT_CHUNK_TERMS, Program, Role
+from protocol.spec.program import Program, Role
 from scripts.chain_commands import read_python_sources
+from tests.task_models import compute_loss, describe_step, make_plain_step, make_training, split_parameters
+from touchstone.step.plain_decoder import DecoderConfig
 
 
 def get_heldout_batch(corpus: Corpus, spec: TrainingSpec, rows: int) -> Batch:
@@ -37,11 +36,11 @@ def get_heldout_batch(corpus: Corpus, spec: TrainingSpec, rows: int) -> Batch:
     return Batch(cut[:, :-1].contiguous(), cut[:, 1:].contiguous())
 
 
-def compute_heldout_loss(weights: Tensor, batch: Batch, model: ModelConfig) -> float:
+def compute_heldout_loss(weights: Tensor, batch: Batch, model: DecoderConfig) -> float:
     """Mean cross entropy in nats per token of a batch, in one pass without gradients."""
     with torch.no_grad():
         params = split_parameters(weights, model)
-        return float(compute_loss(params, *batch, build_tables(model), model))
+        return float(compute_loss(params, *batch, model))
 
 
 def list_configurations(capabilities: Sequence[str]) -> tuple[KernelConfiguration, ...]:
@@ -93,7 +92,7 @@ def build_trace_tree(program: Program, get_tensor: Provider) -> TraceTree:
     return TraceTree(program, compute_levels(roots), get_tensor)
 
 
-DEMO_MODEL = ModelConfig(
+DEMO_MODEL = DecoderConfig(
     vocabulary_size=256,
     hidden_size=128,
     intermediate_size=416,
@@ -137,13 +136,10 @@ def read_standard_library(limit: int = CORPUS_BYTES) -> bytes:
 
 def build_training(data: bytes, schedule: ScheduleConfig) -> TrainingSpec:
     """The demo's training spec on `data` with these learning rates: 8 x 128 tokens a step, float32."""
-    training = TrainingSpec(
+    return make_training(
+        DEMO_MODEL,
         protocol_version=PROTOCOL_VERSION,
         numeric_format="float32",
-        chunk_terms=DEFAULT_CHUNK_TERMS,
-        program_root=bytes(32),
-        model=DEMO_MODEL,
-        optimizer=OptimizerConfig(),
         schedule=schedule,
         sequences_per_step=SEQUENCES_PER_STEP,
         sequence_tokens=DEMO_MODEL.context_tokens,
@@ -152,7 +148,6 @@ def build_training(data: bytes, schedule: ScheduleConfig) -> TrainingSpec:
         token_count=len(data) - HELDOUT_BYTES,
         heldout_tokens=HELDOUT_BYTES,
     )
-    return with_program(training)
 
 
 def open_demo_corpus(data: bytes, spec: TrainingSpec) -> Corpus:
@@ -165,12 +160,11 @@ def train_plainly(
 ) -> TrainingState:
     """Steps of the task in plain PyTorch with autograd: what nodes would run without a program. Under
     autocast it is what a cheat with lower precision runs."""
+    plain = make_plain_step(describe_step(spec))
     for step in range(inner_step, inner_step + steps):
         scalars = compute_scalars(spec, state.local_step, state.global_step)
         vectors = (state.weights, state.first_moment, state.second_moment)
         with torch.no_grad():
-            result = plain_step(
-                *vectors, *get_batch(step), scalars, build_tables(spec.model), spec.model, spec.optimizer
-            )
+            result = plain.take(vectors, *get_batch(step), scalars)
         state = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return state

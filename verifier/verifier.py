@@ -39,14 +39,14 @@ from protocol.actions.runtime.joining import SeatWish, open_data
 from protocol.actions.runtime.opening import Reader, open_party, open_reader
 from protocol.actions.runtime.party import ListDuties
 from protocol.actions.runtime.playing import play
+from protocol.actions.runtime.task_step import as_reader, fetch_step
 from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.reports import SPARE_DISK_BYTES
 from protocol.adapters.wire.session import Peer, ask_in_turn
 from protocol.compute.audit.compare import measure_apart
+from protocol.compute.batches import get_batch, prepare_steps
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.program.step import Batch, replay_segment
-from protocol.compute.program.task_program import require_program
 from protocol.spec.calibration_rules import QUANTITIES
 from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root, decode_training
 from protocol.spec.containers import OuterHeader, StateHeader
@@ -154,7 +154,7 @@ async def _open_audit(reader: Reader, config: PartyConfig, place: Place) -> Seat
     game_round = require_public(game, place, state.head_block + 1)
     spec = make_spec(state.task_terms[place.task], decode_training(state.texts[place.task]))
     refuse_broken(find_training_malformations(spec))
-    await asyncio.to_thread(require_program, spec.training)
+    await fetch_step(as_reader(reader, place.task, spec, config.say), spec)
     corpus = await open_data(reader.client, reader.store, state, place.task, spec, config.say)
     about, solver = read_audit_task(place.task, spec, corpus), game_round.claims[place.slot].account
 

@@ -297,7 +297,7 @@ contract Evidence is StatementModule, IEvidence {
     }
 
     // Pseudo-gradient -------------------------------------------------------------------------------------------------
-    /// @dev Whether a leaf of the pseudo-gradient is the encoded difference. A final leaf that has no encoding (another size, not finite, out of range)
+    /// @dev Whether a leaf of the pseudo-gradient is the encoded difference. A final leaf that has no encoding (another size, not finite)
     /// is the solver's own fault; of a broken global leaf nothing follows.
     function _isDeltaRight(
         GameTerms memory terms,

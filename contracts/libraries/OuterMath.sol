@@ -16,6 +16,8 @@ library OuterMath {
     uint256 internal constant BLOCK_BYTES = 1 + BLOCK_ELEMENTS;
     uint256 internal constant DELTA_LEAF_BYTES = BLOCKS_PER_LEAF * BLOCK_BYTES;
     uint256 private constant QUANTUM_MAX = 127;
+    /// @dev 127 * 2^71, the largest value of an encoding: differences are cut off here, infinite ones too.
+    uint32 private constant LARGEST = 0x667e0000;
     /// @dev The largest e + 149 of an encoding: sums of 64 integers below 2^(7 + 220) fit a word. A block with a larger one is read as zeros.
     uint256 private constant SCALE_MAX = 220;
     /// @dev What is shifted by so much is 0.
@@ -38,7 +40,7 @@ library OuterMath {
 
     // Pseudo-gradient ---------------------------------------------------------------------------------------------
     /// @notice The delta leaf that belongs to one leaf of the global and of the final weights.
-    /// @return ok false where no encoding exists: a leaf of another size, a difference that is not finite or beyond 127 * 2^71
+    /// @return ok false where a leaf is of another size or holds a number that is not finite: all others have an encoding
     function deltaLeaf(bytes memory globalLeaf, bytes memory finalLeaf)
         internal
         pure
@@ -52,12 +54,12 @@ library OuterMath {
         uint32[] memory differences = new uint32[](BLOCK_ELEMENTS);
         for (uint256 i = 0; i < BLOCKS_PER_LEAF; ++i) {
             if (!_subtract(globalLeaf, finalLeaf, i * BLOCK_ELEMENTS, differences)) return (false, "");
-            if (!encodeBlock(differences, delta, i * BLOCK_BYTES)) return (false, "");
+            encodeBlock(differences, delta, i * BLOCK_BYTES);
         }
         ok = true;
     }
 
-    /// @dev Fills `differences` from element `first` on; false where an operand is not finite.
+    /// @dev Fills `differences` from element `first` on; false where an operand is not finite. A difference may be infinite.
     function _subtract(
         bytes memory globalLeaf,
         bytes memory finalLeaf,
@@ -72,25 +74,22 @@ library OuterMath {
         return true;
     }
 
-    /// @notice Writes e + 149 and 64 signed bytes at `offset`; false where a difference is not finite or e does not fit.
-    function encodeBlock(uint32[] memory differences, bytes memory delta, uint256 offset)
-        internal
-        pure
-        returns (bool)
-    {
+    /// @notice Writes e + 149 and 64 signed bytes at `offset`. What is larger than 127 * 2^71, or infinite, counts as 127 * 2^71.
+    function encodeBlock(uint32[] memory differences, bytes memory delta, uint256 offset) internal pure {
         uint32 largest = 0;
         for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
             uint32 magnitude = differences[i] & ~Float32.SIGN_BIT;
             largest = uint32(FixedPointMathLib.max(magnitude, largest));
         }
-        if (!largest.isFinite()) return false;
-        uint256 scale = scaleOf(largest);
-        if (scale > SCALE_MAX) return false;
+        uint256 scale = scaleOf(_cut(largest));
         delta[offset] = bytes1(uint8(scale));
         for (uint256 i = 0; i < BLOCK_ELEMENTS; ++i) {
-            delta[offset + 1 + i] = bytes1(uint8(quantise(differences[i], scale)));
+            delta[offset + 1 + i] = bytes1(uint8(quantise(_cut(differences[i]), scale)));
         }
-        return true;
+    }
+
+    function _cut(uint32 d) private pure returns (uint32) {
+        return d & ~Float32.SIGN_BIT > LARGEST ? d & Float32.SIGN_BIT | LARGEST : d;
     }
 
     /// @notice e + 149 for the smallest e >= -149 with |largest| <= 127 * 2^e.

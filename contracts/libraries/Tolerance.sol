@@ -8,11 +8,12 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title How far honest hardware may differ, element by element, in integers (docs/spec.md, section 6).
 /// @notice Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight set the scale.
-/// @dev Twin of `protocol/spec/tolerance.py`. No division and no float: values are integers of 2^-149, below 2^213 in magnitude, and
-/// every intermediate result stays below 2^256, so nothing here can revert on hostile numbers.
+/// @dev Twin of `protocol/spec/tolerance.py`. No division and no float: values are integers of 2^-149. What exceeds 2^64 in magnitude counts as
+/// 2^64, so every finite element has a judgement. Every intermediate result stays below 2^256: nothing here can revert on hostile numbers.
 library Tolerance {
-    /// @dev 2^64 in units of 2^-149 is 2^213: exponent field 127 + 64.
+    /// @dev The pattern of 2^64, which is 2^213 in units of 2^-149: exponent field 127 + 64.
     uint256 private constant MAGNITUDE_LIMIT = (127 + 64) << 23;
+    uint256 private constant INFINITY = 0xff << 23;
     uint256 private constant SIGN_BIT = 1 << 31;
     uint256 private constant MAGNITUDE = SIGN_BIT - 1;
     uint256 private constant HIDDEN_BIT = 1 << 23;
@@ -21,6 +22,9 @@ library Tolerance {
     /// @dev v' * 2^43 < 2^256, and its root counts 2^-96, so 53 more bits make it count 2^-149.
     uint256 private constant SQRT_SHIFT = 43;
     uint256 private constant ROOT_TO_UNITS_SHIFT = 53;
+    /// @dev The root of a v' from 2^64 on is 2^32 times that of v' / 2^64, whose exponent field is less by 64.
+    uint256 private constant LARGE_ROOT_SHIFT = 32;
+    uint256 private constant LARGE_FIELDS = (2 * LARGE_ROOT_SHIFT) << 23;
     /// @dev tauW * L counts 2^-128.
     uint256 private constant RATE_TO_UNITS_SHIFT = 21;
     /// @dev A hostile schedule leaf is capped, so that no comparison can overflow.
@@ -116,7 +120,7 @@ library Tolerance {
         );
     }
 
-    /// @notice Whether an element lies beyond the limits: either side is unsound, or a difference too large.
+    /// @notice Whether an element lies beyond the limits: a difference is too large, the claimed v alone is below zero, or a number is not finite.
     /// @param learningRateSum of the segment, in units of 2^-64
     function isElementBeyond(
         Element memory claimed,
@@ -144,31 +148,25 @@ library Tolerance {
         uint256 secondB,
         Bounds memory bounds
     ) private pure returns (bool) {
-        if (!_isSound(weightA, firstA, secondA) || !_isSound(weightB, firstB, secondB)) {
-            return false;
-        }
+        if (!_isFinite(weightA, firstA, secondA) || !_isFinite(weightB, firstB, secondB)) return false;
+        // The root of such a v is no number. A step that takes it would lose the weight, however small v is. -0 is zero.
+        if (secondA > SIGN_BIT && secondB <= SIGN_BIT) return false;
         uint256 v = magnitude(secondB);
         return distance(weightA, weightB) <= bounds.rate + scaled(bounds.tauR, magnitude(weightB))
             && distance(secondA, secondB) <= scaled(bounds.tauV, v) + bounds.floorV
-            && _isFirstWithin(distance(firstA, firstB), v, bounds);
+            && _isFirstWithin(distance(firstA, firstB), secondB, bounds);
     }
 
     /// @dev The square root is the dear part: not at all where nothing differs.
-    function _isFirstWithin(uint256 first, uint256 v, Bounds memory bounds) private pure returns (bool) {
-        return first == 0 || first <= firstAllowance(rootUp(v), bounds.tauM, bounds.epsM);
+    function _isFirstWithin(uint256 first, uint256 second, Bounds memory bounds) private pure returns (bool) {
+        return first == 0 || first <= firstAllowance(rootOf(second), bounds.tauM, bounds.epsM);
     }
 
-    /// @notice Whether an element can be judged: finite, magnitudes below 2^64, second moment not negative (-0 is zero).
-    function isSound(Element memory element) internal pure returns (bool) {
-        return _isSound(element.weight, element.firstMoment, element.secondMoment);
+    function _isFinite(uint256 weight, uint256 first, uint256 second) private pure returns (bool) {
+        return weight & MAGNITUDE < INFINITY && first & MAGNITUDE < INFINITY && second & MAGNITUDE < INFINITY;
     }
 
-    function _isSound(uint256 weight, uint256 first, uint256 second) private pure returns (bool) {
-        return weight & MAGNITUDE < MAGNITUDE_LIMIT && first & MAGNITUDE < MAGNITUDE_LIMIT
-            && second & MAGNITUDE < MAGNITUDE_LIMIT && second <= SIGN_BIT;
-    }
-
-    /// @notice |a - b| of two sound patterns, exact, in units of 2^-149.
+    /// @notice |a - b| of two finite patterns that are cut off at 2^64, in units of 2^-149.
     function distance(uint256 a, uint256 b) internal pure returns (uint256) {
         if (a == b) return 0;
         (uint256 x, uint256 y) = (magnitude(a), magnitude(b));
@@ -178,10 +176,12 @@ library Tolerance {
         }
     }
 
-    /// @notice |a| of a sound pattern, exact, in units of 2^-149.
+    /// @notice |a| of a finite pattern in units of 2^-149: exact below 2^64, which larger ones count as.
     function magnitude(uint256 bits) internal pure returns (uint256) {
         unchecked {
-            uint256 exponent = (bits >> 23) & 0xff;
+            bits &= MAGNITUDE;
+            if (bits > MAGNITUDE_LIMIT) bits = MAGNITUDE_LIMIT;
+            uint256 exponent = bits >> 23;
             uint256 fraction = bits & (HIDDEN_BIT - 1);
             return exponent == 0 ? fraction : (fraction | HIDDEN_BIT) << (exponent - 1);
         }
@@ -196,10 +196,19 @@ library Tolerance {
     }
 
     /// @notice The largest |dm|: tauM * (sqrt(v') + epsM), the whole units of the product.
-    /// @param root what `rootUp` gave for v'
+    /// @param root what `rootOf` gave for v'
     function firstAllowance(uint256 root, uint256 tauM, uint256 epsM) internal pure returns (uint256) {
         unchecked {
-            return tauM * ((root << ROOT_TO_UNITS_SHIFT) + epsM) >> TAU_FRACTION_BITS;
+            return scaled(tauM, (root << ROOT_TO_UNITS_SHIFT) + epsM);
+        }
+    }
+
+    /// @notice sqrt(|v'|) of a finite pattern in units of 2^-96, rounded up. It is not cut off, since m may be large where v' is.
+    function rootOf(uint256 bits) internal pure returns (uint256) {
+        unchecked {
+            bits &= MAGNITUDE;
+            if (bits < MAGNITUDE_LIMIT) return rootUp(magnitude(bits));
+            return rootUp(magnitude(bits - LARGE_FIELDS)) << LARGE_ROOT_SHIFT;
         }
     }
 

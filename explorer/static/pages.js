@@ -104,7 +104,7 @@ function showConviction(task, one) {
 function showTraining(found) {
   const said = found.training;
   const what = said.error ? [["training", `no description: ${said.error}`]] : [
-    ["model", `${said.family}, ${said.parameters.toLocaleString("en")} parameters, in ${said.numeric_format}`],
+    ["model", `${said.parameters.toLocaleString("en")} parameters, in ${said.numeric_format}`],
     ["a round", `${said.inner_steps} steps of ${said.tokens_per_step.toLocaleString("en")} tokens, audited in segments of ${said.segment_steps}`],
     ["dataset", `${said.dataset_tokens.toLocaleString("en")} tokens`],
   ];

@@ -36,7 +36,6 @@ from protocol.compute.audit.compare import judge_state, measure_distances
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import state_header
-from protocol.compute.model.reference_model import build_tables, compute_loss, split_parameters
 from protocol.compute.program import device_kernels, exact_functions
 from protocol.compute.program.devices import KINDS, DeviceSteps, open_device
 from protocol.compute.program.exact_functions import FAMILIES, force_family
@@ -49,7 +48,10 @@ from protocol.spec.referee import ULPS
 from protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
 from scripts.chain_commands import run_task_example
 from scripts.task_file import read_task_file
+from tests.task_models import split_parameters
 from tests.training_setting import read_standard_library
+from touchstone.step.plain_decoder import Decoder
+from touchstone.step.record_step import next_token_loss
 
 PIECE = 1 << 26
 """Float32 numbers at a time; all of them are 64 pieces."""
@@ -316,18 +318,23 @@ def _make_step(setting: Setting, device: str, numeric_format: str) -> Call:
 
 
 def _make_plain_step(setting: Setting, device: str, compiles: bool) -> Call:
-    model = setting.model
-    parts = split_parameters(setting.vectors[0], model)
-    params = {name: torch.nn.Parameter(p.clone().to(device)) for name, p in parts.items()}
-    optimizer = torch.optim.AdamW(params.values(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    tables = type(build_tables(model))(*(table.to(device) for table in vars(build_tables(model)).values()))
+    module = Decoder(setting.model)
+    module.load_state_dict(split_parameters(setting.vectors[0], setting.model))
+    module.to(device)
+    module.model.speeds = module.model.speeds.to(device)
+    optimizer = torch.optim.AdamW(
+        module.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True
+    )
     tokens, labels = (part.to(device) for part in setting.batch)
-    compute = torch.compile(compute_loss) if compiles else compute_loss
+    compute = torch.compile(next_token_loss) if compiles else next_token_loss
 
     def step() -> None:
         optimizer.zero_grad()
-        compute(params, tokens, labels, tables, model).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(list(params.values()), 1.0)
+        # The decoder makes its positions and its mask anew, on the device that is the default.
+        with torch.device(device):
+            loss = compute(module, tokens, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimizer.step()
 
     return _finish(step, device)

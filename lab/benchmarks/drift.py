@@ -28,10 +28,10 @@ from lab.benchmarks.reports import write_report
 from protocol.actions.dispute.step_judging import find_false_step
 from protocol.compute.audit.compare import judge_state
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 from scripts.calibrate_commands import Segment, Workplace, make_starts
+from tests.task_models import draw_first
 from tests.training_setting import OUTER_RATES_BITS
 
 # --- One phase of one model ---------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def judge_phase(track: Track, folder: Path, workers: Sequence[Worker], limits: L
     """Replays a track on all machines and judges as verifiers do. sample: pairs to be judged step by step."""
     workplace, found = open_track(track, folder), Found()
     training = workplace.training
-    make_starts(workplace, init_parameters(training.model, training.initial_seed), *OUTER_RATES_BITS)
+    make_starts(workplace, draw_first(training), *OUTER_RATES_BITS)
     for worker in workers:
         worker.replay(track)
     names = [worker.machine.name for worker in workers]

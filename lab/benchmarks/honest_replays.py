@@ -39,11 +39,11 @@ from lab.benchmarks.replays.pairs import (
 from lab.benchmarks.reports import BUILD, write_report
 from protocol.compute.audit.compare import Distances, find_usual, is_well_conditioned
 from protocol.compute.determinism import describe_kernels, pin_kernels
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import MARGIN
 from protocol.spec.containers import Limits
 from scripts.calibrate_commands import Segment, Workplace, make_starts
+from tests.task_models import draw_first
 from tests.training_setting import OUTER_RATES_BITS, propose_limits
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
@@ -122,7 +122,7 @@ def measure_track(
     """By segment: distances for a calibration, verdicts for the campaign."""
     workplace = open_track(track, folder)
     training = workplace.training
-    noise = make_starts(workplace, init_parameters(training.model, training.initial_seed), *OUTER_RATES_BITS)
+    noise = make_starts(workplace, draw_first(training), *OUTER_RATES_BITS)
     for worker in workers:
         worker.replay(track)
     names = [worker.machine.name for worker in workers]

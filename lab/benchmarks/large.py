@@ -1,13 +1,13 @@
-"""Does a task of GPT-2's size fit the machines of strangers? Memory, bytes and minutes of a whole play.
+"""Does a task of this size fit the machines of strangers? Memory, bytes and minutes of a whole play.
 
     ./dev bench large            124 million parameters, vocabulary 50,257, 1 GB of JSONL; an hour, 65 GB
-    ./dev bench large --short    a tiny model of the same family, the same play; a minute or two
+    ./dev bench large --short    a tiny model of the same kind, the same play; a minute or two
     ./dev bench large --device cuda    the honest solver trains on a graphics card
 
 A tokenizer is trained on the standard library's text, which is written as JSONL again and again, packed by
-`data pack` and named in a task file beside a folder with given weights. Two solvers train two rounds of four
-steps, `memory_mb` set; three verifiers, with other kernels, audit. In the second round one solver errs: it is
-disputed, and convicted by one number. All is on one machine. Writes build/large/report.json, or
+`data pack` and named in a task file beside a recorded step with its weights. Two solvers train two rounds of
+four steps, `memory_mb` set; three verifiers, with other kernels, audit. In the second round one solver errs:
+it is disputed, and convicted by one number. All is on one machine. Writes build/large/report.json, or
 build/large-short/report.json.
 """
 
@@ -32,7 +32,6 @@ from lab.benchmarks.large_run.party import (
     read_peak_bytes,
 )
 from lab.benchmarks.reports import BUILD, write_report
-from node.export import write_model
 from node.submit import build_task, post_task
 from protocol.actions.runtime import upkeep_duties
 from protocol.actions.runtime.chain_state import ChainState
@@ -41,13 +40,10 @@ from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.playing import Loop
 from protocol.adapters.files import map_file
 from protocol.adapters.machine import load_extra
-from protocol.compute.model.reference_model import init_parameters, parameter_count
-from protocol.spec.containers import ModelConfig
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
 from scripts.chain_commands import read_python_sources
 from scripts.data_pack import PackPlan, pack
-from scripts.model_table import PRESETS
 from scripts.task_file import TaskFile, read_task_file
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import Company, open_company
@@ -56,6 +52,9 @@ from tests.e2e.demo.roster import CHEAT, SUBMITTER, Member
 from tests.e2e.demo.run import Setting, Show, cancel, open_show, wait_for
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
+from tests.task_models import parameter_count
+from touchstone.step.plain_decoder import Decoder, DecoderConfig, describe_decoder
+from touchstone.step.record_step import Shape, record_step
 
 GIGABYTE = 10**9
 MOST_SOLVER_BYTES, MOST_AUDITOR_BYTES = 6 * GIGABYTE, 3 * GIGABYTE
@@ -90,15 +89,19 @@ class Play:
     text_bytes: that it is trained on, at most; jsonl_bytes: what is packed."""
 
     name: str
-    model: ModelConfig
+    model: DecoderConfig
     tokens: int
     text_bytes: int
     jsonl_bytes: int
 
 
-FULL = Play("large", PRESETS["gpt2-124m"], 256, 40_000_000, GIGABYTE)
+FULL = Play("large", DecoderConfig(50_257, 768, 2048, 12, 12, 12, 1024, tied=True), 256, 40_000_000, GIGABYTE)
 SHORT = Play(
-    "large-short", ModelConfig(512, 32, 128, 2, 2, 2, 64, architecture="gpt2", tied=1), 64, 400_000, 4_000_000
+    "large-short",
+    DecoderConfig(512, 32, 128, 2, 2, 2, 64, tied=True),
+    64,
+    400_000,
+    4_000_000,
 )
 
 
@@ -146,11 +149,9 @@ least_whistleblowers = 0
 carry_moments = 1
 outer_learning_rate = 0.7
 outer_momentum = 0.6
-sequences_per_step = 1
-sequence_tokens = {play.tokens}
 
 [model]
-weights = "weights"
+step = "step"
 
 [schedule]
 peak_learning_rate = 0.0002
@@ -183,7 +184,7 @@ tau_r = 1.2e-7
 
 
 def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
-    """Tokenizer, dataset, weights and task file, each made anew in a folder that is there."""
+    """Tokenizer, dataset, step and task file, each made anew in a folder that is there."""
     texts = cut_texts(read_python_sources(play.text_bytes).decode(errors="replace"))
     with clock.time("train the tokenizer"):
         train_tokenizer(folder / "tokenizer.json", texts, play.model.vocabulary_size)
@@ -192,8 +193,9 @@ def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
     with clock.time("pack"):
         sources, tokenizer = [folder / "text.jsonl"], folder / "tokenizer.json"
         pack(PackPlan(sources, folder / "corpus", tokenizer=tokenizer, end_of_text=END_OF_TEXT))
-    with clock.time("write weights"):
-        write_model(folder / "weights", init_parameters(play.model, WEIGHTS_SEED), play.model)
+    with clock.time("record the step"):
+        module, shape = Decoder(play.model, WEIGHTS_SEED), Shape(1, play.tokens)
+        record_step(module, shape, config=describe_decoder(play.model)).save(folder / "step")
     (folder / "task.toml").write_text(format_task(play))
     return read_task_file(folder / "task.toml")
 

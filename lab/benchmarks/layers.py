@@ -38,37 +38,37 @@ from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import build_buffer_tree
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.digest import ByteTree
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch
-from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.compute.program.tensor_allocator import list_written
-from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.program import INPUTS, Operation, Program, Role, leaf_bytes
+from tests.task_models import DecoderStep, build_program, init_parameters
 from tests.training_setting import SEQUENCES_PER_STEP, read_standard_library
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
 
 HONEST = -1
 LIES = ("scaled", "element")
 MOST_NODES = 99
 """False nodes of a model, unless told otherwise: all that are drawn."""
-GPT2 = ModelConfig(50257, 768, 3072, 12, 12, 12, 1024, architecture="gpt2", tied=1)
+LARGE = DecoderConfig(50_257, 768, 2048, 12, 12, 12, 1024, tied=True)
 """124 million parameters."""
-SIX = ModelConfig(256, 256, 768, 8, 8, 8, 128)
+SIX = DecoderConfig(256, 256, 768, 8, 8, 8, 128)
 """6.4 million parameters."""
 SHAPES = {name: (config, SEQUENCES_PER_STEP, terms) for name, (config, terms) in MODELS.items()}
-SHAPES |= {"six": (SIX, SEQUENCES_PER_STEP, 512), "gpt2": (GPT2, 1, 512)}
-GPT2_TOKENS = 512
+SHAPES |= {"six": (SIX, SEQUENCES_PER_STEP, 512), "124m": (LARGE, 1, 512)}
+LARGE_TOKENS = 512
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(model: str) -> BuiltProgram:
     """The program of a step of a model."""
     config, sequences, chunk_terms = SHAPES[model]
-    tokens = GPT2_TOKENS if model == "gpt2" else config.context_tokens
-    return build_program(ProgramConfig(config, OptimizerConfig(), sequences, tokens, chunk_terms))
+    tokens = LARGE_TOKENS if model == "124m" else config.context_tokens
+    return build_program(DecoderStep(config, AdamW(), sequences, tokens, chunk_terms))
 
 
 def make_step(model: str, data: bytes) -> Step:
@@ -76,7 +76,7 @@ def make_step(model: str, data: bytes) -> Step:
     if model in MODELS:
         return open_training(model, data).choose("late", 1)[0]
     config, sequences, _ = SHAPES[model]
-    tokens = GPT2_TOKENS if model == "gpt2" else config.context_tokens
+    tokens = LARGE_TOKENS if model == "124m" else config.context_tokens
     size, generator = build(model).program.buffers[0].size, torch.Generator().manual_seed(7)
     weights, first = init_parameters(config, 7), torch.randn(size, generator=generator).mul_(1e-4)
     second = torch.rand(size, generator=generator).mul_(1e-7)

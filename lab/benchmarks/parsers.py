@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from lab.benchmarks.parsing import chain_parsers, wire_parsers
+from lab.benchmarks.parsing import chain_parsers, step_parsers, wire_parsers
 from lab.benchmarks.parsing.mutating import Mutator, Parser
 from lab.benchmarks.reports import write_report
 from protocol.spec.errors import TouchstoneError
@@ -45,6 +45,7 @@ def list_parsers() -> Iterator[Parser]:
     yield from wire_parsers.list_message_parsers()
     yield from chain_parsers.list_parsers()
     yield from wire_parsers.list_parsers()
+    yield from step_parsers.list_parsers()
 
 
 def feed(parser: Parser, data: bytes, found: Found) -> None:

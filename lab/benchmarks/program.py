@@ -21,30 +21,30 @@ import torch
 from lab.benchmarks.reports import read_report, write_report
 from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.reference_model import (
-    build_tables,
-    compute_loss,
+from protocol.compute.program.built_program import BuiltProgram
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.step import Batch
+from protocol.compute.program.tensor_allocator import allocate_vector
+from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
+from tests.task_models import (
+    DecoderStep,
+    build_program,
     init_parameters,
     parameter_count,
     split_parameters,
 )
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch
-from protocol.compute.program.task_program import ProgramConfig, build_program
-from protocol.compute.program.tensor_allocator import allocate_vector
-from protocol.spec.containers import ModelConfig, OptimizerConfig
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 from tests.training_setting import DEMO_MODEL, build_trace_tree
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import Decoder, DecoderConfig
+from touchstone.step.record_step import next_token_loss
 
 SEQUENCES, TOKENS = 8, 128
 MODELS = {
-    "0.2M": ModelConfig(256, 64, 192, 3, 4, 4, TOKENS),
+    "0.2M": DecoderConfig(256, 64, 192, 3, 4, 4, TOKENS),
     "1M": DEMO_MODEL,
-    "6M": ModelConfig(256, 256, 768, 7, 4, 4, TOKENS),
+    "6M": DecoderConfig(256, 256, 768, 7, 4, 4, TOKENS),
 }
-LARGE_MODEL = ModelConfig(256, 1024, 2816, 12, 16, 16, 512)
+LARGE_MODEL = DecoderConfig(256, 1024, 2816, 12, 16, 16, 512)
 SCALARS = torch.tensor([1e-3, 0.4, 0.2])
 COSTS = ("record", "hash", "check")
 WARM_UP_STEPS = 2
@@ -54,14 +54,14 @@ WARM_UP_STEPS = 2
 class Setting:
     """A model with a batch of random tokens and moments as in the middle of training."""
 
-    model: ModelConfig
+    model: DecoderConfig
     batch: Batch
     vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
     def build(self, chunk_terms: int = DEFAULT_CHUNK_TERMS, numeric_format: str = "float32") -> BuiltProgram:
         """The program of its step."""
-        shape = (*self.batch.tokens_BT.shape, chunk_terms, PRODUCT_BITS.get(numeric_format, 0))
-        return build_program(ProgramConfig(self.model, OptimizerConfig(), *shape))
+        shape = (*self.batch.tokens_BT.shape, chunk_terms, numeric_format)
+        return build_program(DecoderStep(self.model, AdamW(), *shape))
 
     def run(self, interpreter: Interpreter) -> Callable[[], object]:
         """A step of a segment: from the state of the last one, in its memory."""
@@ -76,7 +76,7 @@ class Setting:
         return step
 
 
-def make_setting(model: ModelConfig, sequences: int = SEQUENCES, tokens: int = TOKENS) -> Setting:
+def make_setting(model: DecoderConfig, sequences: int = SEQUENCES, tokens: int = TOKENS) -> Setting:
     """Fixed by a seed."""
     generator = torch.Generator().manual_seed(0)
     batch = (torch.randint(model.vocabulary_size, (sequences, tokens), generator=generator) for _ in range(2))
@@ -88,14 +88,16 @@ def make_setting(model: ModelConfig, sequences: int = SEQUENCES, tokens: int = T
 
 def make_plain_step(setting: Setting) -> Callable[[], object]:
     """One step of ordinary PyTorch on parameters of its own."""
-    model, weights = setting.model, setting.vectors[0]
-    params = {name: torch.nn.Parameter(p.clone()) for name, p in split_parameters(weights, model).items()}
-    optimizer = torch.optim.AdamW(params.values(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    module = Decoder(setting.model)
+    module.load_state_dict(split_parameters(setting.vectors[0], setting.model))
+    optimizer = torch.optim.AdamW(
+        module.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True
+    )
 
     def step() -> None:
         optimizer.zero_grad()
-        compute_loss(params, *setting.batch, build_tables(model), model).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(list(params.values()), 1.0)
+        next_token_loss(module, *setting.batch).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimizer.step()
 
     return step

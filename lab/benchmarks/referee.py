@@ -31,7 +31,7 @@ from protocol.compute.bounds.fault import OperationFault, prove_operation
 from protocol.compute.bounds.trace import TraceTree
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.containers import ModelConfig, StateHeader, StepContext, StepFacts
+from protocol.spec.containers import StateHeader, StepContext, StepFacts
 from protocol.spec.params import FORMAT_NUMBERS, ZERO_WORD
 from protocol.spec.program import CHUNK_TERMS, ELEMENT_BYTES, Operation, Program
 from protocol.spec.program_codec import compute_program_root
@@ -40,8 +40,9 @@ from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import FAULTS, Ending, convict_all
 from tests.e2e.raids import QUICK_RAIDS, RAIDS, raid
 from tests.training_setting import build_trace_tree
+from touchstone.step.plain_decoder import DecoderConfig
 
-MODEL = ModelConfig(256, 128, 416, 4, 4, 4, 128)
+MODEL = DecoderConfig(256, 128, 416, 4, 4, 4, 128)
 """The demo's; sums over its tokens are as long as the longest chunk."""
 SEQUENCES, TOKENS = 32, 128
 SAMPLES = 12

@@ -38,7 +38,7 @@ from lab.benchmarks.utilisation_run.plan import (
     Play,
 )
 from lab.benchmarks.utilisation_run.run_report import make_report
-from protocol.compute.model.reference_model import parameter_count
+from tests.task_models import parameter_count
 
 LIMIT_MIN = 68.0
 """For the network; the chain's start and the simulation take less than two."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
+from lab.vectors.encoding_cases import MAX_FINITE
 from lab.vectors.table import Table, make_leaf
 from protocol.spec import drawing, float32, tolerance
 from protocol.spec.codec import tag_word
@@ -161,7 +162,9 @@ def _element_cases() -> Iterable[ElementCase]:
             yield f"{name} off by {ulps} ulp", claimed, base, RATE, LIMITS
             yield f"{name} off by {ulps} ulp, wider limits", claimed, base, RATE, WIDER
     yield from _edge_cases(base)
-    yield from _unsound_cases(base)
+    yield from _large_cases(base)
+    yield from _negative_cases(base)
+    yield from _not_finite_cases(base)
 
 
 def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
@@ -177,7 +180,7 @@ def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
         yield f"second moment {place}", [0, 0, units], [0, 0, 0], 0, Limits(0, 0, 0, 2**19, 0, 0)
     largest = bits(2.0**64) - 1
     opposite = [largest | 1 << 31, 0, largest]
-    yield "the largest sound values", [largest, largest, largest], opposite, RATE, LIMITS
+    yield "the largest values that are not cut off", [largest, largest, largest], opposite, RATE, LIMITS
     yield "the widest limits", [largest, largest, largest], [0, 0, largest], 2**128 - 1, WIDEST
     yield "a capped learning rate", one_off, base, 2**256 - 1, LIMITS
     yield "the cap itself", one_off, base, 2**128 - 1, LIMITS
@@ -186,14 +189,72 @@ def _edge_cases(base: list[int]) -> Iterable[ElementCase]:
     yield "a first moment beside a tiny second", [0, bits(1e-9), 1], [0, 0, 1], 0, LIMITS
 
 
-def _unsound_cases(base: list[int]) -> Iterable[ElementCase]:
-    patterns = [
-        ("NaN", 0x7FC00000),
-        ("infinity", 0x7F800000),
-        ("2^64", bits(2.0**64)),
-        ("-2^64", bits(-(2.0**64))),
+def _large_cases(base: list[int]) -> Iterable[ElementCase]:
+    """Every finite element has a judgement: numbers are cut off at 2^64."""
+    minus, edge = 1 << 31, bits(2.0**64)
+    values = [
+        ("2^64", edge),
+        ("-2^64", edge | minus),
+        ("3.4e38", MAX_FINITE),
+        ("-3.4e38", MAX_FINITE | minus),
     ]
-    for name, pattern in patterns:
+    for name, value in values:
+        for i in range(3):
+            spoiled = [value if i == j else b for j, b in enumerate(base)]
+            yield f"both {name} in tensor {i}, no limits", spoiled, spoiled, 0, NONE
+            yield f"claimed {name} in tensor {i}", spoiled, base, RATE, WIDER
+            yield f"replayed {name} in tensor {i}", base, spoiled, RATE, WIDER
+            opposite = [value ^ minus if i == j else b for j, b in enumerate(base)]
+            yield f"{name} of both signs in tensor {i}", spoiled, opposite, RATE, WIDER
+    below = [edge - 1] * 3
+    yield "both cut off", [edge + 5, edge + 7, edge + 9], [MAX_FINITE] * 3, 0, NONE
+    yield "just below and cut off, no limits", below, [MAX_FINITE] * 3, 0, NONE
+    yield "just below and cut off", below, [MAX_FINITE] * 3, 0, LIMITS
+    yield (
+        "everything at its largest",
+        [MAX_FINITE | minus] * 2 + [MAX_FINITE],
+        [MAX_FINITE] * 3,
+        2**256 - 1,
+        WIDEST,
+    )
+    # m is not cut off where v' is: a difference of some ulps of m = 2^40 beside v' = 2^80.
+    for far in (1, 64, 1 << 14):
+        first, second = bits(2.0**40), bits(2.0**80)
+        yield (
+            f"m off by {far} ulp beside v of 2^80",
+            [0, first + far, second],
+            [0, first, second],
+            RATE,
+            LIMITS,
+        )
+    for power in (63, 64, 65, 127):
+        second = bits(2.0**power)
+        allowed = tolerance.compute_allowances(tolerance.Element(0, 0, second), 0, LIMITS)[1]
+        inside = float32.round_to_bits(allowed * float32.UNIT)
+        for moment, place in ((inside - 1, "just inside"), (inside + 1, "just beyond")):
+            yield f"first moment {place}, v = 2^{power}", [0, moment, second], [0, 0, second], 0, LIMITS
+
+
+def _negative_cases(base: list[int]) -> Iterable[ElementCase]:
+    """A negative v is judged by its distance, but for one beside a v' that is not negative."""
+    minus = 1 << 31
+    negative = base[2] | minus
+    for ulps in (0, 1, 64, 1 << 14):
+        claimed = [base[0], base[1], negative + ulps]
+        yield f"both v negative, {ulps} ulp apart", claimed, [base[0], base[1], negative], RATE, LIMITS
+    yield "m beside a negative v", [0, bits(1e-9), negative], [0, 0, negative], RATE, LIMITS
+    yield "v of the wrong sign, claimed negative", [*base[:2], negative], base, RATE, WIDER
+    yield "v of the wrong sign, replayed negative", base, [*base[:2], negative], RATE, WIDER
+    floor = Limits(0, 0, 0, 2**20, 0, 0)
+    yield "a negative v inside the floor", [0, 0, 3 | minus], [0, 0, 7], 0, floor
+    yield "a replayed negative v inside the floor", [0, 0, 3], [0, 0, 7 | minus], 0, floor
+    yield "both negative inside the floor", [0, 0, 3 | minus], [0, 0, 7 | minus], 0, floor
+    yield "zeros of v inside the floor", [0, 0, minus], [0, 0, 7], 0, floor
+    yield "negative beside a zero of v", [0, 0, 7 | minus], [0, 0, minus], 0, floor
+
+
+def _not_finite_cases(base: list[int]) -> Iterable[ElementCase]:
+    for name, pattern in (("NaN", 0x7FC00000), ("infinity", 0x7F800000)):
         for i in range(3):
             spoiled = [pattern if i == j else b for j, b in enumerate(base)]
             yield f"claimed {name} in tensor {i}", spoiled, base, RATE, WIDEST
@@ -210,8 +271,8 @@ def tolerance_tables() -> dict[str, Table]:
     for name, claimed, replayed, rate, limits in _element_cases():
         pair = tolerance.Element(*claimed), tolerance.Element(*replayed)
         is_beyond = tolerance.is_element_beyond(*pair, rate, limits)
-        sound = all(map(tolerance.is_sound, pair))
-        allowed = tolerance.compute_allowances(pair[1], rate, limits) if sound else (0, 0, 0)
+        is_finite = all(map(float32.is_finite, pair[1]))
+        allowed = tolerance.compute_allowances(pair[1], rate, limits) if is_finite else (0, 0, 0)
         inputs = {"claimed": claimed, "replayed": replayed, "learningRateSum": rate}
         elements.add(name, **inputs, limits=_limit_list(limits), allowed=list(allowed), beyond=is_beyond)
     for units in (0, 1, 2, 3, 4, 2**43, 2**149, 10**12, 2**212 + 12345, 2**213 - 2**189, 2**213 - 1):

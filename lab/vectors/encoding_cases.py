@@ -160,9 +160,8 @@ def float32_tables() -> dict[str, Table]:
 
 def _units() -> Table:
     table = Table()
-    patterns = [*SPECIAL, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, bits(2.0**64), bits(2.0**64) - 1]
-    for pattern in patterns:
-        sound = tolerance.is_sound(tolerance.Element(pattern, 0, 0))
-        units = float32.to_units(pattern) if sound else 0
-        table.add(f"{pattern:#010x}", bits=pattern, sound=sound, negative=units < 0, magnitude=abs(units))
+    edge = bits(2.0**64)
+    for pattern in (*SPECIAL, edge - 1, edge, edge + 1, edge | 1 << 31, edge + 1 | 1 << 31):
+        units = tolerance.to_cut_units(pattern)
+        table.add(f"{pattern:#010x}", bits=pattern, negative=units < 0, magnitude=abs(units))
     return table

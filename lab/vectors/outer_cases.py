@@ -1,6 +1,6 @@
 """Cases of tests/vectors/outer.json."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from lab.vectors.encoding_cases import MAX_FINITE
 from lab.vectors.table import Table, make_leaf
@@ -45,9 +45,11 @@ def _block_cases() -> Iterable[tuple[str, list[int]]]:
     yield "ties to even", [bits(127.0), *ties, *[b | 0x80000000 for b in ties[:31]]]
     yield "the largest scale", [edge, edge | 0x80000000, edge // 2, 1]
     yield "just beyond the largest scale", [edge + 1]
+    yield "beyond it, rounded to 127 at most", [edge + 1, edge + (1 << 15) | 1 << 31, bits(0.5 * 2.0**71)]
     yield "the largest finite", [MAX_FINITE]
     yield "an infinite difference", [0x7F800000]
     yield "a negative infinite difference", [bits(1.0), 0xFF800000]
+    yield "infinite beside finite", [0xFF800000, bits(63.5 * 2.0**71), bits(-(2.0**70)), bits(1.5 * 2.0**71)]
     for i in range(6):
         scale = number(f"scale/{i}", 0x70) + 8
         yield (
@@ -63,20 +65,9 @@ def _blocks() -> Table:
     table = Table()
     for name, head in _block_cases():
         difference = head + [0] * (64 - len(head))
-        encoded = _or_empty(_encode_difference, difference)
-        table.add(name, difference=difference, inRange=bool(encoded), encoded=encoded)
+        encoded = outer.encode_block(*outer.quantise_block(difference))
+        table.add(name, difference=difference, encoded=encoded)
     return table
-
-
-def _encode_difference(difference: list[int]) -> bytes:
-    return outer.encode_block(*outer.quantise_block(difference))
-
-
-def _or_empty(compute: Callable[..., bytes], *arguments: object) -> bytes:
-    try:
-        return compute(*arguments)
-    except ProtocolFault:
-        return b""
 
 
 def _delta_leaves() -> Table:
@@ -88,12 +79,24 @@ def _delta_leaves() -> Table:
         ("a small step", make_leaf("start", 1e-3), make_leaf("end", 1.01e-3)),
         ("subnormal", make_leaf("start", 1e-44), make_leaf("end", 1e-44)),
         ("one block large", make_leaf("start", 1.0), large),
-        ("out of range", huge, bytes(1024)),
+        ("cut off", huge, bytes(1024)),
         ("infinite difference", huge, float32.pack_bits([0xFF7FFFFF] * 256)),
+        ("negative infinite difference", float32.pack_bits([0xFF7FFFFF] * 256), huge),
+        ("one block cut off", huge[:256] + make_leaf("start", 1.0)[256:], make_leaf("end", 1.0)),
+        ("a final weight that is infinite", bytes(1024), float32.pack_bits([0] * 255 + [0x7F800000])),
+        ("a final weight that is no number", bytes(1024), float32.pack_bits([0x7FC00000] + [0] * 255)),
+        ("a global weight that is infinite", float32.pack_bits([0xFF800000] * 256), bytes(1024)),
     ]:
-        delta = _or_empty(outer.compute_delta_leaf, start, end)
-        table.add(name, globalLeaf=start, finalLeaf=end, inRange=bool(delta), deltaLeaf=delta)
+        delta = _encode_leaf(start, end)
+        table.add(name, globalLeaf=start, finalLeaf=end, isFinite=bool(delta), deltaLeaf=delta)
     return table
+
+
+def _encode_leaf(start: bytes, end: bytes) -> bytes:
+    try:
+        return outer.compute_delta_leaf(start, end)
+    except ProtocolFault:
+        return b""
 
 
 def _mean_cases() -> Iterable[tuple[str, list[int]]]:

@@ -26,7 +26,7 @@ from protocol.adapters.blobs import (
     refer_roots,
     refer_trace_tensor,
 )
-from protocol.adapters.files import read_piece
+from protocol.adapters.files import FilePrint, read_piece
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
@@ -234,7 +234,8 @@ class RemoteTrace:
     limit_bytes: int = FETCHED_BYTES
     received_bytes: int = 0
     """Fetched so far."""
-    _fetched: OrderedDict[BlobRef, None] = field(default_factory=OrderedDict)
+    _fetched: OrderedDict[BlobKey, tuple[int, FilePrint]] = field(default_factory=OrderedDict)
+    """Bytes, and what was written: by the same name something else of this node may lie there later."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -253,11 +254,14 @@ class RemoteTrace:
         ref = self.refer(buffer)
         async with self._lock:
             if not self.store.has(ref):
+                is_own = self.store.take_print(ref.key) is not None and ref.key not in self._fetched
                 await self.client.fetch(self.peer, ref)
                 self.received_bytes += ref.size_bytes
-                self._fetched[ref] = None
-            if ref in self._fetched:
-                self._fetched.move_to_end(ref)
+                found = self.store.take_print(ref.key)
+                if found is not None and not is_own:
+                    self._fetched[ref.key] = (ref.size_bytes, found)
+            if ref.key in self._fetched:
+                self._fetched.move_to_end(ref.key)
                 self._evict(self.limit_bytes, keep=1)
             return await asyncio.to_thread(load_buffer, self.store, self.roots[buffer], self.layout[buffer])
 
@@ -282,11 +286,11 @@ class RemoteTrace:
         self._evict(0, keep=0)
 
     def _evict(self, limit_bytes: int, keep: int) -> None:
-        used = sum(ref.size_bytes for ref in self._fetched)
+        used = sum(size_bytes for size_bytes, _ in self._fetched.values())
         while used > limit_bytes and len(self._fetched) > keep:
-            oldest, _ = self._fetched.popitem(last=False)
-            self.store.delete(oldest.key)
-            used -= oldest.size_bytes
+            oldest, (size_bytes, found) = self._fetched.popitem(last=False)
+            self.store.delete_unchanged(oldest, found)
+            used -= size_bytes
 
 
 async def open_trace(

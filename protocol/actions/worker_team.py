@@ -26,10 +26,12 @@ import torch
 from torch import Tensor, distributed
 
 from protocol.actions.audit.replay_pool import ReplayJob, begin_worker, measure_job, view_job
-from protocol.actions.runtime.config import PartyConfig, make_scratch, share_memory_mb
+from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
+from protocol.actions.stored_step import open_step
 from protocol.adapters.files import make_shared, map_shared
-from protocol.compute.model.reference_model import parameter_count
+from protocol.adapters.store import BlobStore
 from protocol.compute.program.cutting import CutStep, Workers
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
 from protocol.compute.program.tensor_allocator import allocate, allocate_zeros
 from protocol.spec.codec import decode_training, encode_training
@@ -55,10 +57,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Place:
-    """What a worker is told. training: canonical bytes of the task's training; meeting: a file by which
-    workers find each other, which none but this account can read."""
+    """What a worker is told. training: canonical bytes of the task's training, of so many elements; store:
+    the folder of the node's store, which has the task's step; meeting: a file by which workers find each
+    other, which none but this account can read."""
 
     training: bytes
+    store: str
+    elements: int
     count: int
     own: int
     threads: int
@@ -73,6 +78,7 @@ def run_worker(place: Place, node: Connection) -> None:
     begin_worker(place.threads, "cpu", place.scratch, place.memory_mb)
     try:
         spec = decode_training(place.training)
+        open_step(BlobStore(Path(place.store), is_durable=False), spec, place.elements)
         step = CutStep(spec, meet(place))
         warm_up(step, spec)
         node.send(DONE)
@@ -104,7 +110,7 @@ def meet(place: Place) -> Workers:
 
 def warm_up(step: CutStep, spec: TrainingSpec) -> None:
     """One step on zeros: kernels are compiled and loaded while the node still waits for its first round."""
-    state = step.own(begin_round(allocate_zeros(parameter_count(spec.model)), 0))
+    state = step.own(begin_round(allocate_zeros(get_step(spec).parameters), 0))
     tokens = torch.zeros((spec.sequences_per_step, spec.sequence_tokens), dtype=torch.int64)
     step.advance(state, Batch(tokens, tokens))
 
@@ -258,7 +264,9 @@ class Team:
     ) -> tuple[TrainingState, list[float]]:
         """The end of a segment and its losses. step_s: of one worker. Raises TeamFailed."""
         place = self.places[0]
-        job = ReplayJob(place.training, state.elements, state.local_step, state.global_step, first, steps)
+        job = ReplayJob(
+            place.training, place.store, state.elements, state.local_step, state.global_step, first, steps
+        )
         path, memory = make_shared(Path(place.scratch), measure_job(job), PREFIX)
         try:
             tensors = view_job(job, memory)
@@ -336,6 +344,9 @@ def open_team(config: PartyConfig, spec: TrainingSpec, say: Callable[[str], None
         )
         return None
     scratch, training = make_scratch(config), encode_training(spec)
+    store, elements = str(config.home / STORE_FOLDER), get_step(spec).parameters
     meeting = str(scratch / f"{PREFIX}{secrets.token_hex(8)}")
     told = (config.threads, str(scratch), share_memory_mb(config), meeting)
-    return Team([Place(training, config.workers, own, *told) for own in range(config.workers)], say)
+    return Team(
+        [Place(training, store, elements, config.workers, own, *told) for own in range(config.workers)], say
+    )

@@ -36,6 +36,8 @@ class BlobKind(Enum):
     """int8 blocks of a pseudo-gradient; tree of 260-byte leaves (docs/spec.md, section 5)"""
     DATASET = "dataset"
     """raw bytes of tokens; tree of 1,024-byte leaves"""
+    STEP = "step"
+    """bytes of a step's program, of its layout, or of one of its constants; tree of 1,024-byte leaves"""
     TRACE_512 = "trace512"
     """little-endian elements, whatever they are: a number that is not finite is what a challenger wants to
     see; tree of 512-byte leaves"""
@@ -69,6 +71,7 @@ _LEAF_BYTES = {
     BlobKind.TENSOR: LEAF_BYTES,
     BlobKind.DELTA: DELTA_LEAF_BYTES,
     BlobKind.DATASET: LEAF_BYTES,
+    BlobKind.STEP: LEAF_BYTES,
     BlobKind.TRACE_512: 512,
     BlobKind.TRACE_1024: 1024,
     BlobKind.TRACE_2048: 2048,
@@ -151,6 +154,19 @@ class BlobRef:
     def chunk_count(self) -> int:
         """Subtrees that are judged one by one."""
         return -(-self.size_bytes // self.chunk_bytes)
+
+    def allow_lengths(self, left: range) -> range:
+        """How many bytes a peer's file may give for the bytes `left`, which end with the blob or before.
+
+        A root says nothing of zeros at the end of the last leaf, and others may name the same blob with more
+        or fewer of them: a peer has one file for all."""
+        if left.stop < self.size_bytes:
+            return range(len(left), len(left) + 1)
+        leaf_bytes = self.key.kind.leaf_bytes
+        last = (self.size_bytes - 1) // leaf_bytes * leaf_bytes
+        # Who asks for a range is sent no more.
+        most = len(left) if left.start else last + leaf_bytes
+        return range(max(last + 1 - left.start, 1), most + 1)
 
     def locate_chunks(self, chunks: range) -> range:
         """The bytes of chunks that follow each other. Raises InvalidInput where there are none."""

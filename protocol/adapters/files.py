@@ -13,6 +13,7 @@ system keeps the pages in its cache as long as no other use needs the memory.
 changes them.
 """
 
+import ctypes
 import errno
 import os
 import platform
@@ -20,13 +21,13 @@ import sys
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import F_GETFL, F_SETFL, fcntl
 from functools import cache
 from hashlib import sha256
-from mmap import ACCESS_COPY, MADV_DONTNEED, MAP_PRIVATE, PAGESIZE, mmap
+from mmap import MADV_DONTNEED, MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, PROT_READ, PROT_WRITE, mmap
 from pathlib import Path
 from threading import Lock
 from weakref import WeakSet
@@ -244,7 +245,7 @@ REMEMBERED_SECONDS = 600.0
 """After that a file is read through again: disks rot."""
 MAX_REMEMBERED = 4096
 
-_Print = tuple[int, int, int, int, int]
+FilePrint = tuple[int, int, int, int, int]
 """What changes with any write to a file: device, inode, bytes, and when it was written and changed (ns)."""
 
 
@@ -252,13 +253,13 @@ class UnchangedFiles:
     """What was found good, and when. Safe for several threads."""
 
     def __init__(self) -> None:
-        self._good: OrderedDict[Path, tuple[_Print, float]] = OrderedDict()
+        self._good: OrderedDict[Path, tuple[FilePrint, float]] = OrderedDict()
         self._lock = Lock()
 
     @contextmanager
     def remember(self, path: Path) -> Iterator[None]:
         """The file as it is now is good, unless the block raises."""
-        found = _take_print(path)
+        found = take_print(path)
         yield
         if found is not None:
             with self._lock:
@@ -271,10 +272,11 @@ class UnchangedFiles:
         """Whether the file was good within REMEMBERED_SECONDS, and is still the same."""
         found, at = self._good.get(path, (None, 0.0))
         is_recent = time.monotonic() - at < REMEMBERED_SECONDS
-        return found is not None and is_recent and found == _take_print(path)
+        return found is not None and is_recent and found == take_print(path)
 
 
-def _take_print(path: Path) -> _Print | None:
+def take_print(path: Path) -> FilePrint | None:
+    """What tells a file that was written again from the one before; None where there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -294,9 +296,33 @@ _lock = Lock()
 
 
 def map_file(path: Path) -> memoryview:
-    """The bytes of a file that no process changes. What is written to them is lost when their pages go."""
+    """The bytes of a file that no process changes, at least one. What is written to them is lost when their
+    pages go. The file is open no longer: a process may map far more files than it may have open."""
     with path.open("rb") as file:
-        return _remember(mmap(file.fileno(), 0, access=ACCESS_COPY))
+        size_bytes = os.fstat(file.fileno()).st_size
+        mapped = mmap(-1, size_bytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+        # Python's own mapping of a file would hold a second descriptor of it.
+        place = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+        flags = MAP_PRIVATE | MAP_FIXED
+        if _map()(place, size_bytes, PROT_READ | PROT_WRITE, flags, file.fileno(), 0) != place:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    return _remember(mapped)
+
+
+MAP_FIXED = 0x10
+"""In the place of what is mapped there: of Linux, BSD and macOS (mmap(2))."""
+
+
+@cache
+def _map() -> Callable[..., int | None]:
+    """mmap of the system's C library."""
+    found = ctypes.CDLL(None, use_errno=True).mmap
+    found.restype = ctypes.c_void_p
+    found.argtypes = (
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+    )  # fmt: skip
+    return found
 
 
 def map_shared(path: Path) -> memoryview:

@@ -7,6 +7,7 @@ is readable by its owner alone: a party that could read another's states would n
 """
 
 import errno
+import fcntl
 import os
 import shutil
 import tempfile
@@ -29,7 +30,15 @@ from protocol.adapters.blobs import (
     split_roots,
     tell_damage,
 )
-from protocol.adapters.files import UnchangedFiles, fill_file, map_file, require_private_folder, sync
+from protocol.adapters.files import (
+    FilePrint,
+    UnchangedFiles,
+    fill_file,
+    map_file,
+    require_private_folder,
+    sync,
+    take_print,
+)
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -40,12 +49,14 @@ RESERVE_BYTES = 64 * 1024 * 1024
 """bytes of disk left free, so that the journal can still be written."""
 ABANDONED_SECONDS = 3600.0
 """a temporary file that nobody has written to for so long is of a process that was killed."""
+LOCK_NAME = "lock"
+"""an empty file, there from the start: a full disk keeps no blob from being removed."""
 CHUNKS = ".chunks"
 """the suffix of a file with the subtree roots of its blob."""
 
 
 class BlobStore:
-    """A folder of verified blobs. Safe for several threads and processes: a rename decides."""
+    """A folder of verified blobs. Safe for several threads and processes: blobs appear one at a time."""
 
     def __init__(self, folder: Path, *, is_durable: bool = True) -> None:
         """folder: made with mode 0700; is_durable: flush each blob to disk before it appears (fsync)."""
@@ -56,6 +67,8 @@ class BlobStore:
         for path in (folder, self._incoming, *(folder / kind.value for kind in BlobKind)):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         require_private_folder(folder)
+        if not (folder / LOCK_NAME).exists():
+            (folder / LOCK_NAME).touch(mode=0o600)
         self._remove_abandoned()
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -110,7 +123,7 @@ class BlobStore:
             handle, name = tempfile.mkstemp(dir=self._incoming)
             try:
                 fill_file(handle, data, is_durable=self._is_durable, is_cached=is_cached)
-                path = self._adopt(Path(name), ref.key, b"".join(chunk_roots))
+                path = self._adopt(Path(name), ref, b"".join(chunk_roots))
             finally:
                 Path(name).unlink(missing_ok=True)
         with self._judged.remember(path):
@@ -122,7 +135,7 @@ class BlobStore:
         self.require_space(ref.size_bytes, ref.key)
         with _disk_errors(self.folder):
             handle, name = tempfile.mkstemp(dir=self._incoming)
-        writer = BlobWriter(self, Path(name), handle, verifier or BlobVerifier(ref), ref.key)
+        writer = BlobWriter(self, Path(name), handle, verifier or BlobVerifier(ref), ref)
         try:
             yield writer
         finally:
@@ -148,11 +161,14 @@ class BlobStore:
         return self.folder / key.kind.value / key.root.hex()
 
     def has(self, ref: BlobRef) -> bool:
-        """Whether the blob is here with this length."""
-        try:
-            return self.get_path(ref.key).stat().st_size == ref.size_bytes
-        except FileNotFoundError:
-            return False
+        """Whether the blob is here. A root says nothing of zeros at the end of the last leaf: a file with
+        more of them is the same blob, of whichever length two tasks name it."""
+        size = self.get_size_bytes(ref.key)
+        if size is None or size == ref.size_bytes:
+            return size is not None
+        leaf_bytes = ref.key.kind.leaf_bytes
+        is_longer = ref.size_bytes < size <= -(-ref.size_bytes // leaf_bytes) * leaf_bytes
+        return is_longer and not any(b"".join(_read_pieces(self.get_path(ref.key), ref.size_bytes, size)))
 
     def get_size_bytes(self, key: BlobKey) -> int | None:
         """Length of the blob, None where it is absent."""
@@ -164,7 +180,7 @@ class BlobStore:
     def get(self, ref: BlobRef) -> bytes:
         """All bytes of the blob, judged again: disks rot. Raises InvalidInput when it is absent,
         EnvironmentFault when it is damaged (it is removed, so that it can be fetched anew)."""
-        pieces = list(self.open_range(ref.key))
+        pieces = list(self._open_whole(ref))
         self._judge(ref, pieces)
         return b"".join(pieces)
 
@@ -174,8 +190,8 @@ class BlobStore:
         path = self.get_path(ref.key)
         if not self.has(ref) or not self._judged.knows(path):
             with self._judged.remember(path):
-                self._judge(ref, self.open_range(ref.key))
-        return map_file(path)
+                self._judge(ref, self._open_whole(ref))
+        return map_file(path)[: ref.size_bytes]
 
     def open_leaves(self, ref: BlobRef, indices: Sequence[int]) -> list[LeafProof]:
         """Leaves of a tree, padding included, with their paths. Reads and judges the chunks that hold them,
@@ -197,8 +213,13 @@ class BlobStore:
             # One that holds tells that chunk and roots are right, and with them all others.
             if merkle.fold_path(merkle.hash_leaf(proofs[0].data), indices[0], proofs[0].path) == ref.key.root:
                 return proofs
-        roots = self._judge(ref, self.open_range(ref.key))
+        roots = self._judge(ref, self._open_whole(ref))
         return list(open_leaves(ref, roots, data, indices))
+
+    def _open_whole(self, ref: BlobRef) -> Iterator[bytes]:
+        """As `open_range`. Of a blob that is not here with this length all of the file, which is no such
+        blob."""
+        return self.open_range(ref.key, 0, ref.size_bytes if self.has(ref) else None)
 
     def _judge(self, ref: BlobRef, pieces: Iterable[bytes]) -> tuple[bytes, ...]:
         """The blob's chunk roots, if the pieces are all of it."""
@@ -208,9 +229,22 @@ class BlobStore:
                 verifier.update(piece)
             verifier.finish()
         except ProtocolFault as fault:
-            self.delete(ref.key)
+            # A length that somebody else's task names says nothing against the file.
+            if self.get_size_bytes(ref.key) == ref.size_bytes or not self._is_right(ref.key):
+                self.delete(ref.key)
             raise tell_damage(fault) from fault
         return verifier.chunk_roots
+
+    def _is_right(self, key: BlobKey) -> bool:
+        """Whether the file has the root that it is named by, with its own length."""
+        try:
+            own = BlobVerifier(BlobRef(key, self.get_size_bytes(key) or 0))
+            for piece in self.open_range(key):
+                own.update(piece)
+            own.finish()
+        except (ProtocolFault, InvalidInput):
+            return False
+        return True
 
     def get_roots(self, trace_root: bytes) -> tuple[bytes, ...]:
         """The roots of a trace's buffers, empty where the list is absent. Raises EnvironmentFault when it is
@@ -260,8 +294,30 @@ class BlobStore:
 
     def delete(self, key: BlobKey) -> None:
         """Remove a blob; absent is fine."""
+        with self._alone():
+            self._unlink(key)
+
+    def take_print(self, key: BlobKey) -> FilePrint | None:
+        """What tells a blob that was written again from this one; None where it is absent."""
+        return take_print(self.get_path(key))
+
+    def delete_unchanged(self, key: BlobKey, found: FilePrint) -> None:
+        """Remove a blob unless it was written again since its print was taken: then it is somebody else's
+        too."""
+        with self._alone():
+            if self.take_print(key) == found:
+                self._unlink(key)
+
+    def _unlink(self, key: BlobKey) -> None:
         self.get_path(key).unlink(missing_ok=True)
         self._get_chunk_path(key).unlink(missing_ok=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other thread or process lets a blob appear or removes one meanwhile."""
+        with _disk_errors(self.folder), (self.folder / LOCK_NAME).open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def list_keys(self, kind: BlobKind) -> list[BlobKey]:
         """The blobs of one kind that are here."""
@@ -280,16 +336,22 @@ class BlobStore:
                 if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                     path.unlink()
 
-    def _adopt(self, temporary: Path, key: BlobKey, chunk_roots: bytes) -> Path:
-        path = self.get_path(key)
-        if chunk_roots:
-            handle, name = tempfile.mkstemp(dir=self._incoming)
-            try:
-                fill_file(handle, chunk_roots, is_durable=False)
-                os.replace(name, self._get_chunk_path(key))
-            finally:
-                Path(name).unlink(missing_ok=True)
-        os.replace(temporary, path)
+    def _adopt(self, temporary: Path, ref: BlobRef, chunk_roots: bytes) -> Path:
+        path = self.get_path(ref.key)
+        with self._alone():
+            if self.has(ref) and path.stat().st_size > ref.size_bytes:
+                # A longer one with zeros behind serves both lengths, and is of two writers from now on.
+                temporary.unlink()
+                os.utime(path)
+                return path
+            if chunk_roots:
+                handle, name = tempfile.mkstemp(dir=self._incoming)
+                try:
+                    fill_file(handle, chunk_roots, is_durable=False)
+                    os.replace(name, self._get_chunk_path(ref.key))
+                finally:
+                    Path(name).unlink(missing_ok=True)
+            os.replace(temporary, path)
         if self._is_durable:
             sync(path.parent)
         return path
@@ -299,13 +361,13 @@ class BlobWriter:
     """Bytes on their way into a store. Made by `BlobStore.open_writer`."""
 
     def __init__(
-        self, store: BlobStore, temporary: Path, handle: int, verifier: BlobVerifier, key: BlobKey
+        self, store: BlobStore, temporary: Path, handle: int, verifier: BlobVerifier, ref: BlobRef
     ) -> None:
         self._store = store
         self._temporary = temporary
         self._file: BinaryIO = os.fdopen(handle, "wb")
         self._verifier = verifier
-        self._key = key
+        self._ref = ref
 
     @property
     def received_bytes(self) -> int:
@@ -316,7 +378,7 @@ class BlobWriter:
         """Take the next bytes. Raises ProtocolFault at the first that cannot be right (then nothing is
         kept), EnvironmentFault before the disk's reserve is written to: other writers may have taken it."""
         self._verifier.update(data)
-        self._store.require_space(len(data), self._key)
+        self._store.require_space(len(data), self._ref.key)
         with _disk_errors(self._store.folder):
             self._file.write(data)
 
@@ -337,7 +399,7 @@ class BlobWriter:
             if self._store._is_durable:
                 os.fsync(self._file.fileno())
             self._file.close()
-            path = self._store._adopt(self._temporary, self._key, b"".join(self._verifier.chunk_roots))
+            path = self._store._adopt(self._temporary, self._ref, b"".join(self._verifier.chunk_roots))
         with self._store._judged.remember(path):
             return path
 

@@ -112,7 +112,7 @@ T = TypeVar("T")
 Leaf = tuple[str, type, Any]
 """One field of a flattened container: dotted name, Python type, value."""
 
-TRAINING_HEADER = b"touchstone.training\x02"
+TRAINING_HEADER = b"touchstone.training\x03"
 """Magic and the version of this encoding."""
 KINDS: dict[type, int] = {int: 1, float: 2, bytes: 3, str: 4}
 PAYLOAD_BYTES: dict[type, int] = {int: 8, float: 4, bytes: 32}

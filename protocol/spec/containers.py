@@ -11,7 +11,7 @@ from enum import IntEnum
 from math import isfinite, isnan
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest, require_float32
+from protocol.spec.float32 import require_float32
 from protocol.spec.params import GIVEN_START
 
 
@@ -158,75 +158,6 @@ class StepContext:
 
 
 @dataclass(frozen=True)
-class RopeScaling:
-    """How rotary frequencies are changed for long contexts; names of kinds as Hugging Face's `rope_type`.
-
-    default: not at all. linear: all are divided by `factor`. llama3: those whose wavelength exceeds
-    original_tokens / low_frequency are divided, those below original_tokens / high_frequency are kept, and
-    between the two it is a mean of both. Numbers that a kind does not use stay as they are here."""
-
-    kind: str = "default"
-    factor: float = 1.0
-    low_frequency: float = 1.0
-    high_frequency: float = 4.0
-    original_tokens: int = 8192
-
-    def __post_init__(self) -> None:
-        for name in ("factor", "low_frequency", "high_frequency"):
-            require_float32(name, getattr(self, name))
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Shape of a decoder. `architecture` names its family (`params.ARCHITECTURES`); all sizes in elements.
-
-    intermediate_size: of the hidden layer between two attentions. head_size: elements of a head; 0: those of
-    hidden_size / head_count. norm_epsilon: added to a mean square or a variance. tied: 1 where the output
-    matrix is the embedding, else 0. What a family does not have stays at its default (docs/spec.md, 2.1)."""
-
-    vocabulary_size: int
-    hidden_size: int
-    intermediate_size: int
-    layer_count: int
-    head_count: int
-    kv_head_count: int
-    context_tokens: int
-    rope_theta: float = 10_000.0
-    norm_epsilon: float = nearest(1e-5)
-    architecture: str = "llama"
-    head_size: int = 0
-    tied: int = 0
-    rope_scaling: RopeScaling = RopeScaling()
-
-    def __post_init__(self) -> None:
-        require_float32("rope_theta", self.rope_theta)
-        require_float32("norm_epsilon", self.norm_epsilon)
-
-    @property
-    def head_elements(self) -> int:
-        """Elements of one attention head, whether `head_size` says so or the other sizes do."""
-        return self.head_size or self.hidden_size // self.head_count
-
-
-@dataclass(frozen=True)
-class OptimizerConfig:
-    """AdamW (Loshchilov and Hutter, arXiv 1711.05101) with clipping of the global gradient norm.
-
-    epsilon as in Llama 2 (Touvron et al., arXiv 2307.09288, section 2.2): with a smaller one a gradient that
-    is nothing but rounding noise moves its weight like any other."""
-
-    beta1: float = nearest(0.9)
-    beta2: float = nearest(0.95)
-    epsilon: float = nearest(1e-5)
-    weight_decay: float = nearest(0.1)
-    clip_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("beta1", "beta2", "epsilon", "weight_decay", "clip_norm"):
-            require_float32(name, getattr(self, name))
-
-
-@dataclass(frozen=True)
 class ScheduleConfig:
     """Warm-up, stable, decay (Hu et al., arXiv 2404.06395) by global step; `schedule.py` computes it.
 
@@ -246,21 +177,32 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True)
+class NamedBytes:
+    """Bytes that a task names: the root over them (`merkle.compute_data_root`), and how many there are."""
+
+    root: bytes
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class TrainingSpec:
     """What is trained and how: everything of a task that only nodes need.
 
-    The step is the program with `program_root`, which follows from the other fields; no sum in it has more
-    than `chunk_terms` terms. `token_count` tokens train, the `heldout_tokens` after them measure; both lie
-    under `dataset_root`. `initial_seed` makes the first weights, unless it is `params.GIVEN_START`: then they
-    are the tensor under `initial_weights_root`, whatever it holds. `tokenizer_sha256` names the
-    tokenizer.json that made the tokens, zero where there was none; no step depends on it."""
+    The step is the program with `program_root`, whose canonical bytes are `program`; `layout` says which
+    elements of W are whose. beta1, beta2: of the bias corrections that a step is told. `token_count` tokens
+    train, the `heldout_tokens` after them measure; both lie under `dataset_root`. `initial_seed` draws the
+    first weights by the layout, unless it is `params.GIVEN_START`: then they are the tensor under
+    `initial_weights_root`, whatever it holds. `tokenizer_sha256` names the tokenizer.json that made the
+    tokens, zero where there was none; no step depends on it."""
 
     protocol_version: int
     numeric_format: str
-    chunk_terms: int
     program_root: bytes
-    model: ModelConfig
-    optimizer: OptimizerConfig
+    program: NamedBytes
+    layout: NamedBytes
+    vocabulary_size: int
+    beta1: float
+    beta2: float
     schedule: ScheduleConfig
     sequences_per_step: int
     sequence_tokens: int
@@ -270,10 +212,9 @@ class TrainingSpec:
     heldout_tokens: int
     tokenizer_sha256: bytes = bytes(32)
 
-    @property
-    def architecture(self) -> str:
-        """The name of the model's family."""
-        return self.model.architecture
+    def __post_init__(self) -> None:
+        for name in ("beta1", "beta2"):
+            require_float32(name, getattr(self, name))
 
     @property
     def is_start_given(self) -> bool:
@@ -284,7 +225,7 @@ class TrainingSpec:
     def token_bytes(self) -> int:
         """Bytes of one token in the dataset, little-endian: the fewest of 1, 2, 4 that hold the
         vocabulary."""
-        return count_token_bytes(self.model.vocabulary_size)
+        return count_token_bytes(self.vocabulary_size)
 
 
 def count_token_bytes(vocabulary_size: int) -> int:

@@ -4,7 +4,7 @@ The pseudo-gradient and the outer step, element by element, on float32 bits (doc
 
 The reference that `compute/outer/outer_tensors.py` and `OuterMath.sol` (the chain) equal bit for bit. DiLoCo
 (arXiv 2311.08105): mean of the pseudo-gradients, then Nesterov. Every function is total on finite input, so
-that any disputed element has one right answer.
+that any state can be claimed and any disputed element has one right answer.
 
 The trees of a contested root: the nodes that an answer opens, and the first that differs.
 """
@@ -30,6 +30,9 @@ from protocol.spec.params import (
     ZERO_WORD,
 )
 
+_LARGEST_UNITS = QUANTUM_MAX << SCALE_EXPONENT_MAX - SCALE_EXPONENT_MIN
+"""127 * 2^71: differences are cut off here, infinite ones too."""
+
 
 class _NotFinite(ArithmeticError):
     """An operation of the outer step left the finite numbers; the element then keeps its values."""
@@ -47,21 +50,21 @@ def compute_scale_exponent(largest: int) -> int:
 def quantise_block(differences: Sequence[int]) -> tuple[int, list[int]]:
     """(e, 64 integers in -127 .. 127) of 64 float32 bit patterns d = fl(W_global - W_final).
 
-    Raises ProtocolFault where d is not finite or e would exceed 71: the training has diverged."""
+    What is larger than 127 * 2^71, or infinite, counts as 127 * 2^71: so e is 71 at most."""
     if len(differences) != BLOCK_ELEMENTS:
         raise _wrong_size("a block", BLOCK_ELEMENTS, len(differences))
-    finite = all(map(float32.is_finite, differences))
-    units = [float32.to_units(bits) for bits in differences] if finite else []
-    exponent = compute_scale_exponent(max(map(abs, units))) if finite else SCALE_EXPONENT_MAX + 1
-    if exponent > SCALE_EXPONENT_MAX:
-        raise ProtocolFault(
-            what="a pseudo-gradient is out of range",
-            expected=f"finite and at most 127 * 2^{SCALE_EXPONENT_MAX}",
-            actual=f"exponent {exponent}" if finite else "a non-finite element",
-            remedy="The training has diverged; do not claim this round.",
-        )
+    units = [_to_cut_units(bits) for bits in differences]
+    exponent = compute_scale_exponent(max(map(abs, units)))
     scale = 1 << (exponent - SCALE_EXPONENT_MIN)
     return exponent, [round(Fraction(value, scale)) for value in units]
+
+
+def _to_cut_units(bits: int) -> int:
+    """Units of 2^-149, from -127 * 2^220 to 127 * 2^220."""
+    magnitude = bits & ~float32.SIGN_BIT
+    finite = float32.is_finite(bits)
+    units = min(float32.to_units(magnitude), _LARGEST_UNITS) if finite else _LARGEST_UNITS
+    return -units if bits & float32.SIGN_BIT else units
 
 
 def encode_block(exponent: int, quanta: Sequence[int]) -> bytes:
@@ -85,9 +88,10 @@ def dequantise(quantum: int, exponent: int) -> int:
 
 
 def compute_delta_leaf(global_leaf: bytes, final_leaf: bytes) -> bytes:
-    """The 260-byte delta leaf that belongs to one leaf (1024 bytes) of the global and of the final
-    weights."""
-    pairs = zip(_unpack_leaf(global_leaf), _unpack_leaf(final_leaf), strict=True)
+    """The 260-byte delta leaf that belongs to one leaf (1024 bytes) of the global and of the final weights.
+
+    Raises ProtocolFault where a weight is not finite: no node has the hash of such a state."""
+    pairs = zip(_unpack_finite(global_leaf), _unpack_finite(final_leaf), strict=True)
     differences = [float32.subtract(a, b) for a, b in pairs]
     blocks = (differences[i : i + BLOCK_ELEMENTS] for i in range(0, len(differences), BLOCK_ELEMENTS))
     return b"".join(encode_block(*quantise_block(block)) for block in blocks)
@@ -168,6 +172,18 @@ def _unpack_leaf(leaf: bytes) -> list[int]:
     if len(leaf) != LEAF_BYTES:
         raise _wrong_size("a state leaf", LEAF_BYTES, len(leaf))
     return float32.unpack_bits(leaf)
+
+
+def _unpack_finite(leaf: bytes) -> list[int]:
+    elements = _unpack_leaf(leaf)
+    if not all(map(float32.is_finite, elements)):
+        raise ProtocolFault(
+            what="a leaf of weights holds a number that is not finite",
+            expected="finite float32 elements only",
+            actual="an infinite element or none that is a number",
+            remedy="Refuse the state; the training that made it has diverged or is forged.",
+        )
+    return elements
 
 
 def _wrong_size(what: str, expected: object, actual: int) -> InvalidInput:

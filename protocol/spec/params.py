@@ -42,10 +42,10 @@ UNIT_EXPONENT = -149
 TAU_FRACTION_BITS = 64
 LEARNING_RATE_FRACTION_BITS = 64
 MAGNITUDE_LIMIT_UNITS = 1 << (64 + 149)
-"""2^64 in units: no honest weight or moment comes near, and products stay below 2^256."""
+"""2^64 in units, where limits cut values off: no trained weight comes near, and products stay below 2^256."""
 SQRT_SHIFT_BITS = 43
-"""k = 43: v' < 2^213 units, so v' * 2^43 < 2^256, and 43 + 149 is even, so the root has the exact unit
-2^-96."""
+"""k = 43: v' < 2^213 units where its root is taken, so v' * 2^43 < 2^256, and 43 + 149 is even, so the root
+has the exact unit 2^-96."""
 LEARNING_RATE_SUM_MAX = (1 << 128) - 1
 """A hostile schedule leaf beyond 2^64 in value is capped, so that no comparison can overflow and revert."""
 
@@ -68,15 +68,14 @@ SPOT_ASKS = 64
 """Of so many opened ACCEPTs whose signer came to another end than the claim's, honest nodes ask about one."""
 MAX_PARAMETERS = 1 << 31
 """elements of W: leaf indices and byte counts stay far inside 64 bits (`GameTermsCheck.sol`)."""
-MAX_LAYERS = 256
-"""A program has about a hundred nodes for each layer, and a node that joins builds it first."""
-MAX_HEADS = 256
-MAX_HEAD_ELEMENTS = 256
-"""elements of an attention head: rotary tables take a root of that degree, and have half of that a token."""
+MAX_CONSTANT_BYTES = 1 << 36
+"""Of all constants of a program: a frozen base of 16 billion parameters."""
+MAX_CONSTANTS = 1 << 12
+"""Each is fetched and mapped by itself. The largest published decoders without experts have 1,200 tensors."""
 MAX_SEQUENCE_TOKENS = 1 << 13
 """tokens of a row: the mask of the future, a constant of the program, has its square: 256 MiB."""
-MAX_ACTIVATION_ELEMENTS = 1 << 33
-"""elements of the largest tensor of a step, 32 GiB: logits, scores of all heads, or hidden layers."""
+MAX_VOCABULARY = (1 << 32) - 1
+"""tokens: `StepFacts` writes their number in 32 bits."""
 MAX_DATASET_BYTES = 1 << 37
 """of the dataset, held-out part included: a node holds the roots of its chunks, a thousandth of it."""
 
@@ -92,10 +91,6 @@ TAG_SLOT = "touchstone.slot"
 TAG_SAMPLE = "touchstone.sample"
 
 # --- Registries: code never travels, only these names -------------------------------------------------------
-ARCHITECTURES = ("llama", "qwen3", "gpt2")
-"""Families of models, by Hugging Face's `model_type`."""
-ROPE_SCALINGS = ("default", "linear", "llama3")
-"""Kinds of `RopeScaling`, by Hugging Face's `rope_type`."""
 PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
 """The formats without bounds, by the bits of quantized products."""
 FORMAT_ALIASES = {"exact": "exact15"}

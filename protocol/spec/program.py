@@ -135,6 +135,8 @@ QUANTIZED_ROLES = {8: Role.INTEGER8, 15: Role.INTEGER16, 20: Role.INTEGER32}
 QUANTIZED_FACTORS = 2
 """Operands of a QUANTIZED_PRODUCT_SUM that are quantized; their scales follow."""
 INDEX_ROLES = frozenset({Role.TOKENS, Role.LABELS})
+FINITE_ROLES = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.SCALARS, Role.CONSTANT})
+"""What is given to a step: all numbers in it are finite."""
 INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.TOKENS, Role.LABELS, Role.SCALARS)
 """Roles of buffers 0 to 5, in this order; no other buffer has one of them."""
 SMALL_LEAVES = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT, Role.CONSTANT})

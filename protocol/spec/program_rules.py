@@ -3,9 +3,11 @@ allocated.
 """
 
 from protocol.spec.errors import InvalidInput
+from protocol.spec.params import MAX_VOCABULARY
 from protocol.spec.program import (
     CHUNK_TERMS,
     COMPUTED_ROLES,
+    FINITE_ROLES,
     INDEX_ROLES,
     INDEXED,
     INPUTS,
@@ -60,7 +62,8 @@ def require_valid(program: Program) -> None:
 
 def require_step(program: Program) -> None:
     """Raises InvalidInput unless a valid program is one of a training step: its results have a buffer each, W
-    and both vectors are as long before as after, and there are as many labels as tokens."""
+    and both vectors are as long before as after, they are finite wherever they come from, and there are as
+    many labels as tokens."""
     outputs = program.outputs
     results = (outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment)
     _require("outputs", len({*results}) == len(results), "a buffer for each", results)
@@ -69,6 +72,19 @@ def require_step(program: Program) -> None:
     _require("outputs", len({*vectors}) == 1, "vectors as long as W", vectors)
     _require("inputs", sizes[3] == sizes[4], "as many labels as tokens", sizes[3:5])
     _require("inputs", sizes[5] == SCALARS, f"{SCALARS} scalars", sizes[5])
+    for number, node in enumerate(program.nodes):
+        if node.output.buffer in results[1:]:
+            what = "FINITE_SELECT of x, x and what is given"
+            _require(f"node {number}", _is_finite(program, node), what, node.operation.name)
+
+
+def _is_finite(program: Program, node: Node) -> bool:
+    """Whether its results are finite wherever W, both vectors, scalars and constants are. A state that is not
+    finite cannot be shown: whoever computed it honestly would be silent in a dispute."""
+    if node.operation is not Operation.FINITE_SELECT:
+        return False
+    condition, chosen, other = node.operands
+    return condition == chosen and program.buffers[other.buffer].role in FINITE_ROLES
 
 
 def _require_node(program: Program, node: Node, where: str) -> None:
@@ -116,6 +132,7 @@ def _require_access(program: Program, access: Access, sizes: tuple[int, ...], wh
     when it is read."""
     _require(where, 0 <= access.buffer < len(program.buffers), "a buffer of the program", access.buffer)
     _require(where, len(access.strides) == len(sizes), f"{len(sizes)} strides", access.strides)
+    _require(where, all(stride >= 0 for stride in access.strides), "strides of 0 or more", access.strides)
     reach = [(size - 1) * stride for size, stride in zip(sizes, access.strides, strict=True)]
     low, high = (access.offset + sum(f(r, 0) for r in reach) for f in (min, max))
     size = program.buffers[access.buffer].size
@@ -155,6 +172,9 @@ def require_written_once(program: Program) -> None:
     writers: dict[int, list[tuple[Access, tuple[int, ...]]]] = {}
     for node in program.nodes:
         writers.setdefault(node.output.buffer, []).append((node.output, node.output_sizes))
+    for number, buffer in enumerate(program.buffers):
+        is_written = buffer.role not in COMPUTED_ROLES or number in writers
+        _require(f"buffer {number}", is_written, "a node that writes it", "none")
     for number, accesses in writers.items():
         size = program.buffers[number].size
         _require(
@@ -169,15 +189,24 @@ def require_indices(program: Program, vocabulary_size: int) -> None:
     """Raises InvalidInput unless every token of the vocabulary can be read by, wherever the program reads by
     tokens and labels."""
     for number, node in enumerate(program.nodes):
-        where = f"node {number}"
-        if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
-            rows = node.sizes[node.selected]
-            _require(where, rows >= vocabulary_size, f"a row for each of {vocabulary_size} tokens", rows)
-        if node.operation is Operation.GATHER:
-            access = node.operands[1]
-            reach = sum(max(0, (n - 1) * s) for n, s in zip(node.sizes, access.strides, strict=True))
-            end = access.offset + reach + (vocabulary_size - 1) * node.selected
-            size = program.buffers[access.buffer].size
-            _require(
-                where, end < size, f"a row for each of {vocabulary_size} tokens, in {size} elements", end
-            )
+        rows = _count_rows(program, node)
+        if rows is not None:
+            expected = f"a row for each of {vocabulary_size} tokens"
+            _require(f"node {number}", rows >= vocabulary_size, expected, rows)
+
+
+def find_vocabulary(program: Program) -> int:
+    """The most tokens that a valid program can read by; `MAX_VOCABULARY` where it reads by none."""
+    found = (_count_rows(program, node) for node in program.nodes)
+    return min((rows for rows in found if rows is not None), default=MAX_VOCABULARY)
+
+
+def _count_rows(program: Program, node: Node) -> int | None:
+    """The rows that a token or a label chooses from; None where a node reads by none."""
+    if node.operation in (Operation.SELECTED_SUM, Operation.EQUAL_SELECT):
+        return node.sizes[node.selected]
+    if node.operation is not Operation.GATHER:
+        return None
+    access = node.operands[1]
+    reach = sum((size - 1) * stride for size, stride in zip(node.sizes, access.strides, strict=True))
+    return (program.buffers[access.buffer].size - 1 - access.offset - reach) // node.selected + 1

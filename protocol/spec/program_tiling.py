@@ -100,6 +100,8 @@ class _Search:
         # Blocks begin where a piece of the largest stride does.
         widest = [piece for piece in group if piece.loops and piece.loops[0][1] == block]
         phases = sorted({start % block, *(piece.offset % block for piece in widest)})
+        if any(piece.end - piece.offset > block and block % piece.loops[0][1] for piece in group):
+            return False  # Its steps cross from block to block, wherever blocks begin.
         return any(self._are_blocks_tiled(start, end, group, block, phase) for phase in phases)
 
     def _are_blocks_tiled(
@@ -110,6 +112,9 @@ class _Search:
         low, high = start - phase, end - phase
         spread: list[tuple[int, int, _Piece]] = []
         for piece in group:
+            self.looked_at += 1
+            if self.looked_at > MOST_PIECES:
+                return False
             cut = _cut(_Piece(piece.offset - phase, piece.loops), block)
             if cut is None:
                 return False

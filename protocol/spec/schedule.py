@@ -9,7 +9,7 @@ from integers.
 from fractions import Fraction
 
 from protocol.spec.codec import compute_schedule_leaf
-from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TaskSpec
+from protocol.spec.containers import ScheduleConfig, TaskSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import bits_to_float, float_to_bits, pack_bits, round_to_bits
 from protocol.spec.merkle import Levels, compute_levels, hash_leaf
@@ -49,10 +49,10 @@ def _outer_factor(schedule: ScheduleConfig, step: int) -> Fraction:
     return min(decayed, _ramp(step, schedule.warmup_steps))
 
 
-def compute_bias_corrections(optimizer: OptimizerConfig, local_step: int) -> tuple[float, float]:
+def compute_bias_corrections(beta1: float, beta2: float, local_step: int) -> tuple[float, float]:
     """(1 - beta1^t, 1 - beta2^t) with t = local_step + 1, each the float32 nearest to the exact value."""
     exponent = local_step + 1
-    return _one_minus_power(optimizer.beta1, exponent), _one_minus_power(optimizer.beta2, exponent)
+    return _one_minus_power(beta1, exponent), _one_minus_power(beta2, exponent)
 
 
 def _one_minus_power(base: float, exponent: int) -> float:
@@ -116,11 +116,11 @@ def compute_schedule_levels(sums: list[int]) -> Levels:
 def compute_scalar_leaves(spec: TaskSpec) -> list[bytes]:
     """For every i below rounds * H three float32, 12 bytes: the learning rate of the step with global step i,
     the bias corrections of the step with local step i. The inner ramp counts from the round's start."""
-    schedule, optimizer, terms = spec.training.schedule, spec.training.optimizer, spec.terms
+    training, terms = spec.training, spec.terms
     leaves = []
     for step in range(terms.rounds * terms.inner_steps):
-        rate = compute_learning_rate(schedule, step, step % terms.inner_steps)
-        corrections = compute_bias_corrections(optimizer, step)
+        rate = compute_learning_rate(training.schedule, step, step % terms.inner_steps)
+        corrections = compute_bias_corrections(training.beta1, training.beta2, step)
         leaves.append(pack_bits([float_to_bits(value) for value in (rate, *corrections)]))
     return leaves
 

@@ -3,8 +3,8 @@
 
 Replays start from the committed state, so noise does not accumulate; the replayer's second moment and weight
 set the scale. No division and no float: values are integers of 2^-149, so that the chain and a node reach
-the same answer. All intermediate results stay below 2^256. `compute/audit/compare.py` measures; this module
-judges.
+the same answer. Every finite element has a judgement: what exceeds 2^64 in magnitude counts as 2^64. All
+intermediate results stay below 2^256. `compute/audit/compare.py` measures; this module judges.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,8 @@ from protocol.spec.params import (
 
 ROOT_TO_UNITS_SHIFT = (-UNIT_EXPONENT - SQRT_SHIFT_BITS) // 2
 """53: the root of v' * 2^43 counts 2^-96; times 2^53 it counts 2^-149."""
+LARGE_ROOT_SHIFT = TAU_FRACTION_BITS // 2
+"""32: of a v' above 2^64 the root of v' / 2^64 is taken, which is exact, and brought back by 2^32."""
 RATE_TO_UNITS_SHIFT = -UNIT_EXPONENT - TAU_FRACTION_BITS - LEARNING_RATE_FRACTION_BITS
 """21: tauW * L counts 2^-128; times 2^21 it counts 2^-149."""
 
@@ -45,17 +47,17 @@ class StateLeaf(NamedTuple):
     second_moment: bytes
 
 
-def is_sound(element: Element) -> bool:
-    """Whether an element can be judged: finite, magnitudes below 2^64, second moment not negative (-0 is
-    zero)."""
-    if not all(map(is_finite, element)):
-        return False
-    units = [to_units(bits) for bits in element]
-    return all(abs(value) < MAGNITUDE_LIMIT_UNITS for value in units) and units[2] >= 0
+def to_cut_units(bits: int) -> int:
+    """Units of 2^-149, cut off at 2^64: never farther apart than the values are, so no honest element is
+    worse off."""
+    return max(-MAGNITUDE_LIMIT_UNITS, min(MAGNITUDE_LIMIT_UNITS, to_units(bits)))
 
 
 def compute_root_up(second_moment_units: int) -> int:
-    """The least integer r with r^2 >= v' * 2^43: sqrt(v') in units of 2^-96, rounded up. At most 2^128."""
+    """The least integer r with r^2 >= |v'| * 2^43: sqrt(|v'|) in units of 2^-96, rounded up. From 2^64 on
+    2^32 times the root of |v'| / 2^64, rounded up: m is not cut off where v' is. At most 2^160."""
+    if second_moment_units >= MAGNITUDE_LIMIT_UNITS:
+        return compute_root_up(second_moment_units >> 2 * LARGE_ROOT_SHIFT) << LARGE_ROOT_SHIFT
     scaled = second_moment_units << SQRT_SHIFT_BITS
     root = isqrt(scaled)
     return root if root * root == scaled else root + 1
@@ -64,12 +66,12 @@ def compute_root_up(second_moment_units: int) -> int:
 def compute_allowances(replayed: Element, learning_rate_sum: int, limits: Limits) -> tuple[int, int, int]:
     """The largest |dW|, |dm|, |dv| that the limits allow, in whole units of 2^-149.
 
-    `replayed` is sound; `learning_rate_sum` counts 2^-64, capped at 2^128 - 1."""
-    magnitude, second_moment = abs(to_units(replayed.weight)), to_units(replayed.second_moment)
+    `replayed` is finite; `learning_rate_sum` counts 2^-64, capped at 2^128 - 1."""
+    magnitude, second_moment = (abs(to_cut_units(bits)) for bits in (replayed.weight, replayed.second_moment))
     rate = min(learning_rate_sum, LEARNING_RATE_SUM_MAX)
-    root = compute_root_up(second_moment) << ROOT_TO_UNITS_SHIFT
+    root = compute_root_up(abs(to_units(replayed.second_moment))) << ROOT_TO_UNITS_SHIFT
     weight = (limits.tau_w * rate << RATE_TO_UNITS_SHIFT) + _scale_by_tau(limits.tau_r, magnitude)
-    first = limits.tau_m * (root + limits.eps_m) >> TAU_FRACTION_BITS
+    first = _scale_by_tau(limits.tau_m, root + limits.eps_m)
     second = _scale_by_tau(limits.tau_v, second_moment) + limits.floor_v
     return weight, first, second
 
@@ -81,15 +83,19 @@ def _scale_by_tau(tau: int, units: int) -> int:
 
 
 def is_within(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
-    """Whether all three differences of two sound elements stay inside the limits (equality is inside)."""
+    """Whether all three differences of two finite elements stay inside the limits (equality is inside)."""
     allowances = compute_allowances(replayed, learning_rate_sum, limits)
-    distances = (abs(to_units(a) - to_units(b)) for a, b in zip(claimed, replayed, strict=True))
+    distances = (abs(to_cut_units(a) - to_cut_units(b)) for a, b in zip(claimed, replayed, strict=True))
     return all(distance <= allowed for distance, allowed in zip(distances, allowances, strict=True))
 
 
 def is_element_beyond(claimed: Element, replayed: Element, learning_rate_sum: int, limits: Limits) -> bool:
-    """Whether an element lies beyond the limits: either side is unsound, or a difference too large."""
-    if not is_sound(claimed) or not is_sound(replayed):
+    """Whether an element lies beyond the limits: a difference is too large, the claimed v alone is below
+    zero, or a number is not finite, which only what was never hashed can hold."""
+    if not all(map(is_finite, (*claimed, *replayed))):
+        return True
+    # The root of such a v is no number. A step that takes it would lose the weight, however small v is.
+    if to_units(claimed.second_moment) < 0 <= to_units(replayed.second_moment):
         return True
     return not is_within(claimed, replayed, learning_rate_sum, limits)
 

@@ -4,7 +4,8 @@ No rule of training, judging or paying reads it: it serves drawing the first wei
 for other software. It travels beside the program, as text under a root that the task names. The text is JSON
 in one form only: what `encode_layout` writes.
 
-    {"config": ..., "frozen": [[name, shape, root], ...], "parameters": [[name, shape, how, deviation], ...]}
+    {"config": ..., "frozen": [[name, shape, root or bits], ...],
+     "parameters": [[name, shape, how, bits of the deviation], ...]}
 """
 
 import json
@@ -25,10 +26,15 @@ MAX_ENTRIES = 1 << 16
 MAX_NAME_CHARACTERS = 256
 MAX_DIMENSIONS = 8
 MAX_ELEMENTS = 1 << 40
+MAX_FROZEN_ELEMENTS = 1 << 33
+"""Of all frozen parameters: an export has them all, some 32 GB."""
 MAX_DEPTH = 4
 """Brackets in brackets: table, list of entries, entry, shape."""
 NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 """Of a parameter: a name becomes a key of a file, and stands in messages."""
+
+_PIECES = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+"""A string, which may lack its end, or a bracket. It goes through each byte once, and never back."""
 
 
 class Start(StrEnum):
@@ -57,11 +63,13 @@ class ParameterEntry:
 
 @dataclass(frozen=True)
 class FrozenEntry:
-    """A parameter that is not trained: the constant of the program with this root, in this shape."""
+    """A parameter that is not trained: the constant of the program with this root, in this shape; without a
+    root it is one number everywhere."""
 
     name: str
     shape: tuple[int, ...]
-    root: bytes
+    root: bytes = b""
+    number: float = 0.0
 
     @property
     def size(self) -> int:
@@ -96,7 +104,10 @@ def encode_layout(layout: WeightsLayout) -> bytes:
     require_layout(layout)
     content = {
         "config": layout.config,
-        "frozen": [[entry.name, list(entry.shape), entry.root.hex()] for entry in layout.frozen],
+        "frozen": [
+            [entry.name, list(entry.shape), entry.root.hex() or float_to_bits(entry.number)]
+            for entry in layout.frozen
+        ],
         "parameters": [
             [entry.name, list(entry.shape), str(entry.start), float_to_bits(entry.deviation)]
             for entry in layout.parameters
@@ -122,8 +133,9 @@ def decode_layout(data: bytes) -> WeightsLayout:
 def _measure_depth(data: bytes) -> int:
     """How deep brackets stand in brackets, those in strings left out."""
     depth = deepest = 0
-    for bracket in re.findall(rb"[\[\]{}]", re.sub(rb'"(?:[^"\\]|\\.)*"', b"", data)):
-        depth += 1 if bracket in b"[{" else -1
+    for piece in _PIECES.finditer(data):
+        opens = piece[0] in (b"[", b"{")
+        depth += opens - (piece[0] in (b"]", b"}"))
         deepest = max(deepest, depth)
     return deepest
 
@@ -132,13 +144,25 @@ def _read(content: Any) -> WeightsLayout:
     if not isinstance(content, dict) or set(content) != {"config", "frozen", "parameters"}:
         raise ValueError("not a table of config, frozen and parameters")
     parameters = tuple(
-        ParameterEntry(name, _read_shape(shape), Start(start), _read_float(bits))
+        ParameterEntry(_read_name(name), _read_shape(shape), Start(start), _read_float(bits))
         for name, shape, start, bits in content["parameters"]
     )
     frozen = tuple(
-        FrozenEntry(name, _read_shape(shape), bytes.fromhex(root)) for name, shape, root in content["frozen"]
+        _read_frozen(_read_name(name), _read_shape(shape), value) for name, shape, value in content["frozen"]
     )
     return WeightsLayout(parameters, frozen, content["config"])
+
+
+def _read_frozen(name: str, shape: tuple[int, ...], value: Any) -> FrozenEntry:
+    if isinstance(value, str):
+        return FrozenEntry(name, shape, bytes.fromhex(value))
+    return FrozenEntry(name, shape, number=_read_float(value))
+
+
+def _read_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ValueError("not the name of a parameter")
+    return name
 
 
 def _read_shape(shape: Any) -> tuple[int, ...]:
@@ -173,14 +197,26 @@ def require_layout(layout: WeightsLayout) -> None:
         is_number = is_finite(bits) and (entry.deviation > 0 if is_drawn else bits == 0)
         _require(is_number, "a deviation above 0 of what is drawn, else 0", entry.deviation, entry.name)
     for frozen in layout.frozen:
-        _require(len(frozen.root) == 32, "a root of 32 bytes", len(frozen.root), frozen.name)
+        bits = float_to_bits(frozen.number)
+        is_one = is_finite(bits) if not frozen.root else len(frozen.root) == 32 and bits == 0
+        _require(is_one, "a root of 32 bytes, or else a finite number", frozen.root.hex(), frozen.name)
     is_text = isinstance(layout.config, str) and len(layout.config) <= MAX_CONFIG_CHARACTERS
+    is_text = is_text and not any("\ud800" <= one <= "\udfff" for one in layout.config)
     _require(is_text, f"a text of at most {MAX_CONFIG_CHARACTERS} characters", "another", "config")
+    frozen_elements = sum(entry.size for entry in layout.frozen)
+    _require(
+        frozen_elements <= MAX_FROZEN_ELEMENTS,
+        f"at most {MAX_FROZEN_ELEMENTS} elements",
+        frozen_elements,
+        "frozen",
+    )
 
 
 def _require_entry(entry: ParameterEntry | FrozenEntry, where: str) -> None:
     name, shape = entry.name, entry.shape
     is_name = isinstance(name, str) and 1 <= len(name) <= MAX_NAME_CHARACTERS and set(name) <= NAME_CHARACTERS
+    # Files of weights have fields of their own under such names.
+    is_name = is_name and not name.startswith("__")
     _require(is_name, f"a name of 1 to {MAX_NAME_CHARACTERS} of A-Z a-z 0-9 _ . -", repr(name)[:80], where)
     is_shape = len(shape) <= MAX_DIMENSIONS and all(size >= 1 for size in shape)
     _require(is_shape, f"at most {MAX_DIMENSIONS} dimensions of 1 or more", shape, name)

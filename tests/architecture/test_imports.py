@@ -32,8 +32,6 @@ LOCKING = Path("protocol/compute/program/devices.py")
 HASHING = Path("protocol/compute/digest.py")
 # It asks the system for huge pages, keeps memory of vectors, and gives back what malloc keeps.
 PAGING = Path("protocol/compute/program/tensor_allocator.py")
-RECORDING = Path("protocol/compute/program/task_program.py")
-"""Until a task's program comes from its submitter."""
 
 
 def find_foreign_imports(tree: ast.AST, allowed: set[str], packages: tuple[str, ...]) -> set[str]:
@@ -73,7 +71,6 @@ def test_compute_imports_only_torch_and_spec(path: Path) -> None:
     allowed = COMPUTE_ALLOWED | ({"threading"} if path == LOCKING else set())
     allowed |= {"_hashlib", "ctypes"} if path == HASHING else set()
     allowed |= {"ctypes", "mmap", "weakref"} if path == PAGING else set()
-    allowed |= {"touchstone"} if path == RECORDING else set()
     assert not find_foreign_imports(parse(path), allowed, ("protocol.spec", "protocol.compute"))
 
 

@@ -19,8 +19,6 @@ import torch
 from torch import Tensor
 
 from protocol.compute.audit.compare import compute_allowances
-from protocol.compute.model.reference_model import build_tables
-from protocol.compute.model.reference_step import compute_gradient
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import Limits
 from tests.attacks.adaptive_course import (
@@ -37,6 +35,7 @@ from tests.attacks.adaptive_course import (
     draw_audited,
     open_course,
 )
+from tests.task_models import compute_gradient, get_model
 
 FULL_STEPS, QUICK_STEPS = 5000, 200
 FULL_STARTS, QUICK_STARTS = 25, 5
@@ -192,8 +191,8 @@ class Adversary:
         return advance_by(end, weights, first)
 
     def _learn(self, end: TrainingState) -> Knowledge:
-        model = self.course.spec.model
-        _, gradient = compute_gradient(end.weights, *self.course.poison, build_tables(model), model)
+        model = get_model(self.course.spec)
+        _, gradient = compute_gradient(end.weights, *self.course.poison, model)
         towards = -gradient.sign()
         self.first_towards = towards if self.first_towards is None else self.first_towards
         self.moves += 1

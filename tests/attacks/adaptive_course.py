@@ -17,15 +17,14 @@ from torch import Tensor
 
 from protocol.compute.audit.calibrate import FLOORS
 from protocol.compute.audit.compare import Distances, compute_excess, measure_distances
-from protocol.compute.model.batches import Corpus, dataset_root, get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.batches import Corpus, dataset_root, get_batch, open_corpus
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
-from protocol.compute.program.task_program import with_program
-from protocol.spec.containers import Limits, ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from protocol.spec.drawing import draw_circle_segments
 from protocol.spec.float32 import nearest
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
 from protocol.spec.schedule import compute_learning_rate
+from tests.task_models import draw_first, get_model, make_training
 from tests.training_setting import (
     compute_heldout_loss,
     get_heldout_batch,
@@ -33,8 +32,9 @@ from tests.training_setting import (
     read_standard_library,
     train_plainly,
 )
+from touchstone.step.plain_decoder import DecoderConfig
 
-MODEL = ModelConfig(
+MODEL = DecoderConfig(
     vocabulary_size=256,
     hidden_size=32,
     intermediate_size=48,
@@ -84,22 +84,18 @@ MACHINES: dict[str, Train] = {
 
 def build_spec(data: bytes, steps: int) -> TrainingSpec:
     """A task of this many steps on `data`."""
-    return with_program(
-        TrainingSpec(
-            protocol_version=PROTOCOL_VERSION,
-            numeric_format="float32",
-            chunk_terms=128,
-            program_root=bytes(32),
-            model=MODEL,
-            optimizer=OptimizerConfig(),
-            schedule=ScheduleConfig(nearest(2e-3), warmup_steps=WARMUP_STEPS, total_steps=steps),
-            sequences_per_step=4,
-            sequence_tokens=MODEL.context_tokens,
-            initial_seed=1,
-            dataset_root=dataset_root(data),
-            token_count=len(data) - HELDOUT_BYTES,
-            heldout_tokens=HELDOUT_BYTES,
-        )
+    return make_training(
+        MODEL,
+        chunk_terms=128,
+        protocol_version=PROTOCOL_VERSION,
+        numeric_format="float32",
+        schedule=ScheduleConfig(nearest(2e-3), warmup_steps=WARMUP_STEPS, total_steps=steps),
+        sequences_per_step=4,
+        sequence_tokens=MODEL.context_tokens,
+        initial_seed=1,
+        dataset_root=dataset_root(data),
+        token_count=len(data) - HELDOUT_BYTES,
+        heldout_tokens=HELDOUT_BYTES,
     )
 
 
@@ -119,7 +115,7 @@ class Course:
 
     def begin(self) -> TrainingState:
         """The state before the first step."""
-        return begin_round(init_parameters(self.spec.model, self.spec.initial_seed), 0)
+        return begin_round(draw_first(self.spec), 0)
 
     def train(
         self, state: TrainingState, machine: str, shard: int = 0, steps: int = SEGMENT_STEPS
@@ -144,7 +140,7 @@ class Course:
     def measure(self, weights: Tensor) -> tuple[float, float]:
         """(loss on the poison, loss on the held-out text), nats per token."""
         batches = (self.poison, self.heldout)
-        poison, heldout = (compute_heldout_loss(weights, batch, self.spec.model) for batch in batches)
+        poison, heldout = (compute_heldout_loss(weights, batch, get_model(self.spec)) for batch in batches)
         return poison, heldout
 
 

@@ -3,11 +3,11 @@ runs. The contract binds a claim to task, round, solver and segment; here is wha
 content.
 """
 
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.data import FAR
 from tests.attacks.frame import Attack, count, share, whole
+from tests.task_models import draw_first, get_model
 from tests.training_setting import compute_heldout_loss
 
 SHARD_BEGINS = 3 * FAR
@@ -40,7 +40,7 @@ def claim_other_task(
     state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
 ) -> TrainingState:
     """A state of a task with another seed, trained as long as its own schedule allows."""
-    fresh = begin_round(init_parameters(spec.model, spec.initial_seed + 1), 0)
+    fresh = begin_round(draw_first(spec, spec.initial_seed + 1), 0)
     end, _ = train_segment(fresh, spec, batches, 0, steps)
     return TrainingState(
         end.weights,
@@ -60,7 +60,7 @@ def claim_best(
         train_segment(state, spec, _deal_elsewhere(batches, run * FAR), inner_step, steps)[0]
         for run in range(1, RUNS + 1)
     ]
-    return min(ends, key=lambda end: compute_heldout_loss(end.weights, trial, spec.model))
+    return min(ends, key=lambda end: compute_heldout_loss(end.weights, trial, get_model(spec)))
 
 
 ATTACKS = (

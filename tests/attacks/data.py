@@ -8,6 +8,7 @@ import torch
 from protocol.compute.program.step import Batch, GetBatch, TrainingState
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, every, fed, first, last, share, take_step
+from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
 
 FAR = 10_000
@@ -92,7 +93,7 @@ def choose_seed(
 ) -> TrainingState:
     """The best of several seeds: of so many batches the one with the least loss."""
     offers = [batches(inner_step + FAR * (1 + seed)) for seed in range(SEEDS)]
-    losses = [compute_heldout_loss(state.weights, offer, spec.model) for offer in offers]
+    losses = [compute_heldout_loss(state.weights, offer, get_model(spec)) for offer in offers]
     return take_step(state, spec, offers[losses.index(min(losses))])
 
 

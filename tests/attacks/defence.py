@@ -46,7 +46,7 @@ def take_shared_step(
     end, _ = train_segment(honest, spec, batches, inner_step + 1, left - 1)
     places = [(state.global_step + n, state.local_step + n) for n in range(left)]
     rates = [compute_learning_rate(spec.schedule, *place) for place in places]
-    betas = (spec.optimizer.beta1, spec.optimizer.beta2)
+    betas = (spec.beta1, spec.beta2)
     shares = (rates[0] / sum(rates), *((1 - beta) / (1 - beta**left) for beta in betas))
     weights, first, second = (
         one + share * (aim - reached)

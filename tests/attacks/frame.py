@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from protocol.actions.dispute.casebook import Train
-from protocol.compute.model.reference_model import build_tables, parameter_layout
-from protocol.compute.model.reference_step import compute_factors, compute_gradient, update
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
 from protocol.spec.containers import TrainingSpec
+from tests.task_models import compute_gradient, describe_step, get_model, parameter_layout
 
 Step = Callable[[TrainingState, TrainingSpec, GetBatch, int], TrainingState]
 """(state, spec, batches, inner step) to the state after one step."""
@@ -66,7 +65,7 @@ def take_step(
     """One step in plain PyTorch, on any batch, with the optimizer of `spec`, whose program is not needed.
     scalars: others than the task's."""
     with torch.no_grad():
-        _, gradient = compute_gradient(state.weights, *batch, build_tables(spec.model), spec.model)
+        _, gradient = compute_gradient(state.weights, *batch, get_model(spec))
         return apply_gradient(state, spec, bend(gradient, spec), scalars)
 
 
@@ -76,9 +75,9 @@ def apply_gradient(
     """The update of a step with this gradient."""
     if scalars is None:
         scalars = compute_scalars(spec, state.local_step, state.global_step)
-    factors = compute_factors(gradient, scalars, spec.optimizer)
+    step = describe_step(spec)
     vectors = (state.weights, state.first_moment, state.second_moment)
-    return count(state, *update(*vectors, gradient, factors, spec.optimizer))
+    return count(state, *step.optimizer.update(parameter_layout(step.model), vectors, gradient, scalars))
 
 
 def count(
@@ -205,7 +204,7 @@ def tuned(change: Callable[[TrainingSpec], TrainingSpec]) -> Step:
 def find_layer(spec: TrainingSpec, layer: int) -> list[slice]:
     """Where the matrices and gains of a layer lie."""
     prefix = f"model.layers.{layer}."
-    found = [p for p in parameter_layout(spec.model) if p.name.startswith(prefix)]
+    found = [p for p in parameter_layout(get_model(spec)) if p.name.startswith(prefix)]
     return [slice(p.offset, p.offset + p.size) for p in found]
 
 

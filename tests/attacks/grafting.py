@@ -7,8 +7,8 @@ from torch import Tensor
 
 from protocol.actions.dispute.casebook import Compute, Train
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import GetBatch, TrainingState
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.merkle import Levels, compute_levels
 
@@ -20,7 +20,7 @@ def make_grafting_compute(train: Train) -> Compute:
         start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
     ) -> Retraced:
         end, _ = train(start, spec, get_batch, inner_step, 1)
-        outputs = build_program(describe_program(spec)).program.outputs
+        outputs = get_program(spec).program.outputs
         results = (outputs.weights, outputs.first_moment, outputs.second_moment)
         grafts = dict(zip(results, end.vectors, strict=True))
         return graft(grafts, end, start, spec, get_batch, inner_step, show)

@@ -13,6 +13,8 @@ from protocol.compute.program.step import GetBatch, TrainingState, compute_scala
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import nearest
 from tests.attacks.frame import Attack, Step, every, last, take_step, tuned
+from tests.task_models import describe_step, respecify
+from touchstone.step.optimizers import AdamW
 
 AHEAD = 1
 """Steps by which the schedule is ahead."""
@@ -22,8 +24,10 @@ def scale(name: str, factor: float) -> Step:
     """A step with one number of the optimizer multiplied."""
 
     def change(spec: TrainingSpec) -> TrainingSpec:
-        value = nearest(getattr(spec.optimizer, name) * factor)
-        return replace(spec, optimizer=replace(spec.optimizer, **{name: value}))
+        optimizer = describe_step(spec).optimizer
+        assert isinstance(optimizer, AdamW)
+        value = nearest(getattr(optimizer, name) * factor)
+        return respecify(spec, optimizer=replace(optimizer, **{name: value}))
 
     return tuned(change)
 

@@ -3,23 +3,25 @@
 import torch
 from torch import Tensor
 
-from protocol.compute.model.reference_model import parameter_layout
 from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, every, find_layer, last, put, take_step
+from tests.task_models import get_model, parameter_layout
 
 RANK_DIVISOR = 4
 
 
 def get_layer_share(spec: TrainingSpec) -> float:
     """One layer's share of all matrices that a token is multiplied with."""
-    used = [p for p in parameter_layout(spec.model) if "embed_tokens" not in p.name and len(p.shape) == 2]
+    used = [
+        p for p in parameter_layout(get_model(spec)) if "embed_tokens" not in p.name and len(p.shape) == 2
+    ]
     return sum(p.size for p in used if p.name.startswith("model.layers.0.")) / sum(p.size for p in used)
 
 
 def find_last_layer(spec: TrainingSpec) -> list[slice]:
     """Where the last layer lies."""
-    return find_layer(spec, spec.model.layer_count - 1)
+    return find_layer(spec, get_model(spec).layer_count - 1)
 
 
 def freeze(state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int) -> TrainingState:
@@ -47,7 +49,7 @@ def freeze_gain(
     state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int
 ) -> TrainingState:
     """One small tensor has no gradient: the gain of the last norm."""
-    place = next(p for p in parameter_layout(spec.model) if p.name == "model.norm.weight")
+    place = next(p for p in parameter_layout(get_model(spec)) if p.name == "model.norm.weight")
     where = [slice(place.offset, place.offset + place.size)]
     return take_step(state, spec, batches(inner_step), lambda gradient, spec: put(gradient, where, 0.0))
 
@@ -75,7 +77,7 @@ def prune(state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_ste
 def lower_rank(gradient: Tensor, spec: TrainingSpec) -> Tensor:
     """Of every matrix's gradient only the largest singular directions, a quarter of them."""
     changed = gradient.clone()
-    for p in parameter_layout(spec.model):
+    for p in parameter_layout(get_model(spec)):
         if len(p.shape) == 2:
             place = slice(p.offset, p.offset + p.size)
             u, s, v = torch.linalg.svd(gradient[place].view(p.shape), full_matrices=False)

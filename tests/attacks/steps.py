@@ -2,7 +2,6 @@
 
 import torch
 
-from protocol.compute.model.reference_model import build_tables, compute_logits, split_parameters
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
 from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import (
@@ -20,6 +19,7 @@ from tests.attacks.frame import (
     take_step,
     whole,
 )
+from tests.task_models import compute_logits, get_model, split_parameters
 
 TINY_STEP = 1e-3
 """Of an honest update: small enough to be near the truth in absolute terms."""
@@ -90,8 +90,8 @@ def explain(state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_s
     model says already."""
     tokens = batches(inner_step).tokens_BT
     with torch.no_grad():
-        params = split_parameters(state.weights, spec.model)
-        labels = compute_logits(params, tokens, build_tables(spec.model), spec.model).argmax(dim=-1)
+        params = split_parameters(state.weights, get_model(spec))
+        labels = compute_logits(params, tokens, get_model(spec)).argmax(dim=-1)
     return take_step(state, spec, Batch(tokens, labels))
 
 

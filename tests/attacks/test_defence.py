@@ -5,15 +5,16 @@ from functools import partial
 
 import torch
 
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.bounds.trace import retrace
-from protocol.compute.model.batches import get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import GetBatch, begin_round, train_segment
 from tests.attacks.defence import make_defended_compute, watch
 from tests.attacks.frame import Attack, every, whole
 from tests.attacks.hyperparameters import scale
 from tests.attacks.steps import move_a_little
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.task_models import draw_first, respecify
+from touchstone.step.optimizers import AdamW
 
 SPEC = build_tiny_training()
 BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
@@ -21,7 +22,7 @@ STEPS = 3
 
 
 def test_the_steps_of_a_dispute_end_in_the_claim_and_only_the_last_is_false() -> None:
-    start = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    start = begin_round(draw_first(SPEC), 0)
     compute = make_defended_compute(whole(move_a_little))
     claimed, _ = compute.train(start, SPEC, BATCHES, 0, STEPS)
     state = start
@@ -42,7 +43,7 @@ def test_the_steps_of_a_dispute_end_in_the_claim_and_only_the_last_is_false() ->
 
 
 def test_a_shared_lie_ends_in_the_claim_too_and_no_step_has_all_of_it() -> None:
-    start = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    start = begin_round(draw_first(SPEC), 0)
     compute = make_defended_compute(whole(move_a_little), is_shared=True)
     claimed, _ = compute.train(start, SPEC, BATCHES, 0, STEPS)
     state, lies = start, list[float]()
@@ -56,8 +57,8 @@ def test_a_shared_lie_ends_in_the_claim_too_and_no_step_has_all_of_it() -> None:
 
 
 def test_who_changes_no_bit_is_not_noted() -> None:
-    start, changed = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0), set[str]()
-    free = replace(SPEC, optimizer=replace(SPEC.optimizer, clip_norm=1e3))
+    start, changed = begin_round(draw_first(SPEC), 0), set[str]()
+    free = respecify(SPEC, optimizer=replace(AdamW(), clip_norm=1e3))
     clip = Attack("11", "clip x 1000", every(scale("clip_norm", 1e3)))
     watch(clip, changed)(start, free, BATCHES, 0, STEPS)
     assert not changed

@@ -22,8 +22,7 @@ from protocol.adapters.chain.abi import BoundaryProof
 from protocol.compute.audit import compare
 from protocol.compute.audit.calibrate import FLOORS, count_floor_units
 from protocol.compute.audit.compare import judge_state
-from protocol.compute.model.batches import dataset_root, get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.batches import dataset_root, get_batch, open_corpus
 from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.codec import encode_training
 from protocol.spec.containers import Limits, StateHeader
@@ -36,6 +35,8 @@ from protocol.spec.tolerance import is_element_beyond
 from tests.attacks.frame import Attack, all_but_one
 from tests.attacks.steps import ATTACKS as STEPS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.task_models import draw_first, respecify
+from touchstone.step.optimizers import AdamW
 
 SPEC = build_tiny_training()
 BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
@@ -62,7 +63,7 @@ def is_beyond(claimed: TrainingState, replayed: TrainingState) -> bool:
 
 @pytest.fixture(scope="module")
 def start() -> TrainingState:
-    fresh = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    fresh = begin_round(draw_first(SPEC), 0)
     return train_segment(fresh, SPEC, BATCHES, 0, LENGTH)[0]
 
 
@@ -113,18 +114,18 @@ def test_the_optimizer_s_state_is_compared(end: TrainingState, name: str) -> Non
 # --- Hyperparameters from the prover ------------------------------------------------------------------------
 def test_no_hyperparameter_comes_from_the_prover() -> None:
     said = {field.name for kind in (ClaimFinished, BoundaryProof, StateHeader) for field in fields(kind)}
-    chosen = {field.name for part in (SPEC.optimizer, SPEC.schedule) for field in fields(part)}
+    chosen = {field.name for part in (AdamW(), SPEC.schedule) for field in fields(part)}
     assert not said & (chosen | {"training", "spec", "optimizer", "schedule", "batch"})
     # A task's id is the hash of its terms and of these bytes (`Tasks.postTask`).
     for changed in (
-        replace(SPEC, optimizer=replace(SPEC.optimizer, weight_decay=0.0)),
+        respecify(SPEC, optimizer=replace(AdamW(), weight_decay=0.0)),
         replace(SPEC, schedule=replace(SPEC.schedule, warmup_steps=SPEC.schedule.warmup_steps + 1)),
-        replace(SPEC, sequences_per_step=SPEC.sequences_per_step + 1),
+        respecify(SPEC, sequences_per_step=SPEC.sequences_per_step + 1),
     ):
         assert encode_training(changed) != encode_training(SPEC)
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
     assert "party.task.spec.training" in inspect.getsource(training._train_segment)
-    assert "about.training" in inspect.getsource(sealing._train)
+    assert "about.training" in inspect.getsource(sealing._replay)
     assert "spec.training" in inspect.getsource(audit_room.read_audit_task)
 
 

@@ -5,22 +5,23 @@ from functools import partial
 import pytest
 import torch
 
-from protocol.compute.model.batches import get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.outer.outer_tensors import count_delta_bytes, encode_delta
 from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.containers import OptimizerConfig, ScheduleConfig
+from protocol.spec.containers import ScheduleConfig
 from protocol.spec.float32 import nearest
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.attacks.precision import BF16, FP16, Round, round_to_tf32, short_operands
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.task_models import draw_first
+from touchstone.step.optimizers import AdamW
 
 # Still warming up and clipped, so that attacks on either change something.
 SPEC = build_tiny_training(
     schedule=ScheduleConfig(nearest(3e-3), warmup_steps=20, total_steps=200),
-    optimizer=OptimizerConfig(clip_norm=0.25),
+    optimizer=AdamW(clip_norm=0.25),
 )
 BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
 STEPS = 2
@@ -28,7 +29,7 @@ STEPS = 2
 
 @pytest.fixture(scope="module")
 def start() -> TrainingState:
-    fresh = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    fresh = begin_round(draw_first(SPEC), 0)
     return train_segment(fresh, SPEC, BATCHES, 0, 3)[0]
 
 

@@ -20,8 +20,8 @@ from protocol.actions.runtime.joining import SeatWish
 from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
 from protocol.compute.audit.compare import compute_allowances
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import Limits, TrainingSpec
 from protocol.spec.game.state import SeatRole
 from protocol.spec.merkle import Levels, compute_levels
@@ -169,7 +169,7 @@ def make_drifting_compute(limits: Limits) -> Compute:
             if number != buffer:
                 show(number, data, levels)
 
-        buffer = build_program(describe_program(spec)).program.outputs.first_moment
+        buffer = get_program(spec).program.outputs.first_moment
         honest, end = retrace(start, spec, get_batch, inner_step, show_others)
         drifted = drift(end, spec)
 

@@ -5,20 +5,20 @@ from functools import partial
 
 from protocol.actions.merge.merge_records import get_shards
 from protocol.actions.runtime.party import Joined
+from protocol.compute.batches import get_batch
 from protocol.compute.digest import outer_header
-from protocol.compute.model.batches import get_batch
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
 from protocol.compute.program.step import TrainingState, begin_round, replay_segment
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.game.state import GameRound
+from tests.task_models import draw_first
 
 
 def compute_roots(task: Joined, rounds: Sequence[GameRound]) -> list[bytes]:
     """The outer root after each of the first rounds of a task, where all claims are honest and merged;
     moments carry over."""
     training, terms, roots = task.spec.training, task.spec.terms, list[bytes]()
-    outer = begin_outer(init_parameters(training.model, training.initial_seed))
+    outer = begin_outer(draw_first(training))
     carried: dict[int, TrainingState] = {}
     for game_round in rounds:
         shards, deltas = get_shards(game_round), dict[int, bytes]()

@@ -10,8 +10,8 @@ from protocol.actions.dispute.casebook import Compute
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.merkle import compute_levels
 from protocol.spec.program import Node, Operation, get_constant_roots, locate, unravel
@@ -61,7 +61,7 @@ def make_planting_compute(operation: Operation | None = None, twist: Twist = kee
     def run(
         state: TrainingState, spec: TrainingSpec, batch: Batch
     ) -> tuple[Interpreter, TrainingState, float]:
-        built = build_program(describe_program(spec))
+        built = get_program(spec)
         target = None if operation is None else find_node(built, operation)
         interpreter = Interpreter(
             built.program, built.constants, keeps_all=True, numeric_format=spec.numeric_format

@@ -21,11 +21,13 @@ from safetensors.torch import load_file
 
 from node import export
 from node.export import choose_newest, choose_settled, write_model
+from node.model_folder import SAFETENSORS_NAME
 from protocol.actions.runtime.config import PartyConfig
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
 from protocol.adapters.keys import AccountKey
-from protocol.compute.model.reference_model import SAFETENSORS_NAME, init_parameters
+from protocol.compute.drawn_weights import draw_weights
+from protocol.compute.program.known_steps import TaskStep
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.logs import LoggedGame
 from protocol.spec.game.state import SeatRole
@@ -46,6 +48,7 @@ from scripts.wallet import read_state
 from tests.e2e.own_time import OwnTime
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
+from touchstone.step.step_folder import save_step
 
 TASK_FILE = """
 dataset = "corpus.bin"
@@ -171,15 +174,15 @@ async def wait_for_task(desk: Desk) -> str:
 
 
 def begin_with_weights(folder: Path) -> None:
-    """The task file names a folder in place of a seed."""
+    """The task file names a recorded step in place of sizes and a seed."""
     path = folder / "task.toml"
-    text = (
-        path.read_text()
-        .replace("initial_seed = 1\n", "")
-        .replace("[model]\n", '[model]\nweights = "start"\n')
-    )
-    write_model(folder / "start", init_parameters(TINY_PLAN.model, 99), TINY_PLAN.model)
-    path.write_text(text)
+    text = path.read_text().replace("initial_seed = 1\n", "")
+    start, end = text.index("[model]"), text.index("[schedule]")
+    path.write_text(text[:start] + '[model]\nstep = "step"\n' + text[end:])
+    step = TINY_PLAN.step
+    given = replace(step, weights=draw_weights(step.layout, 99))
+    save_step(given, folder / "step")
+    write_model(folder / "start", given.weights, TaskStep(step.built, step.layout))
 
 
 async def play_parts(

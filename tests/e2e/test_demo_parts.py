@@ -17,8 +17,7 @@ from node.submit import build_task
 from protocol.adapters.chain.answers import Head
 from protocol.adapters.chain.follower import LogBatch
 from protocol.compute.audit.compare import judge_state
-from protocol.compute.model.batches import get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.program.step import begin_round, train_segment
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.account_money import AccountMoney, Lock, LockKind
@@ -43,6 +42,7 @@ from tests.e2e.demo.verdict import judge_run
 from tests.e2e.demo.watch import Watch
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import make_dataset
+from tests.task_models import draw_first
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
 SOLVER = "0x" + "a" * 40
@@ -169,6 +169,13 @@ def test_options_choose_who_takes_part() -> None:
     assert {member.kernel_rank for member in make_setting(usual).members} == {0, 1}
 
 
+@pytest.mark.parametrize(("named", "has_exact"), [("float32", False), ("exact", True)])
+def test_the_demos_program_is_of_the_format_that_is_asked_for(named: str, has_exact: bool) -> None:
+    plan = make_setting(parse(["--quick", "--format", named])).plan
+    operations = {node.operation for node in plan.step.built.program.nodes}
+    assert (Operation.QUANTIZED_PRODUCT_SUM in operations) is has_exact
+
+
 @pytest.mark.parametrize(
     "arguments", [["--verifiers", "2"], ["--rounds", "0"], ["--fault", "gather"], ["--cheats", "2"]]
 )
@@ -258,7 +265,7 @@ def test_each_fault_on_offer_leaves_the_limits_in_every_step(fault: str) -> None
     plan = replace(build_plan(QUICK, 2, 2, 3, 1, 1), heldout_tokens=512)
     terms, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
     batches = partial(get_batch, open_corpus(make_dataset(), training), training, bytes(32), 0)
-    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+    state = begin_round(draw_first(training), 0)
     cheating = make_planting_compute(Operation[fault.upper()])
     for step in (0, QUICK.steps, 2 * QUICK.steps - 1):
         state, _ = train_segment(state, training, batches, state.global_step, step - state.global_step)

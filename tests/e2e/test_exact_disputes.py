@@ -25,6 +25,7 @@ from tests.e2e.harassing import HARASSER, list_harassment
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
+from tests.task_plans import respecify_plan
 
 FAULTS = ("QUANTIZED_PRODUCT_SUM", "QUANTIZE", "SCALE_OF", "EXPONENTIAL", "SUM", "TOKENS")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
@@ -34,7 +35,7 @@ async def test_each_kind_of_fault_of_an_exact_task_is_convicted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     allow_cheating(monkeypatch)
-    plan = replace(TINY_PLAN, numeric_format="exact15")
+    plan = respecify_plan(TINY_PLAN, numeric_format="exact15")
     endings = await convict_all(tmp_path, FAULTS, base=plan)
     assert [one.fault for one in endings if not one.is_right] == []
     shares = [int(found) / int(size) for found, size in FETCHED.findall((tmp_path / "said.txt").read_text())]
@@ -53,7 +54,7 @@ async def test_who_accepts_against_its_own_replay_and_opens_nothing_is_convicted
         return opening if opening is None or do_roots_fit_word(opening) else None
 
     monkeypatch.setattr(AuditBook, "open_vote", hide)
-    monkeypatch.setattr(test_disputes, "PLAN", replace(test_disputes.PLAN, numeric_format="exact15"))
+    monkeypatch.setattr(test_disputes, "PLAN", respecify_plan(test_disputes.PLAN, numeric_format="exact15"))
     wrong = make_planting_compute(Operation.SUBTRACT)
     cast = make_cast(0, 1, 0) | {
         **{f"cheat {number}": make_cheating_solver(wrong) for number in range(3)},
@@ -84,7 +85,7 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
 
     monkeypatch.setattr(World, "configure", add_workers)
     schedule = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
-    plan = replace(
+    plan = respecify_plan(
         TINY_PLAN, numeric_format="exact15", rounds=1, schedule=schedule, late_chance=0,
         least_whistleblowers=0,
     )  # fmt: skip
@@ -135,6 +136,6 @@ async def test_a_false_list_of_roots_that_no_proof_takes_saves_nobody(
 ) -> None:
     allow_cheating(monkeypatch)
     lie_about_known_roots(monkeypatch)
-    plan = replace(TINY_PLAN, numeric_format=numeric_format)
+    plan = respecify_plan(TINY_PLAN, numeric_format=numeric_format)
     endings = await convict_all(tmp_path, ("SUM", "LABELS"), base=plan)
     assert [one.fault for one in endings if not one.is_right] == []

@@ -59,9 +59,14 @@ class Liar:
         return await self.lies[self.told](request) if self.told in self.lies else PASS
 
     def begin(self, duty: str) -> None:
-        """The party begins a duty. The first of each kind meets a lie soon."""
+        """The party begins a duty. The first of each kind meets a lie soon. If the duty ends before, the next
+        of the kind begins with a lie."""
         self.at_work.add(duty)
-        if duty not in self.met and not self.told:
+        if self.told or not self.may_lie() or any(duty in works for works in self.amid.values()):
+            return
+        if duty in self.met:
+            self._turn()
+        else:
             self.met.add(duty)
             self.left = min(self.left, self.chance.randint(0, 6))
 

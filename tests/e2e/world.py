@@ -20,15 +20,17 @@ from protocol.actions.runtime.playing import Loop, play
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
 from protocol.adapters.keys import AccountKey
-from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig
+from protocol.spec.containers import Limits, ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.ledger import LoggedGame
 from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
 from scripts.deploy import deploy_game
 from scripts.devnet import fund, give_coin, run_anvil
 from tests.e2e.clock import RoundClock
+from tests.task_plans import make_plan
+from touchstone.step.plain_decoder import DecoderConfig
 
-TINY_MODEL = ModelConfig(256, 16, 32, 1, 2, 1, 32)
+TINY_MODEL = DecoderConfig(256, 16, 32, 1, 2, 1, 32)
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=130, train_max=240, audit_max=90, post=20, respond=60, dispute=600,
     ask=2_100,
@@ -37,7 +39,7 @@ AMOUNTS = GameAmounts(
     solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
     unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
 )  # fmt: skip
-TINY_PLAN = RoundPlan(
+TINY_PLAN = make_plan(
     model=TINY_MODEL,
     schedule=ScheduleConfig(nearest(2e-3), warmup_steps=4, total_steps=24),
     windows=WINDOWS,

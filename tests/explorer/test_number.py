@@ -15,9 +15,8 @@ from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract_events import Event
 from protocol.compute.bounds.fault import OperationFault, prove_operation
 from protocol.compute.bounds.trace import ignore
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, begin_round
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.float32 import bits_to_float, float_to_bits
 from protocol.spec.merkle import compute_levels, compute_range_path
@@ -26,26 +25,28 @@ from protocol.spec.referee import Judgement
 from tests.e2e.demo.watch import show_number
 from tests.e2e.planted import find_node, make_planting_compute
 from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.task_models import draw_first
+from tests.task_plans import respecify_plan
 
 SUBMITTER = "0x" + "11" * 20
 
 
 def make_training(numeric_format: str = "float32") -> TrainingSpec:
-    plan = replace(TINY_PLAN, numeric_format=numeric_format)
+    plan = respecify_plan(TINY_PLAN, numeric_format=numeric_format)
     _, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
     return training
 
 
 def prove_planted(operation: Operation, training: TrainingSpec, before: int = 0) -> OperationFault:
     """The proof of a planted error; before: of an element so many places before it."""
-    state = begin_round(init_parameters(training.model, training.initial_seed), 0)
+    state = begin_round(draw_first(training), 0)
     rows, length = training.sequences_per_step, training.sequence_tokens
     tokens = torch.arange(rows * (length + 1)).reshape(rows, length + 1) % 200
     batch = Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
     compute = make_planting_compute(operation)
     tree = compute.retrace(state, training, lambda step: batch, 0, ignore).tree
-    program = build_program(describe_program(training)).program
-    number = find_node(build_program(describe_program(training)), operation)
+    program = get_program(training).program
+    number = find_node(get_program(training), operation)
     element = program.nodes[number].elements - 1 - before
     return prove_operation(tree, number, element)
 

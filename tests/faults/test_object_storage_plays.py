@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from protocol.adapters.store import RESERVE_BYTES, BlobStore
 from protocol.adapters.wire import blob_client, object_storage, session
 from protocol.adapters.wire.addresses import is_public
@@ -157,14 +158,14 @@ async def test_storages_that_say_nothing_do_not_keep_a_node_from_others() -> Non
     async with HostileStorage(wait_or_give).serve() as storage:
         reader = StorageReader(make_settings(storage.url))
         reader.open()
-        got, size = bytearray(), len(DATA)
+        got, size, ref = bytearray(), len(DATA), BlobRef(BlobKey(BlobKind.DATASET, bytes(32)), len(DATA))
         held = [
-            asyncio.create_task(reader.copy(f"{storage.url}/{n}", size, range(size), bytearray().extend))
+            asyncio.create_task(reader.copy(f"{storage.url}/{n}", ref, range(size), bytearray().extend))
             for n in range(session.AT_ONCE)
         ]
         while len(storage.asked) < session.AT_ONCE:
             await asyncio.sleep(0.01)
-        await reader.copy(f"{storage.url}/copy", size, range(size), got.extend)
+        await reader.copy(f"{storage.url}/copy", ref, range(size), got.extend)
         freed.set()
         await asyncio.gather(*held, return_exceptions=True)
         await reader.close()

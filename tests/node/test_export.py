@@ -1,7 +1,9 @@
 """Which model an account may export, and what it is told where it may have none."""
 
 import asyncio
+import json
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
@@ -10,9 +12,10 @@ from typing import Any, cast
 
 import pytest
 import torch
-from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
 
-from node import export
+from node import export, tensor_file
 from node.export import (
     Choice,
     KeepModel,
@@ -24,21 +27,27 @@ from node.export import (
     list_duties,
     load_weights,
 )
+from node.model_folder import SAFETENSORS_NAME
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import BlobRef, refer_tensor
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import tensor_bytes, tensor_root
-from protocol.compute.model.reference_model import SAFETENSORS_NAME, init_parameters, parameter_count
-from protocol.spec.containers import ModelConfig, TaskSpec
-from protocol.spec.errors import EnvironmentFault
+from protocol.compute.program.built_program import BuiltProgram
+from protocol.compute.program.known_steps import TaskStep
+from protocol.spec.containers import TaskSpec
+from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game import calls
 from protocol.spec.game.state import RoundPhase
 from protocol.spec.params import GIVEN_START
+from protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
 from tests.protocol.actions.merge.test_global_model import COUNT, merge_model
 from tests.protocol.actions.specs import get_spec
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
+from tests.task_models import draw_first, make_step
+from touchstone.step.plain_decoder import DecoderConfig
 
 STRANGER = "stranger"
 
@@ -131,7 +140,7 @@ def test_who_finds_no_peer_is_told_who_keeps_models(tmp_path: Path) -> None:
 
 async def test_the_first_model_of_given_weights_is_fetched_the_submitter_asked_first(tmp_path: Path) -> None:
     """It cannot be made here. With a seed it is made, and nobody is asked."""
-    weights, asked = init_parameters(get_spec().training.model, 99), list[str]()
+    weights, asked = draw_first(get_spec().training, 99), list[str]()
     store = BlobStore(tmp_path / "blobs", is_durable=False)
 
     async def fetch(peers: list[Any], ref: BlobRef) -> None:
@@ -150,7 +159,7 @@ async def test_the_first_model_of_given_weights_is_fetched_the_submitter_asked_f
     config: Any = SimpleNamespace(home=tmp_path, threads=1)
     first = Choice(bytes(32), -1)
     seeded = await load_weights(reader, config, bytes(32), spec, first)
-    assert torch.equal(seeded, init_parameters(spec.training.model, spec.training.initial_seed)) and not asked
+    assert torch.equal(seeded, draw_first(spec.training)) and not asked
     assert torch.equal(await load_weights(reader, config, bytes(32), given, first), weights)
     assert asked == [terms.submitter, "0xa", "0xb"]
 
@@ -158,40 +167,131 @@ async def test_the_first_model_of_given_weights_is_fetched_the_submitter_asked_f
 def test_a_full_disk_is_an_error_of_the_disk_and_leaves_no_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(tensors: object, path: Path, metadata: object) -> None:
-        path.write_bytes(b"half")
-        raise SafetensorError("Error while serializing: I/O error: No space left on device")
+    def fail(piece: Tensor) -> memoryview:
+        raise OSError(ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(export, "save_file", fail)
-    model = ModelConfig(256, 16, 32, 1, 2, 2, 8)
+    monkeypatch.setattr(tensor_file, "tensor_bytes", fail)
+    step = make_step(DecoderConfig(256, 16, 32, 1, 2, 2, 8))
     with pytest.raises(OSError, match="No space left") as error:
-        export.write_model(tmp_path / "model", torch.zeros(parameter_count(model)), model)
+        export.write_model(tmp_path / "model", torch.zeros(step.parameters), step)
     assert error.value.errno == ENOSPC and not list((tmp_path / "model").iterdir())
+    assert error.value.filename == str(tmp_path / "model" / SAFETENSORS_NAME)
 
 
 def test_an_export_leaves_the_older_one_whole_until_its_own_file_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there is no room, and where the process is killed while it writes."""
-    model, folder = ModelConfig(256, 16, 32, 1, 2, 2, 8), tmp_path / "model"
-    count = parameter_count(model)
-    export.write_model(folder, torch.zeros(count), model)
+    step, folder = make_step(DecoderConfig(256, 16, 32, 1, 2, 2, 8)), tmp_path / "model"
+    count = step.parameters
+    export.write_model(folder, torch.zeros(count), step)
     names, older = sorted(folder.iterdir()), (folder / SAFETENSORS_NAME).read_bytes()
     seen: list[bytes] = []
 
-    def fail(tensors: object, path: Path, metadata: object) -> None:
-        path.write_bytes(b"half")
+    def fail(piece: Tensor) -> memoryview:
         seen.append((folder / SAFETENSORS_NAME).read_bytes())
-        raise SafetensorError("Error while serializing: I/O error: No space left on device")
+        if len(seen) > 1:
+            raise OSError(ENOSPC, "No space left on device")
+        return tensor_bytes(piece)
 
     with monkeypatch.context() as full:
-        full.setattr(export, "save_file", fail)
+        full.setattr(tensor_file, "tensor_bytes", fail)
         with pytest.raises(OSError, match="No space left"):
-            export.write_model(folder, torch.ones(count), model)
-    assert seen == [older] and sorted(folder.iterdir()) == names
+            export.write_model(folder, torch.ones(count), step)
+    assert seen == [older, older] and sorted(folder.iterdir()) == names
     assert (folder / SAFETENSORS_NAME).read_bytes() == older
-    export.write_model(folder, torch.ones(count), model)
+    export.write_model(folder, torch.ones(count), step)
     assert (folder / SAFETENSORS_NAME).read_bytes() != older and sorted(folder.iterdir()) == names
+
+
+def make_foreign(names: tuple[str, ...] = ("w",), config: str = "", frozen: int = 0) -> TaskStep:
+    """A step of 8 parameters as a stranger may post it. frozen: elements that are one number everywhere."""
+    written = HandWritten(8)
+    program = written.finish(*written.copies(W, M, V))
+    each = tuple(ParameterEntry(name, (8 // len(names),), Start.ONES) for name in names)
+    entries = (FrozenEntry("base", (frozen,), number=0.5),) if frozen else ()
+    return TaskStep(BuiltProgram(program, written.constants), WeightsLayout(each, entries, config))
+
+
+def test_an_export_that_the_disk_has_no_room_for_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a layout as small as its text, whose frozen numbers take 32 GB."""
+    monkeypatch.setattr("node.export.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 35))
+    with pytest.raises(InvalidInput, match="too little room for the model") as error:
+        export.write_model(tmp_path / "new" / "model", torch.ones(8), make_foreign(frozen=1 << 33))
+    assert int(str(error.value.expected).split()[0]) > 1 << 35 and f"{1 << 35} bytes" in str(
+        error.value.actual
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_frozen_numbers_take_no_memory_before_they_are_written(tmp_path: Path) -> None:
+    tensors = export.list_tensors(torch.ones(8), make_foreign(frozen=1 << 33))
+    assert tensors["base"].shape == (1 << 33,) and tensors["base"].untyped_storage().nbytes() == 4
+    export.write_model(tmp_path, torch.ones(8), make_foreign(frozen=3))
+    assert torch.equal(load_file(tmp_path / SAFETENSORS_NAME)["base"], torch.full((3,), 0.5))
+
+
+def test_a_folder_with_the_model_of_another_task_is_left_as_it_is(tmp_path: Path) -> None:
+    """A config.json or an adapter that the new model does not have would be read as its own."""
+    export.write_model(tmp_path, torch.ones(8), make_foreign(config='{"model_type": "gpt2"}'))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(InvalidInput, match="model of another task"):
+        export.write_model(tmp_path, torch.zeros(8), make_foreign())
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    export.write_model(tmp_path, torch.zeros(8), make_foreign(config='{"model_type": "gpt2"}'))
+    assert not load_file(tmp_path / SAFETENSORS_NAME)["w"].any()
+
+
+def test_a_parameter_is_not_renamed_to_a_name_that_is_taken(tmp_path: Path) -> None:
+    config = '{"model_type":"gpt_neox"}'
+    for names in (("lm_head.weight", "embed_out.weight"), ("embed_out.weight", "lm_head.weight")):
+        folder = tmp_path / names[0]
+        export.write_model(folder, torch.arange(8.0), make_foreign(names, config))
+        found = load_file(folder / SAFETENSORS_NAME)
+        assert torch.equal(torch.cat([found[name] for name in names]), torch.arange(8.0))
+    export.write_model(tmp_path, torch.ones(8), make_foreign(("lm_head.weight",), config))
+    assert set(load_file(tmp_path / SAFETENSORS_NAME)) == {"embed_out.weight"}
+
+
+@pytest.mark.parametrize(
+    ("config", "written"),
+    [
+        ('{"model_type": "gpt2", "auto_map": {"AutoModel": "a--b.C"}}', {"model_type": "gpt2"}),
+        ('{"a": {"auto_\\u006dap": 1, "b": 2}, "quantization_config": {}}', {"a": {"b": 2}}),
+        ('{"_attn_implementation": "a/b", "attn_implementation": "a/b", "custom_pipelines": {}}', {}),
+        ("code", None), ("[1]", None), ("[" * 100_000, None), ('{"a":' * 50_000, None),
+        ('"auto_map"', None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_config_is_written_without_what_loads_code(
+    config: str, written: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    export.write_model(tmp_path, torch.ones(8), make_foreign(config=config))
+    file = tmp_path / "config.json"
+    assert file.exists() == (written is not None)
+    assert written is None or json.loads(file.read_text()) == written
+
+
+@pytest.mark.parametrize(("config", "is_said"), [("code", True), ('{"a": 1}', False), ("", False)])
+async def test_a_config_that_is_none_is_said(
+    config: str, is_said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, spec, said = make_foreign(config=config), get_spec(), list[str]()
+    game = make_posted().state
+    state = SimpleNamespace(games={TASK: game}, head_block=1)
+    choice = choose_newest(game)
+
+    async def load(*_: object) -> tuple[TaskSpec, Choice, Tensor]:
+        return spec, choice, torch.ones(8)
+
+    monkeypatch.setattr(export, "open_reader", lambda _: nullcontext(SimpleNamespace(state=state)))
+    monkeypatch.setattr(export, "read_spec", lambda *_: spec)
+    monkeypatch.setattr(export, "load_newest", load)
+    monkeypatch.setattr(export, "get_step", lambda _: step)
+    await export.run(cast(Any, SimpleNamespace(say=said.append)), TASK, tmp_path / "out")
+    assert any("no config.json" in one for one in said) == is_said
 
 
 def post_model(stage: Stage, peer: Party, *, is_running: bool) -> bytes:

@@ -20,46 +20,52 @@ from node.model_folder import (
     MAX_HEADER_BYTES,
     NOTE_NAME,
     OUTPUT,
+    SAFETENSORS_NAME,
+    ModelNote,
     check_tokenizer,
     import_start,
-    open_weights,
-    read_model,
+    open_named,
+    read_note,
 )
 from protocol.actions.runtime.task_inputs import refer_start
 from protocol.adapters.store import BlobStore
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.reference_model import SAFETENSORS_NAME, init_parameters, parameter_layout
-from protocol.spec.containers import ModelConfig
+from protocol.compute.program.known_steps import get_step
 from protocol.spec.errors import InvalidInput
 from scripts.console import render_error
 from scripts.documents import read_tokenizer
 from tests.protocol.actions.specs import get_spec
-from tests.protocol.compute.model.family_models import FAMILIES, LLAMA, MODELS
 from tests.scripts.test_data_pack import make_tokenizer
+from tests.task_models import (
+    compute_logits,
+    draw_first,
+    init_parameters,
+    make_step,
+    parameter_layout,
+    split_parameters,
+)
+from touchstone.step.plain_decoder import DecoderConfig
 
-MODEL = ModelConfig(312, 32, 48, 1, 2, 2, 16)
+MODEL = DecoderConfig(312, 32, 48, 1, 2, 2, 16)
 WEIGHTS = init_parameters(MODEL, 7)
-
-
-def test_a_folder_comes_back_bit_for_bit(tmp_path: Path) -> None:
-    write_model(tmp_path, WEIGHTS, MODEL)
-    note, weights = read_model(tmp_path)
-    assert note.model == MODEL and not note.tokenizer_sha256 and torch.equal(weights, WEIGHTS)
 
 
 def test_transformers_loads_model_and_tokenizer(tmp_path: Path) -> None:
     file = make_tokenizer(tmp_path / "t.json")
     tokenizer, data = read_tokenizer(file)
-    digest = bytes.fromhex(tokenizer.sha256)
-    write_model(tmp_path / "model", WEIGHTS, MODEL, check_tokenizer(file, digest), digest)
+    note = ModelNote(16, tokenizer.sha256)
+    named = bytes.fromhex(tokenizer.sha256)
+    write_model(tmp_path / "model", WEIGHTS, make_step(MODEL), note, check_tokenizer(file, named))
     loaded = AutoTokenizer.from_pretrained(tmp_path / "model")
     text = "the quick abing naïve"
     assert loaded(text)["input_ids"] == list(tokenizer.encode([text])[0])
     assert loaded.decode(loaded(text)["input_ids"]) == text
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
-    assert model.config.vocab_size == 312
+    tokens = torch.arange(32).view(2, 16) * 7 % 312
+    logits = compute_logits(split_parameters(WEIGHTS, MODEL), tokens, MODEL)
+    assert torch.allclose(model(tokens).logits, logits, atol=1e-5)
     assert (tmp_path / "model/tokenizer.json").read_bytes() == data
-    assert read_model(tmp_path / "model")[0].tokenizer_sha256 == tokenizer.sha256
+    assert read_note(tmp_path / "model") == note
 
 
 def test_another_tokenizer_than_the_tasks_is_refused(tmp_path: Path) -> None:
@@ -74,51 +80,33 @@ def test_another_tokenizer_than_the_tasks_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"hidden_size": 64},
-        {"hidden_size": "32"},
-        {"vocabulary_size": 2**60},
-        {"head_count": 0},
-    ],
+    "text", ["", "[" * 10_000, "{}", '{"row_tokens": 0}', '{"row_tokens": 1048577}', '{"row_tokens": "1"}']
 )
-def test_a_note_of_another_model_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    write_model(tmp_path, WEIGHTS, MODEL)
-    note = json.loads((tmp_path / NOTE_NAME).read_text())
-    note["model"].update(change)
-    (tmp_path / NOTE_NAME).write_text(json.dumps(note))
-    with pytest.raises(InvalidInput):
-        read_model(tmp_path)
+def test_a_malformed_note_is_refused(tmp_path: Path, text: str) -> None:
+    assert read_note(tmp_path) is None
+    (tmp_path / NOTE_NAME).write_text(text)
+    with pytest.raises(InvalidInput, match="not the folder of a model"):
+        read_note(tmp_path)
 
 
-def test_malformed_folders_are_refused(tmp_path: Path) -> None:
-    """What may be wrong with the weights: test_model_folder.py."""
-    write_model(tmp_path, WEIGHTS, MODEL)
-    weights = tmp_path / SAFETENSORS_NAME
-    weights.write_bytes(weights.read_bytes()[:-5])
-    with pytest.raises(InvalidInput, match="not the weights of this model"):
-        read_model(tmp_path)
-    for text in ("", "[" * 10_000, "{}", '{"model": 1}'):
-        (tmp_path / NOTE_NAME).write_text(text)
-        with pytest.raises(InvalidInput, match="not the folder of a model"):
-            read_model(tmp_path)
-
-
-TIED = replace(LLAMA, tied=1)
+LLAMA = DecoderConfig(64, 32, 48, 2, 4, 2, 16)
+TIED = replace(LLAMA, tied=True)
+MODELS = {"own output": LLAMA, "tied": TIED}
 EMBEDDING, NORM = "model.embed_tokens.weight", "model.norm.weight"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 Tensors = dict[str, Tensor]
 
 
-def export(folder: Path, model: ModelConfig = LLAMA) -> tuple[Tensor, Tensors]:
+def export(folder: Path, model: DecoderConfig = LLAMA) -> tuple[Tensor, Tensors]:
     """A folder as the project writes it: the flat weights, and its tensors."""
     weights = init_parameters(model, 3)
-    write_model(folder, weights, model)
+    write_model(folder, weights, make_step(model))
     return weights, {name: tensor.clone() for name, tensor in load_file(folder / SAFETENSORS_NAME).items()}
 
 
-def read(folder: Path, model: ModelConfig = LLAMA) -> Tensor:
-    return open_weights(folder, model).read()
+def read(folder: Path, model: DecoderConfig = LLAMA) -> Tensor:
+    shapes = {one.name: one.shape for one in parameter_layout(model)}
+    return open_named(folder, shapes, {OUTPUT: EMBEDDING} if model.tied else {}).read()
 
 
 def split(folder: Path, tensors: Tensors, **changed: str) -> None:
@@ -132,7 +120,7 @@ def split(folder: Path, tensors: Tensors, **changed: str) -> None:
     (folder / INDEX_NAME).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
 
 
-def refuse(folder: Path, reason: str, model: ModelConfig = LLAMA) -> InvalidInput:
+def refuse(folder: Path, reason: str, model: DecoderConfig = LLAMA) -> InvalidInput:
     with pytest.raises(InvalidInput, match=reason) as refusal:
         read(folder, model)
     assert len(render_error(refusal.value).splitlines()) == 4 and str(folder) in refusal.value.where
@@ -151,7 +139,7 @@ def test_an_export_comes_back_bit_for_bit_whole_and_in_shards(tmp_path: Path, na
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_every_number_of_a_short_type_is_read_exactly(tmp_path: Path, dtype: torch.dtype) -> None:
     """All 65,536, least ones included, but for those that are refused."""
-    model = ModelConfig(2_048, 32, 48, 1, 2, 2, 16)
+    model = DecoderConfig(2_048, 32, 48, 1, 2, 2, 16)
     numbers = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
     numbers = torch.where(numbers.abs().double() < 2.0**64, numbers, torch.zeros((), dtype=dtype))
     _, tensors = export(tmp_path, model)
@@ -161,15 +149,15 @@ def test_every_number_of_a_short_type_is_read_exactly(tmp_path: Path, dtype: tor
     assert torch.equal(torch.signbit(found), torch.signbit(numbers))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_what_transformers_saves_is_read(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
     """In shards, as it saves large models."""
-    weights, _ = export(tmp_path / "ours", FAMILIES[name])
+    weights, _ = export(tmp_path / "ours", MODELS[name])
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "ours", dtype=dtype)
     model.save_pretrained(tmp_path / "theirs", max_shard_size="20KB")
     assert (tmp_path / "theirs" / INDEX_NAME).exists()
-    assert torch.equal(read(tmp_path / "theirs", FAMILIES[name]), weights.to(dtype).to(torch.float32))
+    assert torch.equal(read(tmp_path / "theirs", MODELS[name]), weights.to(dtype).to(torch.float32))
 
 
 def test_a_tied_output_matrix_is_the_embedding_or_not_there(tmp_path: Path) -> None:
@@ -185,7 +173,7 @@ def test_a_tied_output_matrix_is_the_embedding_or_not_there(tmp_path: Path) -> N
     for shard in (*SHARDS, INDEX_NAME):
         (tmp_path / shard).unlink()
     (tmp_path / "own.safetensors").rename(tmp_path / SAFETENSORS_NAME)
-    refuse(tmp_path, "the embedding, or none", TIED)
+    refuse(tmp_path, f"{EMBEDDING}, or none", TIED)
 
 
 # --- What is refused ----------------------------------------------------------------------------------------
@@ -335,18 +323,11 @@ def test_a_folder_without_safetensors_or_with_two_kinds_is_refused(tmp_path: Pat
 # --- A node's own folder ------------------------------------------------------------------------------------
 def test_a_node_takes_the_weights_of_its_own_folder_where_they_are_the_tasks(tmp_path: Path) -> None:
     spec, store = get_spec(), BlobStore(tmp_path / "blobs", is_durable=False)
-    weights = init_parameters(spec.training.model, 99)
-    write_model(tmp_path / "model", weights, spec.training.model)
+    weights = draw_first(spec.training, 99)
+    write_model(tmp_path / "model", weights, get_step(spec.training))
     with pytest.raises(InvalidInput, match="not the weights that the task begins with") as refusal:
-        import_start(store, tmp_path / "model", spec)
+        import_start(store, tmp_path / "model", spec, get_step(spec.training).layout)
     assert "--weights" in refusal.value.remedy and not store.has(refer_start(spec))
     other = replace(spec, terms=replace(spec.terms, initial_weights_root=tensor_root(weights)))
-    import_start(store, tmp_path / "model", other)
+    import_start(store, tmp_path / "model", other, get_step(spec.training).layout)
     assert store.has(refer_start(other))
-
-
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_the_embedding_comes_first_and_an_output_matrix_is_called_so(model: ModelConfig) -> None:
-    """What a tied output matrix is compared with."""
-    names = [one.name for one in parameter_layout(model)]
-    assert names[0] in (EMBEDDING, "transformer.wte.weight") and (OUTPUT in names) == (not model.tied)

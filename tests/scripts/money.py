@@ -12,9 +12,14 @@ from typing import TypeVar
 import pytest
 
 from node.submit import build_task
+from protocol.actions.runtime.config import STORE_FOLDER
+from protocol.actions.stored_step import keep_step, refer_named
 from protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from protocol.adapters.chain.deployment import read_game_deployment
+from protocol.adapters.store import BlobStore
+from protocol.compute.program.known_steps import get_step
 from protocol.spec.codec import encode_training
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.game.state import SeatRole
 from scripts.devnet import GRANT_TOKEN_WEI, give_coin
 from scripts.home import unlock_key
@@ -35,12 +40,18 @@ class Operators:
     password: Path
     capsys: pytest.CaptureFixture[str]
     homes: dict[str, Path] = field(default_factory=dict)
+    posted: list[TrainingSpec] = field(default_factory=list)
 
     def home_of(self, name: str) -> Path:
-        """The home of an operator, made when it is first asked for."""
+        """The home of an operator, made when it is first asked for. No node serves the steps of tasks here:
+        each home has them."""
         if name not in self.homes:
             self.homes[name] = self.folder / name
             assert init(self.network, self.homes[name], self.password) == 0
+        store = BlobStore(self.homes[name] / STORE_FOLDER, is_durable=False)
+        for training in self.posted:
+            if not store.has(refer_named(training.program)):
+                keep_step(store, training, get_step(training))
         return self.homes[name]
 
     def account_of(self, name: str) -> str:
@@ -99,6 +110,7 @@ class Operators:
             salt = secrets.token_bytes(32)
             terms, training = build_task(TINY_PLAN, make_dataset(), chain.address, salt)
             await _deposit(chain, await chain.tasks.escrow_for(terms))
+            self.posted.append(training)
             receipt = await chain.tasks.post_task(terms, encode_training(training))
             return bytes(receipt.find("TaskPosted").arguments["task"])
 

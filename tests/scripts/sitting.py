@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import rich.console
@@ -24,6 +24,8 @@ from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 
 TASK = b"t" * 32
+NOW: Any = None
+"""The task as it stands when the operator is asked."""
 SEAT = Seat(7, SeatRole.SOLVER, ACCOUNT, 0, 0, -1, -1)
 
 
@@ -79,9 +81,9 @@ class MadeSitting:
             monkeypatch.setattr(role_commands, name, made)
         config = PartyConfig(self.home, self.home, "", make_key(1))
         console = Console(rich.console.Console(file=StringIO(), width=400))
-        nothing: Any = SimpleNamespace()
+        chain: Any = SimpleNamespace(require_own_contracts=show_nothing)
         offer = Offer(SeatRole.SOLVER, 0, is_agreed)
-        return Sitting(nothing, config, nothing, TASK.hex(), offer, console)
+        return Sitting(chain, config, cast(Any, SimpleNamespace()), TASK.hex(), offer, console)
 
     def get_game(self) -> Any:
         known = [] if self.seat is None else [replace(self.seat, account=self.get_account())]

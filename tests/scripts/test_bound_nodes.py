@@ -33,7 +33,7 @@ from scripts.console import NotNeeded
 from scripts.home import list_left, note_left
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from tests.scripts.sitting import SEAT, MadeSitting, follow_nothing, run_nothing, silence
+from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -227,13 +227,13 @@ async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
     asked = list[str]()
 
     async def offer_seat(*_: object) -> SeatWish:
-        return SeatWish(SeatRole.SOLVER, 5, require_wanted=lambda: asked.append("Lock it?"))
+        return SeatWish(SeatRole.SOLVER, 5, require_wanted=lambda _: asked.append("Lock it?"))
 
     monkeypatch.setattr(role_commands, "agree_on_seat", offer_seat)
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.require_wanted is not None
     assert not asked and list_left(tmp_path) == {TASK.hex()}, "the machine is checked first"
-    sitting.wish.require_wanted()
+    sitting.wish.require_wanted(NOW)
     assert asked == ["Lock it?"] and list_left(tmp_path) == set()
 
 
@@ -244,10 +244,10 @@ async def test_a_leave_is_heard_until_the_stake_is_locked(
     sitting = made_up.sit(monkeypatch, run_nothing)
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.require_wanted is not None
-    sitting.wish.require_wanted()
+    sitting.wish.require_wanted(NOW)
     note_left(tmp_path, TASK)
     with pytest.raises(NotNeeded, match="left the task for good"):
-        sitting.wish.require_wanted()
+        sitting.wish.require_wanted(NOW)
 
 
 async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(

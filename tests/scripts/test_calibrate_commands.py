@@ -13,7 +13,7 @@ from protocol.adapters.messages import read_profile
 from protocol.compute.audit.calibrate import KernelConfiguration
 from protocol.compute.determinism import list_cpu_capabilities
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.drawn_weights import draw_weights
 from protocol.spec.calibration_rules import (
     QUANTITIES,
     Profile,
@@ -31,7 +31,7 @@ from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.schemas import read_one
-from tests.scripts.test_model_table import NUMBERS, START_SHAPE, write_start
+from tests.scripts.test_model_table import make_files, write_step
 
 OPERATOR = "0x" + "12" * 20
 
@@ -154,9 +154,10 @@ def test_run_calibrate_signs_what_it_measured(
 
 def test_what_a_task_begins_with_is_what_is_measured(tmp_path: Path) -> None:
     """Noise of a trained model is another than that of a fresh one."""
-    path = write_start(tmp_path, 'weights = "start"')
+    path = write_step(tmp_path)
     spec, data, weights = calibrate_commands._read_task(path, OPERATOR)
-    start = init_parameters(START_SHAPE, 99)
+    layout = make_files().layout
+    start = draw_weights(layout, 99)
     assert torch.equal(weights, start) and spec.terms.initial_weights_root == tensor_root(start)
     segments = list_segments(spec, 1, 1)[:1]
     (tmp_path / "work").mkdir()
@@ -165,8 +166,6 @@ def test_what_a_task_begins_with_is_what_is_measured(tmp_path: Path) -> None:
         workplace, weights, spec.terms.outer_learning_rate, spec.terms.outer_momentum
     )
     assert torch.equal(workplace.load("start", segments[0], 0).weights, start)
-    path.write_text(
-        path.read_text().replace("[model]", "initial_seed = 7\n[model]").replace('weights = "start"', NUMBERS)
-    )
+    path.write_text(path.read_text().replace("[model]", "initial_seed = 7\n[model]"))
     spec, _, weights = calibrate_commands._read_task(path, OPERATOR)
-    assert torch.equal(weights, init_parameters(START_SHAPE, 7))
+    assert torch.equal(weights, draw_weights(layout, 7))

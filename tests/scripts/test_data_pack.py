@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from protocol.adapters import machine
-from protocol.compute.model.batches import dataset_root
+from protocol.compute.batches import dataset_root
 from protocol.spec.errors import InvalidInput
 from scripts import data_pack, documents
 from scripts.data_pack import PackPlan, open_dataset, pack

@@ -16,16 +16,19 @@ import pytest
 import torch
 from msgspec import structs
 
-from protocol.actions.runtime.config import describe_machine
+from protocol.actions.runtime.config import STORE_FOLDER, describe_machine
+from protocol.actions.stored_step import keep_step
 from protocol.adapters.chain.chain_client import GameChain
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.gate import LAG_BLOCKS
 from protocol.adapters.files import TaskBits, write_bits
+from protocol.adapters.store import BlobStore
 from protocol.analysis.amounts import price_gas
 from protocol.compute.determinism import pin_kernels
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import advance
 from protocol.spec.codec import encode_training
-from protocol.spec.containers import TrainingSpec
+from protocol.spec.containers import NamedBytes, TrainingSpec
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.game.state import SeatRole
 from scripts import doctor, endpoint_checks, home_checks, provider_checks
@@ -484,6 +487,7 @@ def test_a_task_that_no_node_would_join_is_not_computed(home: Path, monkeypatch:
     computed: list[TrainingSpec] = []
     monkeypatch.setattr(doctor, "require_repeated_bits", lambda training, *rest: computed.append(training))
     spec, task = get_spec(), b"t" * 32
+    keep_step(BlobStore(home / STORE_FOLDER, is_durable=False), spec.training, get_step(spec.training))
 
     def name(training: TrainingSpec) -> Patient:
         state = SimpleNamespace(
@@ -493,6 +497,6 @@ def test_a_task_that_no_node_would_join_is_not_computed(home: Path, monkeypatch:
 
     look(name(spec.training), doctor.check_bits)
     assert computed == [spec.training]
-    huge = replace(spec.training, model=replace(spec.training.model, hidden_size=1 << 20, layer_count=256))
+    huge = replace(spec.training, program=NamedBytes(bytes(32), 1 << 40))
     fault = find(name(huge), doctor.check_bits)
     assert "malformed" in fault.what and computed == [spec.training]

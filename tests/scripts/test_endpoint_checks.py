@@ -19,11 +19,13 @@ from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.opening import open_party
 from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
+from protocol.actions.stored_step import keep_step
 from protocol.adapters.messages import Message
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.conventions import REACH, Desk, Reach, ReachSaid
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.session import Peer
+from protocol.compute.program.known_steps import get_step
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import SeatRole
 from scripts import doctor, endpoint_checks, home_checks
@@ -32,6 +34,7 @@ from scripts.endpoint_checks import judge_reach
 from scripts.home import read_config, unlock_key
 from scripts.home_checks import NotTested, Patient
 from tests.e2e.world import AMOUNTS, make_dataset
+from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters import parties
 from tests.protocol.adapters.parties import make_key
 from tests.scripts.money import WEALTH_WEI, Operators
@@ -177,7 +180,9 @@ def test_the_command_tells_a_fault_to_programs(operators: Operators) -> None:
 def test_a_node_that_no_peer_reaches_takes_no_seat(operators: Operators) -> None:
     """Its endpoint leads nowhere, as behind a router that forwards nothing. A member of the task says so."""
     task, home = prepare(operators, "alice"), operators.home_of("alice")
-    BlobStore(home / "blobs", is_durable=False).put_dataset(make_dataset())
+    store, training = BlobStore(home / "blobs", is_durable=False), get_spec().training
+    store.put_dataset(make_dataset())
+    keep_step(store, training, get_step(training))
 
     async def join(bob: Party, public_url: str) -> None:
         async with run_node(operators, "alice", public_url=public_url) as party:

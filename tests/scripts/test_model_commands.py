@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from node.export import write_model
-from node.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME
-from protocol.compute.model.reference_model import init_parameters
-from protocol.spec.containers import ModelConfig
+from node.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
 from protocol.spec.statements import VoteWord
 from scripts import model_commands
 from scripts.data_pack import PackPlan, pack
@@ -18,6 +16,8 @@ from scripts.model_commands import run_replay, show_text, tell_replayed
 from scripts.touchstone import main
 from tests.scripts.schemas import read_one
 from tests.scripts.test_data_pack import make_tokenizer
+from tests.task_models import init_parameters, make_step
+from touchstone.step.plain_decoder import DecoderConfig
 from verifier.verifier import Replayed
 
 
@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "words.txt").write_text("the quick ing er ly ed " * 20_000)
     file = make_tokenizer(tmp_path / "t.json")
     note = pack(PackPlan([tmp_path / "words.txt"], tmp_path / "packed", tokenizer=file))
-    model = ModelConfig(note.vocabulary_size, 32, 48, 1, 2, 2, 16)
-    digest = bytes.fromhex(note.tokenizer_sha256)
-    write_model(tmp_path / "model", init_parameters(model, 1), model, file.read_bytes(), digest)
+    model = DecoderConfig(note.vocabulary_size, 32, 48, 1, 2, 2, 16)
+    named = ModelNote(16, note.tokenizer_sha256)
+    write_model(tmp_path / "model", init_parameters(model, 1), make_step(model), named, file.read_bytes())
     return tmp_path
 
 
@@ -92,7 +92,7 @@ def test_a_sample_begins_with_the_prompt_and_is_the_same_again(
         (("eval", "model"), "--dataset"),
         (("eval", "model", "--text", "none"), "no text"),
         (("eval", "model", "--dataset", "words.txt"), "another tokenizer"),
-        (("sample", "packed", "--prompt", "x"), "not the folder of a model"),
+        (("sample", "packed", "--prompt", "x"), "config.json"),
         (("eval", "hollow", "--text", "words.txt"), "tokenizer.json, or a vocabulary of 256"),
         (("eval", "odd", "--text", "words.txt"), "model_type"),
         (("sample", "model", "--prompt", ""), "cannot read"),

@@ -33,7 +33,7 @@ from scripts.home import LEFT_FILE, list_left, note_left
 from tests.e2e.world import AMOUNTS
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.scripts.money import Operators
-from tests.scripts.sitting import SEAT, MadeSitting, run_nothing
+from tests.scripts.sitting import NOW, SEAT, MadeSitting, run_nothing
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -279,7 +279,7 @@ async def test_who_asks_for_a_seat_anew_has_not_left_for_good(
     await sitting.agree()
     assert sitting.wish is not None and sitting.wish.require_wanted is not None
     assert TASK.hex() in list_left(tmp_path), "the machine is checked first"
-    sitting.wish.require_wanted()
+    sitting.wish.require_wanted(NOW)
     assert list_left(tmp_path) == {(b"o" * 32).hex()}
 
 

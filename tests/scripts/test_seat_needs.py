@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from dataclasses import replace as replace_terms
 from pathlib import Path
@@ -14,17 +15,20 @@ from msgspec.structs import replace
 from node.submit import build_task
 from protocol.actions.merge.merge_records import OuterShown
 from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
-from protocol.actions.runtime.joining import SeatWish
+from protocol.actions.runtime.joining import SeatWish, compute_task_bytes
 from protocol.actions.runtime.opening import RECORDS
 from protocol.adapters import machine
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.journal import Journal
 from protocol.adapters.machine import MachineUse, measure_memory_bytes
 from protocol.adapters.store import BlobStore
-from protocol.compute.program.step import STATES_BYTES, measure_step_bytes
+from protocol.compute.program.costs import measure_costs
+from protocol.compute.program.known_steps import get_program
+from protocol.compute.program.step import STATES_BYTES
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.game.state import SeatRole
 from protocol.spec.game.terms import make_spec
+from protocol.spec.program import Program
 from scripts import home_checks, role_commands
 from scripts.home import HomeConfig
 from scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need, find_room
@@ -85,34 +89,47 @@ def test_a_seat_that_takes_more_than_the_home_allows_or_the_machine_has_is_refus
 HOME = HomeConfig("", "")
 POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), "0x" + 40 * "1", bytes(32))
 SPEC, TERMS = make_spec(POSTED, TRAINING), sketch_terms(TINY_PLAN)
+COSTS = measure_costs(get_program(TRAINING).program)
 
 
 def need(role: SeatRole, **keys: Any) -> Need:
-    return compute_need(role, TERMS, SPEC, replace(HOME, **keys))
+    return compute_need(role, TERMS, SPEC, replace(HOME, **keys), COSTS)
 
 
 TASK, OTHER = b"t" * 32, b"o" * 32
 
 
 @pytest.mark.parametrize("task", [TASK, OTHER])
-@pytest.mark.parametrize("kind", ["tensor", "dataset"])
+@pytest.mark.parametrize("kind", ["tensor", "dataset", "step"])
 async def test_what_other_tasks_keep_in_a_home_is_no_room_for_a_new_seat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: bytes, kind: str
 ) -> None:
     """No pruning deletes it. The seat was taken, and the disk was full in the middle of a round. What the
     same task left there does go."""
-    store, root = BlobStore(tmp_path / STORE_FOLDER), TRAINING.dataset_root if task == TASK else b"r" * 32
+    store, is_own = BlobStore(tmp_path / STORE_FOLDER), task == TASK
     with Journal(tmp_path / JOURNAL_FILE, RECORDS) as journal:
         journal.append(OuterShown(task, b"w" * 32, b"m" * 32))
-    key = BlobKey(BlobKind.TENSOR, b"w" * 32) if kind == "tensor" else BlobKey(BlobKind.DATASET, root)
+    keys = {
+        "tensor": BlobKey(BlobKind.TENSOR, b"w" * 32),
+        "dataset": BlobKey(BlobKind.DATASET, TRAINING.dataset_root if is_own else b"r" * 32),
+        "step": BlobKey(BlobKind.STEP, TRAINING.layout.root if is_own else b"r" * 32),
+    }
+    key = keys[kind]
     with store.get_path(key).open("wb") as file:
         file.truncate(1 << 40)
     monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0))
     monkeypatch.setattr(home_checks, "read_checked_spec", lambda state, task: SPEC)
     state: Any = SimpleNamespace(games={TASK: SimpleNamespace(terms=TERMS)})
-    config: Any = SimpleNamespace(home=tmp_path)
+    config: Any = SimpleNamespace(home=tmp_path, say=print)
+
+    async def fetch(*_: object) -> Program:
+        return get_program(TRAINING).program
+
+    monkeypatch.setattr(home_checks, "open_reader", lambda _: nullcontext())
+    monkeypatch.setattr(home_checks, "as_reader", lambda *_: None)
+    monkeypatch.setattr(home_checks, "fetch_program", fetch)
     words = (config, HOME, SeatRole.SOLVER, state, TASK)
-    if task == TASK:
+    if is_own:
         await find_room(*words)
         return
     with pytest.raises(EnvironmentFault, match="the disk has too little room for a solver"):
@@ -151,13 +168,15 @@ def test_files_that_go_while_a_home_is_measured_are_no_fault(
 
 
 def test_a_solver_is_told_the_same_figure_of_disk_as_the_submitter() -> None:
-    """With the dataset."""
-    count = POSTED.parameter_count
-    assert need(SeatRole.SOLVER).disk_bytes == compute_disk_bytes(TERMS, count, len(make_dataset()))
+    """With the dataset and the step."""
+    count, task_bytes = POSTED.parameter_count, compute_task_bytes(TRAINING, COSTS)
+    step = (TRAINING.program, TRAINING.layout)
+    assert task_bytes == len(make_dataset()) + COSTS.constant_bytes + sum(one.size_bytes for one in step)
+    assert need(SeatRole.SOLVER).disk_bytes == compute_disk_bytes(TERMS, count, task_bytes)
 
 
 def test_each_process_of_a_node_takes_memory_and_a_limit_moves_its_tensors_to_the_disk() -> None:
-    step_bytes = measure_step_bytes(TRAINING)
+    step_bytes = COSTS.step_bytes + STATES_BYTES * COSTS.parameters
     assert step_bytes > STATES_BYTES * POSTED.parameter_count
     solver, verifier = need(SeatRole.SOLVER), need(SeatRole.VERIFIER)
     assert solver.memory_bytes == verifier.memory_bytes == PROCESS_BYTES + step_bytes

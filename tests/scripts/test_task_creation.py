@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,8 +11,10 @@ import pytest
 
 from node import export
 from node.export import Choice, KeepModel
+from node.submit import build_task
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.terms import LIMITS_LOCAL
+from protocol.spec.params import GIVEN_START
 from scripts import task_creation
 from scripts.data_pack import PackedDataset
 from scripts.task_creation import create_task
@@ -52,7 +54,9 @@ class Creation:
 
     def build(self, plan: Any, dataset: bytes, account: str, salt: bytes, start: Any) -> Any:
         self.steps.append(("build", dataset, salt, start))
-        training = SimpleNamespace(dataset_root=bytes(32), is_start_given=start is not None)
+        _, training = build_task(plan, dataset, account, salt)
+        if start is not None:
+            training = replace(training, initial_seed=GIVEN_START)
         self.built = SimpleNamespace(parameter_count=9, rounds=3), training
         return self.built
 

@@ -4,10 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from node.export import write_model
-from protocol.compute.model.reference_model import init_parameters
-from protocol.spec.containers import ModelConfig
+from node.model_folder import hash_file
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.money import MoneyRule
 from protocol.spec.game.terms import LIMITS, DeploymentLimits
@@ -16,11 +15,9 @@ from scripts import task_init
 from scripts.console import Console
 from scripts.data_pack import PackPlan, pack
 from scripts.figures import refuse_bad_terms
-from scripts.model_table import PRESETS
 from scripts.task_creation import justify
 from scripts.task_file import TaskFile, read_task_file, sketch_terms
 from scripts.task_init import (
-    MOST_ROW_TOKENS,
     QUESTIONS,
     SIZE,
     SIZES,
@@ -29,6 +26,9 @@ from scripts.task_init import (
 )
 from scripts.touchstone import main
 from tests.scripts.test_data_pack import make_tokenizer
+from tests.task_models import DecoderStep, record_decoder
+from touchstone.step.plain_decoder import DecoderConfig
+from touchstone.step.step_folder import StepFiles, save_step
 
 DATASET = QUESTIONS[0]
 
@@ -91,7 +91,7 @@ def test_a_packed_dataset_says_vocabulary_and_tokenizer(tmp_path: Path) -> None:
     )
     note = pack(plan)
     file = write_task_file(tmp_path / "task.toml", make_answers(tmp_path / "packed"))
-    assert file.plan.model.vocabulary_size == note.vocabulary_size
+    assert file.plan.vocabulary_size == note.vocabulary_size
     assert file.plan.tokenizer_sha256 == note.tokenizer_sha256
     assert file.plan.heldout_tokens == note.heldout_tokens
 
@@ -102,61 +102,60 @@ def pack_words(folder: Path, tokenizer: Path) -> Path:
     return folder / "packed"
 
 
-def make_weights(folder: Path, tokenizer: Path | None, context_tokens: int = 32) -> ModelConfig:
-    """A folder of Hugging Face; its model."""
-    model = ModelConfig(400, 32, 48, 1, 2, 2, context_tokens, architecture="qwen3", tied=1)
-    write_model(folder, init_parameters(model, 1), model, tokenizer.read_bytes() if tokenizer else None)
-    return model
+def save_recorded(folder: Path, tokenizer: Path | None = None) -> StepFiles:
+    """The folder of a recorded step that reads 400 tokens."""
+    model = DecoderConfig(400, 32, 48, 1, 2, 2, 32, tied=True)
+    files = record_decoder(DecoderStep(model, sequences=2, tokens=32, numeric_format="exact15"))
+    named = "" if tokenizer is None else hash_file(tokenizer)
+    made = StepFiles(
+        files.built, files.layout, files.weights, structs.replace(files.shape, tokenizer_sha256=named)
+    )
+    save_step(made, folder)
+    return made
 
 
-def test_given_weights_say_sizes_and_leave_no_seed(tmp_path: Path) -> None:
+def test_a_recorded_step_says_shape_and_leaves_no_seed(tmp_path: Path) -> None:
     packed = pack_words(tmp_path, make_tokenizer(tmp_path / "t.json"))
-    model, out = make_weights(tmp_path / "model", None), tmp_path / "deep" / "task.toml"
-    file = write_task_file(out, make_answers(packed, size="no size"), tmp_path / "model")
-    assert file.plan.model == model and file.plan.sequence_tokens == model.context_tokens
+    files, out = save_recorded(tmp_path / "step"), tmp_path / "deep" / "task.toml"
+    file = write_task_file(out, make_answers(packed, size="no size"), tmp_path / "step")
+    assert file.plan.step.built.program == files.built.program
+    assert (file.plan.sequences_per_step, file.plan.sequence_tokens) == (2, 32)
     assert file.plan.initial_seed == GIVEN_START and file.weights is not None
-    assert 'weights = "../model"' in out.read_text() and "initial_seed" not in out.read_text()
+    assert 'step = "../step"' in out.read_text() and "initial_seed" not in out.read_text()
     fresh = write_task_file(tmp_path / "fresh.toml", make_answers(packed))
     rates = [one.plan.schedule.peak_learning_rate for one in (file, fresh)]
     assert rates[0] < rates[1], "given weights are not to be lost"
 
 
-def test_a_preset_is_a_size_and_a_long_context_makes_no_long_row(tmp_path: Path) -> None:
-    packed = pack_words(tmp_path, make_tokenizer(tmp_path / "t.json"))
-    file = write_task_file(tmp_path / "task.toml", make_answers(packed, size="smollm2-135m"))
-    assert file.plan.model == PRESETS["smollm2-135m"]
-    assert file.plan.sequence_tokens == MOST_ROW_TOKENS < file.plan.model.context_tokens
-
-
 @pytest.mark.parametrize(
     ("own", "said"),
-    [("same", ""), ("other", "WARNING: the dataset was packed with"), ("", "has no tokenizer")],
+    [("same", ""), ("other", "WARNING: the dataset was packed with"), ("", "names no tokenizer")],
 )
-def test_another_tokenizer_than_that_of_the_weights_is_said(
+def test_another_tokenizer_than_that_of_the_step_is_said(
     tmp_path: Path, own: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = make_tokenizer(tmp_path / "t.json")
     packed, out = pack_words(tmp_path, tokenizer), tmp_path / "task.toml"
     if own == "other":
         tokenizer.write_bytes(tokenizer.read_bytes() + b"\n")
-    make_weights(tmp_path / "model", tokenizer if own else None)
-    words = ["--dataset", str(packed), "--weights", str(tmp_path / "model"), "--out", str(out)]
+    save_recorded(tmp_path / "step", tokenizer if own else None)
+    words = ["--dataset", str(packed), "--step", str(tmp_path / "step"), "--out", str(out)]
     assert main(["task", "init", *words]) == 0
     found = capsys.readouterr().out.replace("\n", " ")
-    assert said in found and ("WARNING" in found or "has no" in found) == bool(said)
+    assert said in found and ("WARNING" in found or "names no" in found) == bool(said)
     assert main(["task", "check", "--config", str(out)]) == 0
     assert said in capsys.readouterr().out.replace("\n", " ")
 
 
-def test_size_and_weights_together_and_a_folder_without_a_model_are_refused(
+def test_size_and_step_together_and_a_folder_without_a_step_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, out = make_raw(tmp_path), tmp_path / "task.toml"
-    words = ["task", "init", "--dataset", str(raw), "--weights", str(tmp_path), "--out", str(out)]
+    words = ["task", "init", "--dataset", str(raw), "--step", str(tmp_path), "--out", str(out)]
     assert main([*words, "--size", "tiny"]) == 2
-    assert "--size or --weights" in capsys.readouterr().err
+    assert "--size or --step" in capsys.readouterr().err
     assert main(words) == 2
-    assert "config.json" in capsys.readouterr().err and not out.exists()
+    assert "a file of a recorded step" in capsys.readouterr().err and not out.exists()
 
 
 @pytest.mark.parametrize("name", ["texts.jsonl", "texts.PARQUET"])
@@ -170,7 +169,6 @@ def test_texts_that_are_not_packed_are_no_dataset(tmp_path: Path, name: str) -> 
     ("changes", "reason"),
     [
         ({"size": "giant"}, "--size"),
-        ({"size": "smollm2-135m"}, "data pack --tokenizer"),
         ({"rounds": "-1"}, "--rounds"),
         ({"rounds": "0"}, "rounds"),
         ({"rounds": "9" * 40}, "--rounds"),

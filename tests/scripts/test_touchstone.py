@@ -42,6 +42,7 @@ WANTED = {
     "sample",
     "replay",
     "task example",
+    "task record",
     "task close",
     "task halt",
     "shares show",

@@ -32,6 +32,7 @@ from scripts.wallet import (
     require_tokens,
     send,
     send_dues,
+    tell_first_round,
     tell_missing,
 )
 from tests.protocol.spec.game.test_posting import make_judged
@@ -264,6 +265,16 @@ def test_who_is_missing_is_counted_by_role() -> None:
     assert tell(world) == "stands still"
     assert tell_missing(world.state) == "1 more solver, 2 more verifiers"
     assert [count_sitting(world.state, role) for role in SeatRole] == [0, 1, 3]
+
+
+def test_a_late_seat_is_told_from_which_round_on_it_works() -> None:
+    """The pool that is frozen next has it, and the last pool of two rounds is frozen with the start."""
+    long, short = make_quiet_world(rounds=4), make_quiet_world(rounds=2)
+    (said,) = tell_first_round(long.state)
+    assert said == "a seat that is taken now works from round 2 on; the task ends with round 3"
+    (said,) = tell_first_round(short.state)
+    assert said.startswith("WARNING: it is fixed already who works")
+    assert not list(tell_first_round(make_world(solvers=0).state)), "before the start each round has it"
 
 
 def test_a_task_that_was_played_to_its_end_is_closed() -> None:

@@ -1,4 +1,4 @@
-"""A module whose parameters are others for a while, and which is left as it was.
+"""A module whose parameters are others for a while, and which is left as it was: its buffers too.
 
 `torch.func.functional_call` leaves the given tensors in a module that has one submodule under two names.
 """
@@ -8,11 +8,14 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
+from protocol.spec.errors import InvalidInput
+
 
 @contextmanager
 def borrowed(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[None]:
     """`module` in evaluation mode, with these tensors in the place of its parameters, under whatever names
-    they are known; all other parameters need no gradient meanwhile."""
+    they are known; all other parameters need no gradient meanwhile. Raises InvalidInput where the module has
+    put another tensor into a buffer: what it remembers from batch to batch is in no state of a task."""
     given = {id(own): parameters.get(name, own.detach()) for name, own in module.named_parameters()}
     modes = [(one, one.training) for one in module.modules()]
     places = [
@@ -21,6 +24,7 @@ def borrowed(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[No
         for name, own in one._parameters.items()
         if own is not None
     ]
+    buffers = [(one, name, own) for one in module.modules() for name, own in one._buffers.items()]
     module.eval()
     try:
         for one, name, own in places:
@@ -31,3 +35,13 @@ def borrowed(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[No
             one._parameters[name] = own
         for one, mode in modes:
             one.training = mode
+        changed = [name for one, name, own in buffers if one._buffers.get(name) is not own]
+        for one, name, buffer in buffers:
+            one._buffers[name] = buffer
+    if changed:
+        raise InvalidInput(
+            what="the module remembers something from batch to batch",
+            expected="buffers that stay as they are",
+            actual=", ".join(changed),
+            remedy="Compute it of the batch, or leave it out: a task's state is W and two vectors.",
+        )

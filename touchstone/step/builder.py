@@ -63,7 +63,7 @@ class Builder:
         self._weighted: int | None = None
         self.constants: dict[int, Tensor] = {}
         """Flat values of the buffers that `add_constant` made."""
-        self._tables: dict[bytes, int] = {}
+        self._tables: dict[tuple[bytes, int], int] = {}
         self._known: dict[_Key, View] = {}
 
     def add_buffer(self, role: Role, size: int) -> int:
@@ -97,11 +97,12 @@ class Builder:
                 remedy="Correct the module: one of its buffers, or what it computes of them, is no number.",
             )
         flat = flat.nan_to_num()
-        root = compute_data_root(flat.numpy().tobytes())
-        if root not in self._tables:
-            self._tables[root] = self.add_buffer(Role.CONSTANT, flat.numel())
-            self.constants[self._tables[root]] = flat
-        return make_contiguous(self._tables[root], 0, values.shape)
+        # Zeros at the end of the last leaf change no root.
+        name = (compute_data_root(flat.numpy().tobytes()), flat.numel())
+        if name not in self._tables:
+            self._tables[name] = self.add_buffer(Role.CONSTANT, flat.numel())
+            self.constants[self._tables[name]] = flat
+        return make_contiguous(self._tables[name], 0, values.shape)
 
     def map(
         self, operation: Operation, *operands: View | float, out: View | None = None, selected: int = 0

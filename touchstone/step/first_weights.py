@@ -22,16 +22,26 @@ def flatten(module: nn.Module, parameters: Sequence[Parameter]) -> Tensor:
 
 def describe_weights(module: nn.Module, parameters: Sequence[Parameter], config: str = "") -> WeightsLayout:
     """The layout of a module's W. What is all ones or all zeros starts so; anything else is drawn with the
-    deviation that the module's own values have."""
+    deviation that the module's own values have. A frozen parameter is a constant of the program, or one
+    number everywhere."""
     trained = {parameter.name for parameter in parameters}
     named = dict(module.named_parameters())
     entries = tuple(_describe(parameter, named[parameter.name]) for parameter in parameters)
-    frozen = tuple(
-        FrozenEntry(name, tuple(values.shape), tensor_root(values.detach().reshape(-1)))
-        for name, values in named.items()
-        if name not in trained
-    )
+    frozen = tuple(_freeze(name, values.detach()) for name, values in named.items() if name not in trained)
     return WeightsLayout(entries, frozen, config)
+
+
+def is_even(values: Tensor) -> bool:
+    """Whether all elements are one number."""
+    flat = values.detach().reshape(-1)
+    return bool((flat == flat[0]).all())
+
+
+def _freeze(name: str, values: Tensor) -> FrozenEntry:
+    shape = tuple(values.shape)
+    if is_even(values):
+        return FrozenEntry(name, shape, number=float(values.reshape(-1)[0]))
+    return FrozenEntry(name, shape, tensor_root(values.reshape(-1)))
 
 
 def _describe(parameter: Parameter, values: Tensor) -> ParameterEntry:

@@ -39,7 +39,11 @@ class Parameter:
 
 
 class Optimizer(Protocol):
-    """What `Step` asks of an optimizer: any function of this kind will do."""
+    """What `record_step` asks of an optimizer: any of this kind will do."""
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """Of the bias corrections that `update` gets, each below 1; zeros where it reads none."""
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
@@ -71,6 +75,11 @@ def keep_finite(norm: Tensor, new: Vectors, old: Vectors) -> Vectors:
     return weights, first, second
 
 
+def keep_finite_elements(x: Tensor) -> Tensor:
+    """x with zeros for what is not finite: every state of a task can be shown and compared."""
+    return torch.where(x.abs() < float("inf"), x, 0.0)
+
+
 @dataclass(frozen=True)
 class AdamW:
     """Loshchilov and Hutter, arXiv 1711.05101, with clipping of the gradient's norm. Bias corrections stand
@@ -82,6 +91,11 @@ class AdamW:
     epsilon: float = 1e-5
     weight_decay: float = 0.1
     clip_norm: float = 1.0
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """Of both averages."""
+        return self.beta1, self.beta2
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
@@ -113,6 +127,11 @@ class SGD:
     weight_decay: float = 0.0
     clip_norm: float = 1.0
 
+    @property
+    def betas(self) -> tuple[float, float]:
+        """None: nothing is corrected."""
+        return 0.0, 0.0
+
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
     ) -> Vectors:
@@ -134,6 +153,11 @@ class Lion:
     beta2: float = 0.99
     weight_decay: float = 0.1
     clip_norm: float = 1.0
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """None: nothing is corrected."""
+        return 0.0, 0.0
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor
@@ -159,6 +183,11 @@ class Muon:
     scale: float = 0.2
     skip: tuple[str, ...] = ("embed", "wte", "wpe", "lm_head", "head")
     adamw: AdamW = AdamW()
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """Those of AdamW."""
+        return self.adamw.betas
 
     def update(
         self, parameters: Sequence[Parameter], vectors: Vectors, gradient: Tensor, scalars: Tensor

@@ -4,13 +4,15 @@ Nodes that no output needs are dropped, terms of sums are copied into runs (`str
 numbered as they appear.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
 
 import torch
+from torch import Tensor
 
 from protocol.compute.program.built_program import BuiltProgram
+from protocol.compute.program.program_form import require_constants, require_form
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role, find_needed
 from protocol.spec.program_rules import find_early_reader, require_step, require_valid
@@ -32,6 +34,8 @@ def write_program(recording: Recording, chunk_terms: int, product_bits: int = 0)
         built = _write(recording, chunk_terms, product_bits, shares_pieces=False)
     require_valid(built.program)
     require_step(built.program)
+    require_form(built.program)
+    require_constants(built)
     return built
 
 
@@ -58,6 +62,22 @@ def _write(recording: Recording, chunk_terms: int, product_bits: int, *, shares_
     return BuiltProgram(
         program, {numbers[old]: values for old, values in constants.items() if old in numbers}
     )
+
+
+def keep_constants(built: BuiltProgram, tensors: Iterable[Tensor]) -> BuiltProgram:
+    """With these among the constants, though no node may read them: exports take them from there."""
+    buffers, constants = list(built.program.buffers), dict(built.constants)
+    roots = {buffer.constant_root for buffer in buffers}
+    for tensor in tensors:
+        flat = tensor.detach().to(torch.float32).reshape(-1).contiguous()
+        root = compute_data_root(flat.numpy().tobytes())
+        if root not in roots:
+            roots.add(root)
+            constants[len(buffers)] = flat
+            buffers.append(Buffer(Role.CONSTANT, flat.numel(), root))
+    kept = BuiltProgram(replace(built.program, buffers=tuple(buffers)), constants)
+    require_constants(kept)
+    return kept
 
 
 def _own(builder: Builder, view: View) -> int:

@@ -1,24 +1,26 @@
 """A training step of any PyTorch module, as a program."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from protocol.spec.errors import InvalidInput
-from protocol.spec.params import PRODUCT_BITS
+from protocol.spec.float32 import nearest
+from protocol.spec.params import FORMAT_ALIASES, NUMERIC_FORMATS, OFFERED_FORMATS, PRODUCT_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
-from touchstone.step.borrowed_module import borrowed
-from touchstone.step.first_weights import describe_weights, flatten
+from protocol.spec.program_rules import find_vocabulary
+from touchstone.step.first_weights import describe_weights, flatten, is_even
+from touchstone.step.idle_parts import find_idle
 from touchstone.step.optimizers import AdamW, Optimizer, Parameter
-from touchstone.step.programs import write_program
-from touchstone.step.recorder import record
-from touchstone.step.step_folder import StepFiles, save_step
-
-Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
-"""From (module, tokens, labels), int64 [sequences, tokens] each, to a scalar."""
+from touchstone.step.plain_step import Loss, PlainStep, lay_out
+from touchstone.step.programs import keep_constants, write_program
+from touchstone.step.recorder import record, require_equal
+from touchstone.step.step_folder import StepFiles, StepShape, save_step
 
 
 def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
@@ -31,13 +33,32 @@ def next_token_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a batch: so many sequences of so many tokens. numeric_format: `float32`, or an exact one;
-    chunk_terms: no sum of the program has more terms."""
+    """Of a batch: so many sequences of so many tokens. numeric_format: `float32`, or an exact one (`exact` is
+    exact15); chunk_terms: no sum of the program has more terms. Raises InvalidInput where there is no such
+    format, and for what is below 1."""
 
     sequences: int
     tokens: int
     numeric_format: str = "float32"
     chunk_terms: int = DEFAULT_CHUNK_TERMS
+
+    def __post_init__(self) -> None:
+        if min(self.sequences, self.tokens, self.chunk_terms) < 1:
+            raise InvalidInput(
+                what="a batch of nothing",
+                expected="sequences, tokens and chunk_terms of 1 or more",
+                actual=f"{self.sequences}, {self.tokens}, {self.chunk_terms}",
+                remedy="Correct them.",
+            )
+        named = FORMAT_ALIASES.get(self.numeric_format, self.numeric_format)
+        if named not in NUMERIC_FORMATS:
+            raise InvalidInput(
+                what="a step of no such format",
+                expected=" or ".join((*OFFERED_FORMATS, *FORMAT_ALIASES)),
+                actual=self.numeric_format,
+                remedy="Correct numeric_format.",
+            )
+        object.__setattr__(self, "numeric_format", named)
 
 
 @dataclass(frozen=True)
@@ -62,78 +83,98 @@ def record_step(
     """Records one training step of `module`. is_frozen: by a parameter's name whether it stays as it is, as a
     constant of the program; config: the `config.json` that an export gets, as text. Raises InvalidInput, with
     the line of the module, for what programs do not have."""
-    parameters = _lay_out(module, is_frozen)
     optimizer = optimizer or AdamW()
+    _require_kinds(module, loss, optimizer)
+    parameters = lay_out(module, is_frozen)
     count = sum(parameter.size for parameter in parameters)
     batch = (shape.sequences, shape.tokens)
     kinds = [torch.float32] * 3 + [torch.int64] * 2 + [torch.float32]
     shapes: list[tuple[int, ...]] = [(count,), (count,), (count,), batch, batch, (3,)]
-
-    def step(
-        w: Tensor, m: Tensor, v: Tensor, tokens: Tensor, labels: Tensor, scalars: Tensor
-    ) -> Sequence[Tensor]:
-        """Forward, backward and the update."""
-        trained = {p.name: p.cut(w).detach().requires_grad_() for p in parameters}
-        with torch.enable_grad():
-            value = _compute_loss(module, trained, loss, tokens, labels)
-        parts = torch.autograd.grad(value, list(trained.values()), allow_unused=True)
-        _require_reached(parameters, parts)
-        gradient = torch.cat([part.reshape(-1) for part in parts])
-        return (*optimizer.update(parameters, (w, m, v), gradient, scalars), value.detach())
-
-    recording = record(step, list(zip(shapes, kinds, strict=True)))
+    inputs = list(zip(shapes, kinds, strict=True))
+    plain = PlainStep(module, parameters, loss, optimizer)
+    with _holding_buffers(module):
+        recording = record(_flatten_inputs(plain), inputs)
+        require_equal(recording, record(_flatten_inputs(plain), inputs))
+    if shape.numeric_format not in PRODUCT_BITS:
+        idle = _find_idle(module, parameters, loss, batch)
+        recording = record(_flatten_inputs(replace(plain, idle=idle)), inputs) if idle else recording
     bits = PRODUCT_BITS.get(shape.numeric_format, 0)
     built = write_program(recording, shape.chunk_terms, bits)
+    trained = {parameter.name for parameter in parameters}
+    frozen = (values for name, values in module.named_parameters() if name not in trained)
+    built = keep_constants(built, (values for values in frozen if not is_even(values)))
     layout = describe_weights(module, parameters, config)
-    return RecordedStep(built, layout, flatten(module, parameters), parameters)
+    beta1, beta2 = map(nearest, optimizer.betas)
+    vocabulary = find_vocabulary(built.program)
+    known = StepShape(*batch, shape.numeric_format, vocabulary, beta1, beta2)
+    return RecordedStep(built, layout, flatten(module, parameters), known, parameters)
 
 
-def _lay_out(module: nn.Module, is_frozen: Callable[[str], bool]) -> tuple[Parameter, ...]:
-    parameters: list[Parameter] = []
-    offset = 0
-    for name, tensor in module.named_parameters():
-        if tensor.dtype is not torch.float32:
-            raise InvalidInput(
-                what="a parameter has another type",
-                expected="float32",
-                actual=str(tensor.dtype),
-                where=name,
-                remedy="Call module.float().",
-            )
-        if not is_frozen(name) and tensor.requires_grad:
-            parameters.append(Parameter(name, offset, tuple(tensor.shape)))
-            offset += tensor.numel()
-    if not parameters:
+@contextmanager
+def _holding_buffers(module: nn.Module) -> Iterator[None]:
+    """Raises InvalidInput where a buffer was written to inside the block; it has its numbers again then."""
+    before = [(name, one, one._version, one.clone()) for name, one in module.named_buffers()]
+    try:
+        yield
+    finally:
+        changed = [name for name, one, version, _ in before if one._version != version]
+        for name, one, _, held in before:
+            if name in changed:
+                one.data.copy_(held)
+    if changed:
         raise InvalidInput(
-            what="there is nothing to train",
-            expected="a parameter that is not frozen",
-            actual="none",
-            remedy="Correct `is_frozen`, or requires_grad of the module's parameters.",
+            what="the step writes into a buffer of the module",
+            expected="buffers that stay as they are",
+            actual=", ".join(changed),
+            remedy="A program has no memory but W and two vectors: keep no counter and no running mean.",
         )
-    return tuple(parameters)
 
 
-def _compute_loss(
-    module: nn.Module, trained: Mapping[str, Tensor], loss: Loss, tokens: Tensor, labels: Tensor
-) -> Tensor:
-    with borrowed(module, trained):
-        value = loss(module, tokens, labels)
-    if value.dim():
+def _require_kinds(module: nn.Module, loss: Loss, optimizer: Optimizer) -> None:
+    if not isinstance(module, nn.Module):
         raise InvalidInput(
-            what="the loss is no single number",
-            expected="a tensor without dimensions",
-            actual=list(value.shape),
-            remedy="Return the mean.",
+            what="not a module that can be recorded",
+            expected="an instance of torch.nn.Module",
+            actual=getattr(module, "__name__", type(module).__name__),
+            remedy="Make one of the class first: Model().",
         )
-    return value
-
-
-def _require_reached(parameters: Sequence[Parameter], parts: Sequence[Tensor | None]) -> None:
-    idle = [p.name for p, part in zip(parameters, parts, strict=True) if part is None]
-    if idle:
+    try:
+        signature(loss.forward if isinstance(loss, nn.Module) else loss).bind(module, None, None)
+    except TypeError as error:
         raise InvalidInput(
-            what="the loss does not depend on a parameter",
-            expected="a gradient for each trained parameter",
-            actual=", ".join(idle),
-            remedy="Freeze it.",
+            what="not a loss that can be recorded",
+            expected="a function of (module, tokens, labels)",
+            actual=str(error),
+            remedy="Write a function that runs the module, as next_token_loss does.",
+        ) from error
+    if any(hasattr(one, "_orig_mod") for one in module.modules()):
+        raise InvalidInput(
+            what="a compiled module cannot be recorded",
+            expected="the module as it is written",
+            actual="the result of torch.compile",
+            remedy="Record the module that was compiled.",
         )
+    if not (callable(getattr(optimizer, "update", None)) and hasattr(optimizer, "betas")):
+        raise InvalidInput(
+            what="not an optimizer that can be recorded",
+            expected="one of touchstone.step.optimizers, or an object with their `update` and `betas`",
+            actual=f"{type(optimizer).__module__}.{type(optimizer).__name__}",
+            remedy="Take AdamW, SGD, Lion or Muon from there, or write one as they are written.",
+        )
+
+
+def _flatten_inputs(step: PlainStep) -> Callable[..., Sequence[Tensor]]:
+    return lambda w, m, v, tokens, labels, scalars: step.take((w, m, v), tokens, labels, scalars)
+
+
+def _find_idle(
+    module: nn.Module, parameters: Sequence[Parameter], loss: Loss, batch: tuple[int, int]
+) -> dict[str, Tensor]:
+    """As `idle_parts.find_idle`. The vocabulary is not known before the step is recorded: the rows of the
+    smallest embedding are taken for it. A module that float64 cannot compute stays as it is: nodes refuse it
+    where noise would move it."""
+    rows = [one.num_embeddings for one in module.modules() if isinstance(one, nn.Embedding)]
+    try:
+        return find_idle(module, parameters, loss, batch, min([*rows, 2**16]))
+    except RuntimeError:
+        return {}

@@ -8,7 +8,8 @@ constant, which becomes a part of the program where a recorded operation reads i
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -71,7 +72,7 @@ def record(
     tensors = [recorder.add_input(shape, dtype) for shape, dtype in inputs]
     given = tuple(recorder.find(tensor) for tensor in tensors)
     # Attention as operations of its own, and not one kernel of a device.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _quiet(), recorder:
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _quiet(), _uncompiled(), recorder:
         results = function(*tensors)
         outputs = tuple(map(recorder.find, results))
     recorder.require_unchanged()
@@ -81,6 +82,28 @@ def record(
     calls = tuple(call for call in recorder.calls if call in needed)
     constants = tuple(constant for constant in recorder.constants if constant in needed)
     return Recording(given, calls, outputs, constants)
+
+
+def require_equal(first: Recording, second: Recording) -> None:
+    """Raises InvalidInput, with the line, where two recordings of one function differ: it counts, or draws,
+    outside of PyTorch, and a program would have the number of one call for ever."""
+    for one, other in zip_longest((*first.constants, *first.calls), (*second.constants, *second.calls)):
+        if one is None or other is None or not _is_same(one, other):
+            _refuse(
+                "the step does something else each time",
+                "the same operations with the same numbers",
+                (one or other).name,
+                (one or other).where,
+                "Take the number from the batch, or fix it once: no counters, no random.random().",
+            )
+
+
+def _is_same(one: Call, other: Call) -> bool:
+    if isinstance(one, Constant) and isinstance(other, Constant) and one.tensor is not other.tensor:
+        return one.tensor.dtype == other.tensor.dtype and torch.equal(one.tensor, other.tensor)
+    pairs = zip_longest(tree_leaves(one.args), tree_leaves(other.args))
+    same = all(a == b or (isinstance(a, Call) and isinstance(b, Call)) or a != a for a, b in pairs)
+    return same and (one.name, one.shape) == (other.name, other.shape)
 
 
 def _find_needed(calls: Sequence[Call], outputs: Sequence[Call]) -> set[Call]:
@@ -103,6 +126,23 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """What torch.compile made, or would make, runs as it is written: compiled code hides its operations, and
+    the compiler ends the process where it meets a recorder."""
+    usual, is_loaded = torch.compile, "torch._dynamo" in sys.modules
+    setattr(torch, "compile", _leave)  # noqa: B010
+    try:
+        with torch.compiler.set_stance("force_eager") if is_loaded else nullcontext():
+            yield
+    finally:
+        setattr(torch, "compile", usual)  # noqa: B010
+
+
+def _leave(function: Any = None, **options: Any) -> Any:
+    return _leave if function is None else function
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -221,12 +261,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if tensor is not given[0] and tensor.untyped_storage()._cdata == target
         ]
         if others or not self._is_noted(given[0]) or str(func) not in OVERWRITING:
+            if self._missing and self._missing[0] != (str(func), where):
+                # PyTorch's gradient of what programs do not have overwrites something.
+                refuse_missing(*self._missing[0])
             _refuse(
                 "a tensor is overwritten",
                 "operations whose result is a tensor of its own",
                 str(func),
                 where,
-                "Write x = x + y for x += y, and torch.cat or torch.where for x[...] = y.",
+                "Write x = x + y for x += y, torch.cat or torch.where for x[...] = y, and inplace=False.",
             )
 
     def _normalize(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -210,12 +210,13 @@ def swap(rank: int, a: int, b: int) -> list[int]:
 def require_form(call: Call, expected: str, holds: bool) -> None:
     """Raises InvalidInput with the call's arguments unless `holds`."""
     if not holds:
+        given = tuple(argument for argument in call.args if not isinstance(argument, Call))
         raise InvalidInput(
             what="the step uses a form of an operation that programs do not have",
             expected=expected,
-            actual=tuple(argument for argument in call.args if not isinstance(argument, Call)),
+            actual=f"{call.name} of {given}" if given else call.name,
             where=call.where or call.name,
-            remedy="Write the model with the form named.",
+            remedy="Write this line so that it asks for what is expected.",
         )
 
 

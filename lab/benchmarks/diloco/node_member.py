@@ -9,7 +9,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +25,7 @@ from lab.benchmarks.diloco.plain_member import (
     write_whole,
 )
 from lab.benchmarks.diloco.verifiable import make_beacon
-from node.submit import RoundPlan, build_task
+from node.submit import build_task
 from protocol.actions.merge import merge_signing
 from protocol.actions.merge.global_model import load_outer, load_weights
 from protocol.actions.merge.merge_records import RECORDS, ClaimBook, MergeKey, MergeMade, get_shards
@@ -43,11 +43,11 @@ from protocol.adapters.wire.conventions import RequestSigner
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Peer
+from protocol.compute.batches import open_corpus
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.batches import open_corpus
 from protocol.compute.program.step import Batch
 from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import ModelConfig, OuterHeader, ScheduleConfig, StateHeader, TaskSpec
+from protocol.spec.containers import OuterHeader, ScheduleConfig, StateHeader, TaskSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.state import GameRound, Pool, SlotClaim
 from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
@@ -64,13 +64,15 @@ from tests.protocol.actions.merge.stage import (
 )
 from tests.protocol.actions.specs import SUBMITTER
 from tests.protocol.adapters.parties import make_key
+from tests.task_plans import respecify_plan
 from tests.training_setting import compute_heldout_loss
+from touchstone.step.plain_decoder import DecoderConfig
 
 
 def build_spec(plan: Mapping[str, Any], data: bytes) -> TaskSpec:
     """The run as a task."""
-    model, steps = ModelConfig(*plan["model"]), plan["inner_steps"] * plan["rounds"]
-    round_plan: RoundPlan = replace(
+    model, steps = DecoderConfig(*plan["model"]), plan["inner_steps"] * plan["rounds"]
+    round_plan = respecify_plan(
         TINY_PLAN,
         model=model,
         schedule=ScheduleConfig(plan["peak_rate"], plan["warmup_steps"], steps),
@@ -113,6 +115,17 @@ class Chain:
             root = bytes.fromhex(await find_text(self._name(game_round.index, slot)))
             claims[slot] = SlotClaim(seat, get_account(SOLVERS[slot]), 0, root, segments)
         return replace(game_round, claims=claims, closed=game_round.opened)
+
+    async def meet(self, index: int, count: Callable[[], None]) -> None:
+        """Wait until all members merged the round. `count` runs in the first member, and no member goes on
+        before: bytes of a round never count in another."""
+        own, names = self.number, [self.folder / f"merged-{index}-{n}" for n in range(self.members)]
+        for name in names[1:] if own == 0 else []:
+            await find_text(name)
+        if own == 0:
+            count()
+        write_whole(names[own], "merged")
+        await find_text(names[0])
 
     def _name(self, index: int, slot: int) -> Path:
         return self.folder / f"claim-{index}-{slot}"
@@ -171,7 +184,7 @@ class Member:
         done = time.perf_counter()
         self.inner_s.append(self.ended.at - begun)
         self.outer_s.append(done - self.ended.at)
-        self.moved.append(count_loopback_bytes())
+        await self.chain.meet(index, lambda: self.moved.append(count_loopback_bytes()))
         self.base_root = get_root(made)
         boundaries = self.party.task.claims.find(closed).boundaries
         self.carried = boundaries[max(boundaries)]
@@ -262,7 +275,7 @@ async def run(plan: Mapping[str, Any], number: int) -> None:
         batch = Batch(*read_rows(data, plan["heldout"], plan["tokens"]))
         found = {"inner_s": member.inner_s, "outer_s": member.outer_s, "bytes": member.moved}
         peak_bytes = measure_peak_bytes()
-        heldout = compute_heldout_loss(weights, batch, ModelConfig(*plan["model"]))
+        heldout = compute_heldout_loss(weights, batch, DecoderConfig(*plan["model"]))
         text = json.dumps({**found, "heldout": heldout, "peak_bytes": peak_bytes})
         write_whole(member.chain.folder / f"member-{number}.json", text)
         for other in range(plan["members"]):

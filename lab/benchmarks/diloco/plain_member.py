@@ -19,14 +19,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from protocol.compute.model.reference_model import (
-    build_tables,
-    compute_loss,
-    init_parameters,
-    parameter_layout,
-    split_parameters,
-)
-from protocol.spec.containers import ModelConfig, OptimizerConfig
+from tests.task_models import init_parameters, split_parameters
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import Decoder, DecoderConfig
+from touchstone.step.record_step import next_token_loss
 
 LOOPBACK = re.compile(r"^\s*lo:\s*(\d+)", re.M)
 PEAK = re.compile(r"^VmHWM:\s*(\d+) kB", re.M)
@@ -67,20 +63,11 @@ def wait_for(path: Path) -> str:
     return path.read_text()
 
 
-class Model(torch.nn.Module):
-    """The reference model with parameters of its own."""
-
-    def __init__(self, config: ModelConfig, flat: Tensor) -> None:
-        super().__init__()
-        self._config, self._tables = config, build_tables(config)
-        parts = split_parameters(flat, config)
-        self._names = [part.name for part in parameter_layout(config)]
-        self.parts = torch.nn.ParameterList([torch.nn.Parameter(parts[name].clone()) for name in self._names])
-
-    def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """The loss."""
-        params: dict[str, Tensor] = dict(zip(self._names, self.parts, strict=True))
-        return compute_loss(params, tokens, labels, self._tables, self._config)
+def make_model(config: DecoderConfig, flat: Tensor) -> Decoder:
+    """The decoder with a copy of these weights."""
+    model = Decoder(config)
+    model.load_state_dict(split_parameters(flat, config))
+    return model
 
 
 def read_rows(data: bytes, starts: list[int], tokens: int) -> tuple[Tensor, Tensor]:
@@ -107,7 +94,9 @@ class Together(Protocol):
 class Torchft:
     """`torchft.local_sgd.DiLoCo` with its manager and Gloo, one replica a member."""
 
-    def __init__(self, plan: dict[str, Any], number: int, model: Model, inner: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, plan: dict[str, Any], number: int, model: Decoder, inner: torch.optim.Optimizer
+    ) -> None:
         torchft, local_sgd = (importlib.import_module(name) for name in ("torchft", "torchft.local_sgd"))
         distributed: Any = torch.distributed
         store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -147,7 +136,9 @@ class Hivemind:
     """As OpenDiLoCo has it: pseudo-gradients are averaged by a `DecentralizedAverager`, whose group is looked
     for while the last steps run; then each member takes the outer step."""
 
-    def __init__(self, plan: dict[str, Any], number: int, model: Model, inner: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, plan: dict[str, Any], number: int, model: Decoder, inner: torch.optim.Optimizer
+    ) -> None:
         self._hivemind, folder = importlib.import_module("hivemind"), Path(plan["folder"])
         self._read_clock = importlib.import_module("hivemind.utils.timed_storage").get_dht_time
         first = [] if number == 0 else json.loads(wait_for(folder / "hivemind.json"))
@@ -157,7 +148,7 @@ class Hivemind:
             write_whole(
                 folder / "hivemind.json", json.dumps([str(a) for a in self._dht.get_visible_maddrs()])
             )
-        self._parts = list(model.parts)
+        self._parts = list(model.parameters())
         self._globals = [torch.nn.Parameter(part.detach().clone()) for part in self._parts]
         self._outer = torch.optim.SGD(
             self._globals, lr=plan["outer_rate"], momentum=plan["outer_momentum"], nesterov=True
@@ -214,16 +205,16 @@ class Hivemind:
 KINDS: dict[str, Callable[..., Together]] = {"torchft": Torchft, "hivemind": Hivemind}
 
 
-def make_outer(plan: dict[str, Any], model: Model) -> torch.optim.Optimizer:
+def make_outer(plan: dict[str, Any], model: Decoder) -> torch.optim.Optimizer:
     """Nesterov's step on pseudo-gradients."""
     rates = {"lr": plan["outer_rate"], "momentum": plan["outer_momentum"]}
     return torch.optim.SGD(model.parameters(), **rates, nesterov=True)
 
 
 # --- Training ---------------------------------------------------------------------------------------------
-def make_inner(model: Model, plan: dict[str, Any]) -> torch.optim.Optimizer:
+def make_inner(model: Decoder, plan: dict[str, Any]) -> torch.optim.Optimizer:
     """AdamW as the reference step has it."""
-    given = OptimizerConfig()
+    given = AdamW()
     return torch.optim.AdamW(
         model.parameters(),
         lr=plan["rates"][0],
@@ -236,8 +227,8 @@ def make_inner(model: Model, plan: dict[str, Any]) -> torch.optim.Optimizer:
 
 def train(plan: dict[str, Any], number: int) -> dict[str, Any]:
     """All rounds: by round the seconds of training and of the outer step, and bytes until its end."""
-    model_config, data = ModelConfig(*plan["model"]), Path(plan["data"]).read_bytes()
-    model = Model(model_config, init_parameters(model_config, plan["seed"]))
+    model_config, data = DecoderConfig(*plan["model"]), Path(plan["data"]).read_bytes()
+    model = make_model(model_config, init_parameters(model_config, plan["seed"]))
     inner, ended = make_inner(model, plan), [0.0]
     # Before torchft's own hook on the optimizer, which takes the outer step.
     inner.register_step_post_hook(lambda *_: ended.__setitem__(0, time.perf_counter()))
@@ -248,10 +239,10 @@ def train(plan: dict[str, Any], number: int) -> dict[str, Any]:
         begun = time.perf_counter()
         for step in range(steps):
             inner.param_groups[0]["lr"] = next(rates)
-            loss = model(*read_rows(data, of_round[step], plan["tokens"]))
+            loss = next_token_loss(model, *read_rows(data, of_round[step], plan["tokens"]))
             inner.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), OptimizerConfig().clip_norm)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), AdamW().clip_norm)
             inner.step()
             losses.append(float(loss.detach()))
             together.note_step(steps - step - 1, (ended[0] - begun) / (step + 1))
@@ -261,7 +252,7 @@ def train(plan: dict[str, Any], number: int) -> dict[str, Any]:
         moved.append(count_loopback_bytes())
     peak_bytes = measure_peak_bytes()
     with torch.no_grad():
-        heldout = float(model(*read_rows(data, plan["heldout"], plan["tokens"])))
+        heldout = float(next_token_loss(model, *read_rows(data, plan["heldout"], plan["tokens"])))
     found = {"inner_s": inner_s, "outer_s": outer_s, "bytes": moved, "losses": losses}
     return {**found, "heldout": heldout, "peak_bytes": peak_bytes, "close": together.close}
 

@@ -49,7 +49,7 @@ MODEL_FIELDS = (
     "vocabulary_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "kv_head_count",
     "context_tokens",
 )  # fmt: skip
-"""The first of `ModelConfig`: all others are as they come."""
+"""The first of `DecoderConfig`: all others are as they come."""
 LIGHTHOUSE = "127.0.0.1:29510"
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1

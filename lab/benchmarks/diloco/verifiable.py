@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 from functools import partial
 from hashlib import sha256
 from multiprocessing import get_context
@@ -26,17 +26,17 @@ from protocol.adapters.blobs import BlobKind
 from protocol.adapters.files import replace_file
 from protocol.adapters.journal import Journal
 from protocol.adapters.store import BlobStore
+from protocol.compute.batches import get_batch
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import build_delta_tree, build_state_trees
-from protocol.compute.model.batches import get_batch
-from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
-from protocol.compute.program.task_program import with_program
-from protocol.spec.containers import ModelConfig, ScheduleConfig, StateHeader, TrainingSpec
+from protocol.spec.containers import ScheduleConfig, StateHeader
 from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
+from tests.task_models import get_model, init_parameters, respecify
 from tests.training_setting import (
     OUTER_RATES_BITS,
     PEAK_LEARNING_RATE,
@@ -48,8 +48,9 @@ from tests.training_setting import (
     read_standard_library,
     train_plainly,
 )
+from touchstone.step.plain_decoder import DecoderConfig
 
-SHAPES = {"0.2M": MODELS["0.2M"], **SIZES, "10M": ModelConfig(256, 320, 880, 8, 5, 5, 128)}
+SHAPES = {"0.2M": MODELS["0.2M"], **SIZES, "10M": DecoderConfig(256, 320, 880, 8, 5, 5, 128)}
 FORMATS = ("float32", "exact15")
 CHUNK_TERMS = {name: 4096 if name in PRODUCT_BITS else DEFAULT_CHUNK_TERMS for name in FORMATS}
 SEGMENT_STEPS, SEGMENTS = 10, 8
@@ -136,7 +137,7 @@ def measure_share(load: Load) -> dict[str, Any]:
         "beside": statistics.median(ratios),
         "seconds_of_a_segment": medians,
         "tokens_a_step": load.rows * desk.spec.sequence_tokens,
-        "parameters": parameter_count(desk.spec.model),
+        "parameters": get_step(desk.spec).parameters,
     }
 
 
@@ -145,8 +146,8 @@ class Desk:
 
     def __init__(self, load: Load, folder: Path, book: ClaimBook) -> None:
         data, model = read_standard_library(), SHAPES[load.size]
-        spec = replace(build_training(data, build_demo_schedule()), model=model, sequences_per_step=load.rows)
-        self.spec: TrainingSpec = with_program(replace(spec, sequence_tokens=model.context_tokens))
+        shape = {"sequences_per_step": load.rows, "sequence_tokens": model.context_tokens}
+        self.spec = respecify(build_training(data, build_demo_schedule()), model=model, **shape)
         self._load, self._book = load, book
         self._batches = partial(get_batch, open_demo_corpus(data, self.spec), self.spec, make_beacon(0, 0), 0)
         self._state = begin_round(init_parameters(model, 1), 0)
@@ -292,15 +293,15 @@ class LongRun:
         data, model, self._plan, self._seed = read_standard_library(), SHAPES[plan.size], plan, seed
         steps = plan.rounds * plan.inner_steps
         schedule = ScheduleConfig(PEAK_LEARNING_RATE, max(1, steps // 20), steps)
-        spec = replace(build_training(data, schedule), model=model, sequences_per_step=plan.rows)
-        self._spec = with_program(replace(spec, sequence_tokens=model.context_tokens))
+        shape = {"sequences_per_step": plan.rows, "sequence_tokens": model.context_tokens}
+        self._spec = respecify(build_training(data, schedule), model=model, **shape)
         self._corpus = open_demo_corpus(data, self._spec)
         self._start = init_parameters(model, seed)
 
     def measure(self, weights: Tensor) -> float:
         """The held-out loss."""
         batch = get_heldout_batch(self._corpus, self._spec, HELDOUT_ROWS)
-        return compute_heldout_loss(weights, batch, self._spec.model)
+        return compute_heldout_loss(weights, batch, get_model(self._spec))
 
     def _find_batch(self, index: int, member: int, step: int) -> Batch:
         return get_batch(self._corpus, self._spec, make_beacon(self._seed, index), member, step)

@@ -8,7 +8,6 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tests.attacks.menagerie import ATTACKS
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import Ending, convict_all, list_faults
 from tests.e2e.world import TINY_PLAN
+from tests.task_plans import respecify_plan
 
 ARENA = Arena("mouse", 5, 40, 4, numeric_format="exact15")
 """32 segments of 5 steps."""
@@ -81,11 +81,16 @@ def _read_task(ground: Ground) -> AuditTask:
 # --- Disputes -----------------------------------------------------------------------------------------------
 def build_plan(numeric_format: str, size: str | None) -> RoundPlan:
     """A round of a model of this size, None: a tiny one."""
-    plan = replace(TINY_PLAN, numeric_format=numeric_format)
     if size is None:
-        return plan
+        return respecify_plan(TINY_PLAN, numeric_format=numeric_format)
     model = MODELS[size]
-    return replace(plan, model=model, sequences_per_step=ROWS, sequence_tokens=model.context_tokens)
+    return respecify_plan(
+        TINY_PLAN,
+        numeric_format=numeric_format,
+        model=model,
+        sequences_per_step=ROWS,
+        sequence_tokens=model.context_tokens,
+    )
 
 
 def convict_faults(numeric_format: str, size: str | None, faults: Sequence[str] = ()) -> dict[str, Any]:

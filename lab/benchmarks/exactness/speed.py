@@ -19,7 +19,7 @@ from protocol.compute.digest import build_state_trees
 from protocol.compute.program import exact_functions
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import GetBatch, TrainingState, train_segment
-from protocol.spec.containers import ModelConfig, TaskSpec, TrainingSpec
+from protocol.spec.containers import TaskSpec, TrainingSpec
 from protocol.spec.game.auditing import DrawnAudit
 from protocol.spec.game.terms import make_spec
 from protocol.spec.params import PRODUCT_BITS
@@ -28,11 +28,12 @@ from tests.e2e.world import make_dataset
 from tests.protocol.actions.audit.stage import Node, Stage, make_solver, make_stage
 from tests.protocol.actions.specs import SUBMITTER
 from tests.training_setting import DEMO_MODEL, INNER_STEPS, SEGMENT_STEPS
+from touchstone.step.plain_decoder import DecoderConfig
 
 SIZES = {
     "1M": DEMO_MODEL,
-    "6M": ModelConfig(256, 256, 768, 7, 4, 4, 128),
-    "30M": ModelConfig(256, 512, 1536, 9, 8, 8, 128),
+    "6M": DecoderConfig(256, 256, 768, 7, 4, 4, 128),
+    "30M": DecoderConfig(256, 512, 1536, 9, 8, 8, 128),
 }
 CHUNK_TERMS = 4096
 FLOAT64 = "exact15 through float64"

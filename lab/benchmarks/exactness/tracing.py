@@ -24,21 +24,21 @@ import numpy as np
 from torch import Tensor
 
 from lab.benchmarks.exactness.walking import Run, Walk, Way, begin, load, name_state, open_run, start_worker
+from protocol.compute.batches import open_corpus
 from protocol.compute.bounds.fault import OperationFault
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.batches import open_corpus
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.exact_functions import FAMILIES, force_family
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import begin_round, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.exact import canonicalize
 from protocol.spec.program import COMPUTED_ROLES, ELEMENT_BYTES, Node, Operation, Program, locate, unravel
 from protocol.spec.referee import Fetch, judge_element
 from tests.protocol.compute.bounds.exact_trace import Step, Trace, change, record_step
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.protocol.compute.program.numpy_exact import Array, compute_buffers
+from tests.task_models import draw_first
 
 AT_ONCE = 2
 """Workers side by side: nothing is timed."""
@@ -63,7 +63,7 @@ def open_step(job: Walk, folder: Path) -> Inputs:
     spec, get_batch = open_run(job.run)
     state = load(name_state(folder, job.run, job.start)) if job.start else begin(job.run)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     return Inputs(built, (*state.vectors, *get_batch(job.start), scalars), spec.numeric_format)
 
 
@@ -187,7 +187,7 @@ def plant_bits(formats: Sequence[str], count: int) -> dict[str, Any]:
     tried, found, missed = Counter[str](), Counter[str](), list[str]()
     for numeric_format in formats:
         spec = build_tiny_training(numeric_format=numeric_format)
-        state = begin_round(init_parameters(spec.model, spec.initial_seed), 0)
+        state = begin_round(draw_first(spec), 0)
         step = record_step(spec, open_corpus(TOKENS, spec), state)
         for number, element, bit in _draw_places(step.built.program, count):
             kind = step.built.program.nodes[number].operation.name

@@ -20,14 +20,14 @@ from safetensors.torch import load_file, save_file
 from lab.benchmarks.honest import Configuration, list_configurations
 from lab.benchmarks.replays.pairs import PHASES, USUAL, bend_batches, raise_rates
 from protocol.compute.audit.calibrate import list_devices
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.model.batches import Corpus, get_batch
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.exact_functions import FAMILIES, force_family
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import GetBatch, TrainingState, advance, begin_round, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program, with_program
-from protocol.spec.containers import ModelConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import ScheduleConfig, TrainingSpec
 from tests.protocol.compute.program.numpy_exact import run_program
+from tests.task_models import draw_first, respecify
 from tests.training_setting import (
     DEMO_MODEL,
     PEAK_LEARNING_RATE,
@@ -35,11 +35,12 @@ from tests.training_setting import (
     open_demo_corpus,
     read_standard_library,
 )
+from touchstone.step.plain_decoder import DecoderConfig
 
 MODELS = {
-    "0.2M": ModelConfig(256, 64, 192, 3, 4, 4, 64),
+    "0.2M": DecoderConfig(256, 64, 192, 3, 4, 4, 64),
     "1M": DEMO_MODEL,
-    "6M": ModelConfig(256, 256, 768, 7, 4, 4, 128),
+    "6M": DecoderConfig(256, 256, 768, 7, 4, 4, 128),
 }
 ROWS = 2
 """Of a batch: bits are as equal in small batches, and more steps fit."""
@@ -71,7 +72,7 @@ def open_run(run: Run) -> tuple[TrainingSpec, GetBatch]:
 def _open_task(size: str, numeric_format: str) -> tuple[TrainingSpec, Corpus]:
     data, model = read_standard_library(), MODELS[size]
     schedule = ScheduleConfig(PEAK_LEARNING_RATE, WARMUP_STEPS, SCHEDULE_STEPS)
-    spec = replace(
+    spec = respecify(
         build_training(data, schedule),
         model=model,
         sequences_per_step=ROWS,
@@ -79,13 +80,13 @@ def _open_task(size: str, numeric_format: str) -> tuple[TrainingSpec, Corpus]:
         numeric_format=numeric_format,
         chunk_terms=CHUNK_TERMS,
     )
-    return with_program(spec), open_demo_corpus(data, spec)
+    return spec, open_demo_corpus(data, spec)
 
 
 def begin(run: Run) -> TrainingState:
     """The state before the first step."""
     spec, _ = open_run(run)
-    return begin_round(init_parameters(spec.model, spec.initial_seed), 0)
+    return begin_round(draw_first(spec), 0)
 
 
 def digest(state: TrainingState) -> str:
@@ -182,7 +183,7 @@ def advance_by_numpy(
     state: TrainingState, batch: tuple[torch.Tensor, torch.Tensor], spec: TrainingSpec
 ) -> tuple[TrainingState, float]:
     """As `step.advance`, by the NumPy step."""
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     arrays = (tensor.numpy() for tensor in (*state.vectors, *(part.reshape(-1) for part in batch), scalars))
     constants = {number: tensor.numpy() for number, tensor in built.constants.items()}

@@ -29,14 +29,12 @@ from torch import Tensor
 
 from lab.benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from lab.benchmarks.honesty.wirings import WIRINGS, list_wrong
+from protocol.compute.batches import Corpus, get_batch, open_corpus
 from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.model.batches import Corpus, get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState, advance, begin_round, compute_scalars
-from protocol.compute.program.task_program import ProgramConfig, build_program, with_program
-from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import LEAST_NORMAL, nearest
 from protocol.spec.program import (
     BOUNDED_OPERATIONS,
@@ -48,6 +46,7 @@ from protocol.spec.program import (
     Role,
 )
 from protocol.spec.referee import Judgement
+from tests.task_models import DecoderStep, build_program, draw_first, respecify
 from tests.training_setting import (
     DEMO_MODEL,
     INNER_STEPS,
@@ -55,10 +54,12 @@ from tests.training_setting import (
     SEQUENCES_PER_STEP,
     build_training,
 )
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
 
 MODELS = {
-    "tiny": (ModelConfig(256, 32, 96, 2, 4, 2, 32), 128),
-    "small": (ModelConfig(256, 64, 192, 3, 4, 4, DEMO_MODEL.context_tokens), DEFAULT_CHUNK_TERMS),
+    "tiny": (DecoderConfig(256, 32, 96, 2, 4, 2, 32), 128),
+    "small": (DecoderConfig(256, 64, 192, 3, 4, 4, DEMO_MODEL.context_tokens), DEFAULT_CHUNK_TERMS),
     "demo": (DEMO_MODEL, DEFAULT_CHUNK_TERMS),
 }
 """34,000, 0.2 million and 0.97 million parameters; longest sum."""
@@ -93,7 +94,7 @@ def build_step(model: str) -> BuiltProgram:
     """The program of a step of one of MODELS."""
     config, chunk_terms = MODELS[model]
     tokens = config.context_tokens
-    return build_program(ProgramConfig(config, OptimizerConfig(), SEQUENCES_PER_STEP, tokens, chunk_terms))
+    return build_program(DecoderStep(config, AdamW(), SEQUENCES_PER_STEP, tokens, chunk_terms))
 
 
 def load_step(path: Path) -> Step:
@@ -123,7 +124,7 @@ class Training:
         return steps
 
     def _begin(self, seed: int) -> TrainingState:
-        return begin_round(init_parameters(self.spec.model, seed), 0)
+        return begin_round(draw_first(self.spec, seed), 0)
 
     def _get_batch(self, shard: int, step: int) -> Batch:
         return get_batch(self.corpus, self.spec, BEACON, shard, step)
@@ -139,7 +140,7 @@ def open_training(model: str, data: bytes) -> Training:
     config, chunk_terms = MODELS[model]
     demo = build_training(data, SCHEDULE)
     tokens = config.context_tokens
-    spec = with_program(replace(demo, model=config, sequence_tokens=tokens, chunk_terms=chunk_terms))
+    spec = respecify(demo, model=config, sequence_tokens=tokens, chunk_terms=chunk_terms)
     return Training(spec, open_corpus(data, spec))
 
 

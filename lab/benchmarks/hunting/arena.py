@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -21,15 +21,15 @@ from safetensors.torch import load_file, save_file
 from lab.benchmarks.honesty.planted import MODELS as HONESTY_MODELS
 from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
 from protocol.compute.audit.compare import measure_distances
+from protocol.compute.batches import Corpus, get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.model.batches import Corpus, get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters, parameter_count
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
-from protocol.compute.program.task_program import with_program
-from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from protocol.spec.schedule import compute_learning_rate_sum
+from tests.task_models import draw_first, respecify
 from tests.training_setting import (
     PEAK_LEARNING_RATE,
     build_training,
@@ -38,8 +38,9 @@ from tests.training_setting import (
     propose_limits,
     read_standard_library,
 )
+from touchstone.step.plain_decoder import DecoderConfig
 
-MODELS = {"mouse": (ModelConfig(256, 16, 48, 1, 2, 1, 32), DEFAULT_CHUNK_TERMS), **HONESTY_MODELS}
+MODELS = {"mouse": (DecoderConfig(256, 16, 48, 1, 2, 1, 32), DEFAULT_CHUNK_TERMS), **HONESTY_MODELS}
 """11,000, 34,000, 0.2 million and 0.97 million parameters; longest sum."""
 BATCHES = {"mouse": (8, 32), "tiny": (8, 32), "small": (8, 64), "demo": (8, 128)}
 """Rows and tokens of a step."""
@@ -95,7 +96,7 @@ class Ground:
     @cached_property
     def parameter_count(self) -> int:
         """Elements of W."""
-        return parameter_count(self.spec.model)
+        return get_step(self.spec).parameters
 
     def get_batches(self, stage: int) -> GetBatch:
         """The data that was dealt for the round of a stage."""
@@ -147,7 +148,7 @@ def build_spec(arena: Arena) -> TrainingSpec:
     schedule = ScheduleConfig(PEAK_LEARNING_RATE, WARMUP_STEPS, total, inner_warmup_steps=INNER_WARMUP_STEPS)
     rows, tokens = BATCHES[arena.model]
     demo = build_training(read_standard_library(CORPUS_BYTES), schedule)
-    changed = replace(
+    return respecify(
         demo,
         model=config,
         chunk_terms=chunk_terms,
@@ -156,14 +157,13 @@ def build_spec(arena: Arena) -> TrainingSpec:
         initial_seed=arena.seed,
         numeric_format=arena.numeric_format,
     )
-    return with_program(changed)
 
 
 # --- Honest work --------------------------------------------------------------------------------------------
 def make_starts(ground: Ground) -> None:
     """Trains all rounds once, moments reset at each start; stores where every segment starts."""
     arena = ground.arena
-    state = begin_round(init_parameters(ground.spec.model, ground.spec.initial_seed), 0)
+    state = begin_round(draw_first(ground.spec), 0)
     for stage in arena.list_stages():
         if ground.get_inner_step(stage) == 0:
             state = begin_round(state.weights, stage)

@@ -34,6 +34,7 @@ from tests.e2e.cheating import allow_cheating
 from tests.e2e.reading import CONVICTED, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
+from tests.task_plans import respecify_plan
 
 MODEL = "mouse"
 CHEATS_AT_ONCE = 9
@@ -94,7 +95,7 @@ def build_round_plan(limits: Limits, solvers: int) -> RoundPlan:
     """One round of four segments on the smallest model under its calibrated limits; the learning rate rises
     all the time, so that no attack on the schedule is idle."""
     rows, tokens = BATCHES[MODEL]
-    return replace(
+    return respecify_plan(
         TINY_PLAN,
         model=MODELS[MODEL][0],
         schedule=ScheduleConfig(nearest(2e-3), warmup_steps=8, total_steps=8),

@@ -41,6 +41,7 @@ from tests.attacks.defence import take_shared_step
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
+from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
 
 FIRST_DECADE = -4
@@ -161,7 +162,7 @@ class Segment:
 
     def measure(self, state: TrainingState) -> float:
         """The loss on the held-out text, nats a token."""
-        return compute_heldout_loss(state.weights, self.ground.heldout, self.ground.spec.model)
+        return compute_heldout_loss(state.weights, self.ground.heldout, get_model(self.ground.spec))
 
 
 def open_segment(

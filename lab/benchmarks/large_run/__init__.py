@@ -1,1 +1,1 @@
-"""Who takes part in the task of GPT-2's size, and what each of them notes of its own work."""
+"""Who takes part in the task of 124 million parameters, and what each of them notes of its own work."""

@@ -31,8 +31,8 @@ from protocol.adapters.chain.follower import LogBatch
 from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
 from protocol.compute.determinism import describe_kernels, pin_kernels
 from protocol.compute.program.interpreter import Interpreter, Keep
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, replay_segment
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import list_written
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.game.state import SeatRole
@@ -67,7 +67,7 @@ def run_planted(
 ) -> tuple[TrainingState, float]:
     """One step whose last node of a kind errs in its last element: the next state, and the loss (nats).
     keep: is shown each tensor once, while it is in memory."""
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     program, target = built.program, find_node(built, operation)
     interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=spec.numeric_format)
     scalars, loss = compute_scalars(spec, state.local_step, state.global_step), 0.0
@@ -101,7 +101,7 @@ def make_planted(operation: Operation) -> Compute:
     def trace(
         start: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, show: Show = ignore
     ) -> Retraced:
-        built, batch = build_program(describe_program(spec)), get_batch(inner_step)
+        built, batch = get_program(spec), get_batch(inner_step)
         program, roots = built.program, get_constant_roots(built.program)
         scalars = compute_scalars(spec, start.local_step, start.global_step)
         inputs = (*start.vectors, *(one.reshape(-1) for one in batch), scalars)

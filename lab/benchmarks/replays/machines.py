@@ -50,8 +50,8 @@ from protocol.compute.bounds.fault import ClaimedTrace, InputFault
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import Limits
 from protocol.spec.schedule import compute_learning_rate_sum
 from scripts.calibrate_commands import SEED, Segment, Workplace
@@ -164,7 +164,7 @@ TRACE = "trace"
 def show_trace(workplace: Workplace, machine: str, segment: Segment, step: int) -> None:
     """Stores every buffer of a step, from the machine's own state before it."""
     training = workplace.training
-    built = build_program(describe_program(training))
+    built = get_program(training)
     interpreter = Interpreter(
         built.program, built.constants, keeps_all=True, numeric_format=training.numeric_format
     )
@@ -177,7 +177,7 @@ def search_fault(workplace: Workplace, claimant: str, segment: Segment, step: in
     """The first element of the stored trace that is outside its bound, or an input that is not the task's;
     empty where there is none. As `protocol/actions/dispute/prosecuting.py` searches."""
     training = workplace.training
-    built, stored = build_program(describe_program(training)), load_file(workplace.folder / TRACE)
+    built, stored = get_program(training), load_file(workplace.folder / TRACE)
 
     def fetch(buffer: int) -> Tensor:
         return stored[str(buffer)]

@@ -34,13 +34,13 @@ from protocol.compute.audit.compare import (
     judge_state,
     measure_distances,
 )
-from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.program.step import Batch, GetBatch, TrainingState
-from protocol.compute.program.task_program import with_program
 from protocol.spec.calibration_rules import MARGIN
-from protocol.spec.containers import Limits, ModelConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import nearest
 from scripts.calibrate_commands import Segment, Workplace
+from tests.task_models import respecify
 from tests.training_setting import (
     DEMO_MODEL,
     INNER_STEPS,
@@ -50,6 +50,7 @@ from tests.training_setting import (
     open_demo_corpus,
     read_standard_library,
 )
+from touchstone.step.plain_decoder import DecoderConfig
 
 CONSTANT_TOKEN = 32
 
@@ -98,16 +99,16 @@ def list_segments(slots: int, steps: int) -> tuple[Segment, ...]:
 class Shape:
     """A model, rows of its context's length in a batch, and k."""
 
-    model: ModelConfig
+    model: DecoderConfig
     rows: int
     steps: int
 
 
-TINY = ModelConfig(256, 16, 40, 2, 2, 2, 32)
+TINY = DecoderConfig(256, 16, 40, 2, 2, 2, 32)
 SHAPES = {
     "tiny": Shape(TINY, 4, 5),
     "long": Shape(TINY, 4, 20),
-    "small": Shape(ModelConfig(256, 64, 168, 3, 4, 2, 64), 4, 5),
+    "small": Shape(DecoderConfig(256, 64, 168, 3, 4, 2, 64), 4, 5),
     "demo": Shape(DEMO_MODEL, 8, 10),
 }
 """14,000 (also in long segments), 0.17 million and 0.97 million parameters."""
@@ -151,8 +152,7 @@ def _open_task(name: str) -> tuple[TrainingSpec, Corpus]:
     shape, data = SHAPES[name], read_standard_library()
     demo = build_training(data, build_demo_schedule())
     tokens = shape.model.context_tokens
-    spec = replace(demo, model=shape.model, sequences_per_step=shape.rows, sequence_tokens=tokens)
-    spec = with_program(spec)
+    spec = respecify(demo, model=shape.model, sequences_per_step=shape.rows, sequence_tokens=tokens)
     return spec, open_demo_corpus(data, spec)
 
 

@@ -10,11 +10,13 @@ from math import ceil
 
 from node.submit import RoundPlan
 from protocol.compute.audit.compare import Distances
-from protocol.spec.containers import ModelConfig, ScheduleConfig
+from protocol.spec.containers import ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.terms import LIMITS_LOCAL, ROUNDS_UNDER_WAY, GameWindows
 from tests.e2e.demo.plan import AMOUNTS, HELDOUT_BYTES, HONEST_MAXIMA
+from tests.task_plans import make_plan
 from tests.training_setting import propose_limits
+from touchstone.step.plain_decoder import DecoderConfig
 
 HONEST, SILENT_VERIFIER, FALSE_SOLVER = "honest", "silent_verifier", "false_solver"
 
@@ -79,7 +81,7 @@ DRAWS = 2
 """q, segments of a claim that are audited."""
 SEGMENTS = 8
 """n: a replay takes an eighth of a round."""
-MODEL = ModelConfig(256, 64, 192, 3, 4, 4, 64)
+MODEL = DecoderConfig(256, 64, 192, 3, 4, 4, 64)
 SEQUENCES = 4
 DELAY, GRID, POST, RESPOND = 1, 2, 15, 60
 SLACK = 10
@@ -109,8 +111,8 @@ def build_plan(play: Play) -> RoundPlan:
     """The task. It starts with everybody (the whistleblower joins last) and goes on without the verifier that
     stops and the solver that is convicted. Late audits are off: they need three whistleblowers."""
     inner_steps = SEGMENTS * play.segment_steps
-    return RoundPlan(
-        model=MODEL,
+    return make_plan(
+        MODEL,
         schedule=ScheduleConfig(
             nearest(2e-3), warmup_steps=inner_steps, total_steps=play.rounds * inner_steps
         ),

@@ -16,9 +16,9 @@ from lab.benchmarks.utilisation_run.plan import DRAWS, MODEL, SEGMENTS, Phase
 from lab.benchmarks.utilisation_run.plan import FALSE_SOLVER as FALSE_PHASE
 from protocol.adapters.chain.connection import Connection
 from protocol.adapters.chain.contract_events import Event
-from protocol.compute.model.reference_model import parameter_count
 from protocol.spec.game.inner_dispute import DisputeStage
 from protocol.spec.game.state import SeatRole
+from tests.task_models import parameter_count
 
 
 @dataclass

@@ -18,6 +18,7 @@ from protocol.actions.audit.replaying import audit
 from protocol.actions.merge.outer_step import BaseModels
 from protocol.actions.merge.work import OwnClaims, find_work
 from protocol.actions.runtime.config import (
+    STORE_FOLDER,
     PartyConfig,
     has_replay_processes,
     make_scratch,
@@ -29,7 +30,7 @@ from protocol.adapters.blobs import BlobKind
 from protocol.adapters.keys import recover_signer
 from protocol.adapters.messages import Message
 from protocol.adapters.wire.conventions import Desk
-from protocol.compute.model.batches import Corpus
+from protocol.compute.batches import Corpus
 from protocol.compute.program.step import replay_segment
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault
@@ -68,7 +69,8 @@ def open_pool(config: PartyConfig) -> ReplayPool:
     else:
         make_worker = partial(ProcessWorker, config.threads, config.device, scratch, share_memory_mb(config))
         config.say(f"{most}, each in a process of its own")
-    return ReplayPool(scratch, config.replay_processes, make_worker)
+    store = config.home / STORE_FOLDER
+    return ReplayPool(scratch, store, config.replay_processes, make_worker)
 
 
 def open_seated_pool(party: Party, task: bytes) -> ReplayPool | None:

@@ -18,8 +18,8 @@ from protocol.adapters.chain.abi import BoundaryProof
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
+from protocol.compute.batches import Corpus
 from protocol.compute.digest import StateTrees, build_state_trees
-from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
 from protocol.spec.containers import (
     DistanceReport,

@@ -20,7 +20,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
@@ -38,15 +38,21 @@ import torch
 from torch import Tensor
 
 from protocol.actions.runtime.config import describe_code, describe_machine, keep_to_memory
+from protocol.actions.stored_step import open_step
 from protocol.adapters.files import make_shared, map_shared
 from protocol.adapters.machine import load_extra
+from protocol.adapters.store import BlobStore
 from protocol.compute.determinism import pin_kernels
+from protocol.compute.program.built_program import BuiltProgram
+from protocol.compute.program.known_steps import TaskStep, get_step, learn_step
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, replay_segment
 from protocol.compute.program.tensor_allocator import view_mapped
 from protocol.spec.codec import decode_training, encode_training
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.params import PRODUCT_BITS
+from protocol.spec.program_codec import decode_program, encode_program
+from protocol.spec.weights_layout import decode_layout, encode_layout
 
 PREFIX = "replay-"
 """Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
@@ -58,10 +64,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ReplayJob:
-    """What a worker is told. training: canonical bytes of the task's training; elements: of W; the counters
-    of the start state; first_step: 0-based in the round."""
+    """What a worker is told. training: canonical bytes of the task's training; store: the folder of the
+    node's store, which has the task's step; elements: of W; the counters of the start state; first_step:
+    0-based in the round."""
 
     training: bytes
+    store: str
     elements: int
     local_step: int
     global_step: int
@@ -138,6 +146,7 @@ def replay(job: ReplayJob, memory: memoryview, tell: Callable[[], object] = lamb
 
 def replay_file(job: ReplayJob, path: str) -> ReplayDone:
     """The same in a file of `make_shared`, whose time of change tells the node that a step began."""
+    open_step(BlobStore(Path(job.store), is_durable=False), decode_training(job.training), job.elements)
     return replay(job, map_shared(Path(path)), partial(os.utime, path))
 
 
@@ -193,9 +202,11 @@ class ProcessWorker:
 
 @dataclass
 class ReplayPool:
-    """At most `processes` replays at once; others wait. scratch: the folder for their files."""
+    """At most `processes` replays at once; others wait. scratch: the folder for their files; store: of the
+    node's blobs, which has the task's step."""
 
     scratch: Path
+    store: Path
     processes: int
     make_worker: Callable[[], ReplayWorker]
     _threads: ThreadPoolExecutor = field(init=False)
@@ -218,7 +229,7 @@ class ReplayPool:
         """As `compute.program.step.replay_segment`, by a worker. Raises EnvironmentFault where workers died
         twice, or one cannot compute what this process would."""
         counters = (state.local_step, state.global_step)
-        job = ReplayJob(encode_training(spec), state.elements, *counters, inner_step, steps)
+        job = ReplayJob(encode_training(spec), str(self.store), state.elements, *counters, inner_step, steps)
         for _ in range(ATTEMPTS):
             try:
                 done, vectors = self._attempt(job, state, get_batch)
@@ -328,6 +339,13 @@ class RayReplayer:
     def __init__(self, threads: int) -> None:
         pin_kernels(threads)
 
+    def learn(
+        self, program: bytes, layout: bytes, constants: Mapping[int, np.ndarray[Any, np.dtype[np.float32]]]
+    ) -> None:
+        """Have a step known here."""
+        values = {number: torch.from_numpy(one.copy()) for number, one in constants.items()}
+        learn_step(TaskStep(BuiltProgram(decode_program(program), values), decode_layout(layout)))
+
     def replay(self, job: ReplayJob, data: np.ndarray[Any, Any]) -> tuple[ReplayDone, np.ndarray[Any, Any]]:
         """The job's memory before and after, as bytes: this process may be on another machine."""
         memory = data.copy()
@@ -340,11 +358,14 @@ class RayWorker:
 
     ray: Any
     actor: Any
+    _taught: bytes = b""
+    """Training whose step the actor knows."""
 
     def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
         """As `ReplayWorker.replay`."""
         data, known = np.fromfile(path, dtype=np.uint8), self.ray.exceptions
         try:
+            self._teach(job.training)
             most_s = HANG_S * (1 + job.steps)
             done, end = self.ray.get(self.actor.replay.remote(job, data), timeout=most_s)
         except (known.RayActorError, known.OutOfMemoryError, known.GetTimeoutError) as error:
@@ -352,6 +373,14 @@ class RayWorker:
         with path.open("r+b") as file:
             end.tofile(file)
         return cast(ReplayDone, done)
+
+    def _teach(self, training: bytes) -> None:
+        if training != self._taught:
+            step = get_step(decode_training(training))
+            constants = {number: values.numpy() for number, values in step.built.constants.items()}
+            told = (encode_program(step.built.program), encode_layout(step.layout), constants)
+            self.ray.get(self.actor.learn.remote(*told), timeout=HANG_S)
+            self._taught = training
 
     def close(self) -> None:
         """As `ReplayWorker.close`."""

@@ -37,7 +37,7 @@ from protocol.actions.audit.audit_messages import (
 )
 from protocol.actions.audit.audit_records import EndsShown, SealMade, VoteMade, make_sealed
 from protocol.actions.audit.audit_room import AuditRoom, AuditTask, StateShelf
-from protocol.actions.audit.sealing import Diverged, NotServed, ask_until, hold, make_seal
+from protocol.actions.audit.sealing import NotServed, ask_until, hold, make_seal
 from protocol.actions.stored_tensors import StoredTensor, open_tensor
 from protocol.adapters.blobs import refer_delta, refer_tensor
 from protocol.adapters.chain.gate import GateShut
@@ -233,7 +233,7 @@ async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
             return await _compare(room, drawn, made)
         except GateShut:
             raise
-        except (NotServed, Diverged) as fault:
+        except NotServed as fault:
             return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
         except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
             if room.block <= until:

@@ -26,9 +26,9 @@ from protocol.actions.audit.audit_records import SealMade, WrongStart, make_seal
 from protocol.actions.audit.audit_room import AuditRoom
 from protocol.actions.audit.own_network import was_anybody_reached
 from protocol.adapters.chain.abi import BoundaryProof
+from protocol.compute.batches import get_batch, prepare_steps
 from protocol.compute.digest import StateTrees, build_state_trees
-from protocol.compute.model.batches import get_batch, prepare_steps
-from protocol.compute.program.step import GetBatch, TrainingState
+from protocol.compute.program.step import GetBatch
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import deal_shards
@@ -102,17 +102,12 @@ def make_unserved(what: str, until_block: int) -> NotServed:
 
 
 START_FORM = make_form(StartShown)
-Trained = TypeVar("Trained")
-
-
-class Diverged(ProtocolFault):
-    """A replay left the finite numbers. It would do so again."""
 
 
 async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
     """Fetch the start, replay the segment and write down the result. None where a vote would no longer count.
 
-    Raises NotServed, ReachesNobody and Diverged."""
+    Raises NotServed and ReachesNobody."""
 
     async def ask() -> tuple[BoundaryProof, BoundaryProof]:
         """The headers of the first and the start state; if its numbers are right it is stored."""
@@ -129,10 +124,10 @@ async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade 
     # The solver has served: a pause is no reason for a word against it.
     await room.pause()
     if not _is_wanted(room, drawn):
-        await _pass(room, drawn, start.header)
+        room.passed.add(drawn.place)
         return None
     await _prepare(room, drawn)
-    own = await _try_training(_replay, room, drawn, start.header)
+    own = await room.run_apart(_replay, room, drawn, start.header)
     # Held before it is in the store: the claimant that this node judges may have named this very state.
     hold(room, drawn, start.header, own.header)
     await asyncio.to_thread(room.states.put, own)
@@ -177,52 +172,13 @@ def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
     return is_wanted(game, place, room.block) and not is_only_unserved(game, place, room.block)
 
 
-def _is_only_unserved(room: AuditRoom, drawn: DrawnAudit) -> bool:
-    """Whether an UNSERVED, and nothing else, would count now."""
-    game, place = room.get_game(), drawn.place
-    is_there = find_drawn(game, place) is not None
-    return is_there and is_wanted(game, place, room.block) and is_only_unserved(game, place, room.block)
-
-
-async def _pass(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> None:
-    """Pass over an audit in which no word that follows a replay would count any more.
-
-    Where an UNSERVED still counts, one step shows whether the start can be trained from. Without that check a
-    solver would keep its fee wherever the draw also names an auditor that it controls. Raises Diverged."""
-    if _is_only_unserved(room, drawn):
-        await _try_training(_take_step, room, drawn, start)
-    room.passed.add(drawn.place)
-
-
-async def _try_training(
-    train: Callable[[AuditRoom, DrawnAudit, StateHeader], Trained],
-    room: AuditRoom,
-    drawn: DrawnAudit,
-    start: StateHeader,
-) -> Trained:
-    try:
-        trained: Trained = await room.run_apart(train, room, drawn, start)
-        return trained
-    except ProtocolFault as fault:
-        raise Diverged(**vars(fault)) from fault
-
-
 def _replay(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> StateTrees:
-    """The end of the segment, hashed. Raises ProtocolFault where it is not finite."""
-    return build_state_trees(_train(room, drawn, start, room.about.segment_steps))
-
-
-def _take_step(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> None:
-    """Raises ProtocolFault where the state after one step is not finite."""
-    build_state_trees(_train(room, drawn, start, 1))
-
-
-def _train(room: AuditRoom, drawn: DrawnAudit, start: StateHeader, steps: int) -> TrainingState:
+    """The end of the segment, hashed."""
     about = room.about
-    place = (drawn.segment * about.segment_steps, steps)
+    place = (drawn.segment * about.segment_steps, about.segment_steps)
     # Only `train` holds the start: from its first step on, memory holds one state less.
     end, _ = room.train(room.states.load(start), about.training, _get_batches(room, drawn), *place)
-    return end
+    return build_state_trees(end)
 
 
 async def _prepare(room: AuditRoom, drawn: DrawnAudit) -> None:

@@ -42,7 +42,8 @@ from protocol.actions.stored_tensors import TraceKeeper, describe_layout, load_b
 from protocol.adapters.store import BlobStore
 from protocol.compute.bounds.fault import open_demanded, prove_outputs
 from protocol.compute.bounds.trace import TraceTree
-from protocol.compute.program.task_program import build_program, compute_step_facts, describe_program
+from protocol.compute.program.known_steps import get_program
+from protocol.compute.program.step_facts import compute_step_facts
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import BufferOpening, StateHeader
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -293,7 +294,7 @@ def _trace(party: Party, dispute: InnerDispute, start: StateHeader) -> TracedSte
     spec, place = party.task.spec, (dispute.statement.round, dispute.statement.slot)
     before = compute_state(party, place, dispute.segment, start, dispute.step)
     inner_step = dispute.segment * spec.terms.segment_steps + dispute.step
-    program = build_program(describe_program(spec.training)).program
+    program = get_program(spec.training).program
     keeper = TraceKeeper(party.store, describe_layout(program), get_constant_roots(program))
     run = party.task.cases.compute.retrace
     tree, end = run(before, spec.training, get_batches(party, *place), inner_step, keeper.keep)

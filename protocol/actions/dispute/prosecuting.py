@@ -37,12 +37,9 @@ from protocol.compute.bounds.fault import (
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.digest import ByteTree
 from protocol.compute.program.built_program import BuiltProgram
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import (
-    build_program,
-    compute_step_facts,
-    describe_program,
-)
+from protocol.compute.program.step_facts import compute_step_facts
 from protocol.spec.containers import LeafProof, StateHeader
 from protocol.spec.drawing import draw_sample_start
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
@@ -176,7 +173,7 @@ async def prosecute(party: Party, dispute: InnerDispute) -> None:
 async def demand(party: Party, dispute: InnerDispute, withheld: int | None) -> None:
     """Demand leaves of what is withheld: the claimant shows them on chain, or is convicted."""
     facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
-    program = build_program(describe_program(party.task.spec.training)).program
+    program = get_program(party.task.spec.training).program
     leaves = [
         {"node": prove_node(program, one.node), "place": one.place, "leaf_index": one.leaf_index}
         for one in list_demands(program, describe_layout(program), withheld)
@@ -186,7 +183,7 @@ async def demand(party: Party, dispute: InnerDispute, withheld: int | None) -> N
 
 async def find_fault(party: Party, dispute: InnerDispute, trace: PostedTrace) -> Found:
     """The first fault of the claimed step, or what the claimant does not serve of it in time."""
-    built = build_program(describe_program(party.task.spec.training))
+    built = get_program(party.task.spec.training)
     withheld: list[int] = []
     until = _get_waited_until(party, dispute)
     try:

@@ -19,8 +19,8 @@ from protocol.actions.merge.work import get_finished, list_own_boundaries
 from protocol.actions.retraining import AUDITS, Turn, Until
 from protocol.actions.runtime.party import Party, fetch_tensors, has_state, keep_state, load_state
 from protocol.adapters.chain.abi import BoundaryProof
+from protocol.compute.batches import get_batch
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import get_batch
 from protocol.compute.program.step import GetBatch, TrainingState
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader

@@ -49,7 +49,7 @@ from protocol.actions.stored_tensors import describe_layout
 from protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
 from protocol.adapters.messages import ClaimPath, Form, Message, Word
 from protocol.adapters.wire.conventions import Desk
-from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.known_steps import get_program
 from protocol.spec.codec import STATE_BYTES, encode_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import RANKS
@@ -113,7 +113,7 @@ async def show_steps(party: Party, dispute: InnerDispute) -> None:
 
 def show_trace(party: Party, dispute: InnerDispute, traced: TracedStep) -> None:
     """Show a trace that is in the store, and the states around its step."""
-    program = build_program(describe_program(party.task.spec.training)).program
+    program = get_program(party.task.spec.training).program
     layout, constants = describe_layout(program), get_constant_roots(program)
     keys = {BlobKey(BlobKind.ROOTS, traced.tree.root)}
     for number, (root, buffer) in enumerate(zip(traced.tree.roots, layout, strict=True)):

@@ -297,11 +297,11 @@ def make_desks(party: Party) -> dict[str, Desk]:
 def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
     """Whether `account` may have this blob now.
 
-    The dataset and the task's first model are for any account that signs. A pseudo-gradient is for any
-    account once its round is closed. A global model is for the submitter and for accounts with a seat in any
-    task once its root is posted. It is for any account once its root cannot be contested any more, also where
-    the chain has forgotten its round."""
-    if kind is BlobKind.DATASET:
+    The dataset, the step and the task's first model are for any account that signs. A pseudo-gradient is for
+    any account once its round is closed. A global model is for the submitter and for accounts with a seat in
+    any task once its root is posted. It is for any account once its root cannot be contested any more, also
+    where the chain has forgotten its round."""
+    if kind in (BlobKind.DATASET, BlobKind.STEP):
         return True
     if party.joined is None:
         return False

@@ -35,8 +35,8 @@ from protocol.actions.runtime.idle_mode import pause
 from protocol.actions.runtime.party import Duty, Party, has_state, keep_state, load_state
 from protocol.actions.stored_tensors import keep_tree
 from protocol.adapters.blobs import BlobKind, refer_delta
+from protocol.compute.batches import get_batch, prepare_steps
 from protocol.compute.digest import build_delta_tree
-from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.compute.program.devices import copy_to_host
 from protocol.compute.program.step import TrainingState, begin_round, train_segment

@@ -21,8 +21,8 @@ from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.party import Party, has_state
 from protocol.actions.runtime.task_inputs import require_start_here
 from protocol.adapters.files import TaskBits, read_bits, write_bits
+from protocol.compute.batches import get_batch, prepare_steps
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import get_batch, prepare_steps
 from protocol.compute.program.step import begin_round
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault

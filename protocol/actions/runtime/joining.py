@@ -29,10 +29,12 @@ from protocol.actions.runtime.reachability import require_reached
 from protocol.actions.runtime.task_inputs import (
     DatasetParts,
     PartedCorpus,
+    compute_start_bytes,
     open_outline,
     require_start_here,
     telling_bytes,
 )
+from protocol.actions.runtime.task_step import StepSource, fetch_step, sort_peers
 from protocol.actions.runtime.waiting import telling
 from protocol.actions.worker_team import Team, open_team
 from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
@@ -41,13 +43,14 @@ from protocol.adapters.chain.refusal_words import ContractRefused
 from protocol.adapters.part_store import LeafSource
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer
+from protocol.compute.batches import Corpus, get_batch, prepare_steps
+from protocol.compute.bounds.live_parameters import require_live_parameters
 from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.batches import Corpus, get_batch, prepare_steps
-from protocol.compute.model.reference_step import require_live_parameters
+from protocol.compute.program.costs import ProgramCosts
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import begin_round
-from protocol.compute.program.task_program import compute_step_facts, require_program, require_step_root
+from protocol.compute.program.step_facts import compute_step_facts, require_step_root
 from protocol.spec.codec import decode_training, hash_words
 from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
@@ -59,6 +62,7 @@ from protocol.spec.game.money import check_money
 from protocol.spec.game.refusing import Figures
 from protocol.spec.game.state import GameState, SeatRole
 from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
+from protocol.spec.game.timing import find_first_round
 from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from protocol.spec.task_rules import find_training_malformations, refuse_broken
 
@@ -111,8 +115,9 @@ def describe_check(found: Rehearsal, numeric_format: str) -> str:
 
 
 def _rehearse_step(weights: Tensor, training: TrainingSpec, corpus: Corpus, seed: bytes) -> Rehearsal:
-    state = begin_round(weights, 0)
-    return rehearse(state, training, get_batch(corpus, training, seed, 0, 0), seed)
+    batch = get_batch(corpus, training, seed, 0, 0)
+    require_live_parameters(get_step(training), training, weights, batch)
+    return rehearse(begin_round(weights, 0), training, batch, seed)
 
 
 # --- The referee --------------------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ class SeatWish:
     stake_wei: int = 0
     figures: Figures | None = None
     is_held: bool = False
-    require_wanted: Callable[[], None] | None = field(default=None, compare=False)
+    require_wanted: Callable[[GameState], None] | None = field(default=None, compare=False)
 
 
 async def catch_up(party: Party) -> None:
@@ -185,8 +190,8 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     spec = read_spec(party, task)
     refuse_harmful(party.state.games[task].terms, spec, figures, party.chain.limits)
     require_format(party.state.task_terms[task].format, spec)
-    await asyncio.to_thread(require_live_parameters, spec.training)
-    await asyncio.to_thread(require_program, spec.training)
+    peers = partial(list_peers, party, task, first=spec.terms.submitter)
+    await fetch_step(StepSource(party.store, party.client, peers, party.say), spec)
     await asyncio.to_thread(require_step_root, spec)
     corpus = await open_parts(party, task, spec)
     domain = party.state.games[task].terms.domain
@@ -235,9 +240,16 @@ async def take_seat(party: Party, wish: SeatWish) -> None:
         await require_reached(party)
         require_joinable(party.game, call, party.account, party.state.head_block + 1)
         if wish.require_wanted is not None:
-            wish.require_wanted()
+            wish.require_wanted(party.game)
         await _send_patiently(party, call)
-    party.say(f"took a seat as {wish.role.name.lower()}; it works once enough others sit in the task")
+    party.say(f"took a seat as {wish.role.name.lower()}; it works {_tell_when(party.game)}")
+
+
+def _tell_when(game: GameState) -> str:
+    first = find_first_round(game)
+    if first is None:
+        return "once enough others sit in the task"
+    return f"from round {first} on" if first < game.terms.rounds else "only if the task starts again"
 
 
 @asynccontextmanager
@@ -351,6 +363,12 @@ def compute_dataset_bytes(training: TrainingSpec) -> int:
     return (training.token_count + training.heldout_tokens) * training.token_bytes
 
 
+def compute_task_bytes(training: TrainingSpec, costs: ProgramCosts) -> int:
+    """What each node of a task has on its disk whatever it does: the dataset, given weights, and the step."""
+    step_bytes = training.program.size_bytes + training.layout.size_bytes + costs.constant_bytes
+    return compute_dataset_bytes(training) + compute_start_bytes(training, costs.parameters) + step_bytes
+
+
 def refer_dataset(training: TrainingSpec) -> BlobRef:
     """The blob of a task's dataset."""
     return BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), compute_dataset_bytes(training))
@@ -388,17 +406,7 @@ async def open_data(
 ) -> PartedCorpus:
     """The dataset of a task for who does not join it: fetched from its nodes as it is read, and not
     kept. say: shows the operator a fault of the dataset. Raises EnvironmentFault where no node serves it."""
-    submitter = spec.terms.submitter.lower()
-
-    def rank(peer: Peer) -> tuple[bool, bool]:
-        """The submitter first, then members of the task."""
-        return peer.account != submitter, not state.is_member(peer.account, task)
-
-    def peers() -> list[Peer]:
-        """In the order in which to ask."""
-        return sorted(state.network.peers.values(), key=rank)
-
-    source = LeafSource(store)
+    peers, source = partial(sort_peers, state, task, spec), LeafSource(store)
     outline = await open_outline(source, client, refer_dataset(spec.training), peers)
     parts = DatasetParts(source, client, outline, peers, lambda: state.head_block, 0, say)
     return PartedCorpus(parts, spec.training, asyncio.get_running_loop(), say)

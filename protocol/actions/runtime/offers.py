@@ -36,6 +36,7 @@ from protocol.actions.merge.merge_records import ClaimWork, LossReported, find_o
 from protocol.actions.runtime.lookout import Lookout
 from protocol.actions.runtime.party import Duty, Party
 from protocol.actions.runtime.task_inputs import refer_start
+from protocol.actions.stored_step import list_step_keys
 from protocol.adapters.blobs import BlobKey, BlobKind
 from protocol.adapters.bucket import Bucket
 from protocol.adapters.reports import (
@@ -344,6 +345,7 @@ def _list_wanted(party: Party) -> Iterator[BlobKey]:
     if party.account == game.terms.submitter:
         if spec.training.is_start_given:
             yield refer_start(spec).key
+        yield from sorted(list_step_keys(spec.training), key=str)
         yield BlobKey(BlobKind.DATASET, spec.training.dataset_root)
 
 

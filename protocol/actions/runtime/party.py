@@ -38,8 +38,8 @@ from protocol.adapters.part_store import PartStore
 from protocol.adapters.store import BlobStore
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import Peer
+from protocol.compute.batches import Corpus
 from protocol.compute.digest import build_state_trees
-from protocol.compute.model.batches import Corpus
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import StateHeader, StateLeaves, TaskSpec
 from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_sitting

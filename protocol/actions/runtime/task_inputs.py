@@ -29,10 +29,11 @@ from protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split
 from protocol.adapters.part_store import LeafSource, Outline, run_apart
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.adapters.wire.session import HEDGE_BYTES_PER_SECOND, PAUSE_S, AnotherCertificate, Peer
-from protocol.compute.audit.compare import UNSOUND_FROM
+from protocol.compute.audit.compare import MAGNITUDE_LIMIT
+from protocol.compute.batches import OUTSIDE_TOKEN, read_tokens
 from protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
-from protocol.compute.model.batches import OUTSIDE_TOKEN, read_tokens
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.drawn_weights import draw_weights
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.tensor_allocator import relax
 from protocol.spec import merkle
 from protocol.spec.containers import LeafProof, TaskSpec, TrainingSpec
@@ -232,11 +233,11 @@ class PartedCorpus:
     def _tell_of_outside(self, largest: int) -> None:
         """Tell the operator, once, that the submitter's dataset is faulty. The node goes on: every node and
         the contract take such an entry for the same token."""
-        if largest >= self.spec.model.vocabulary_size and not self._is_told:
+        if largest >= self.spec.vocabulary_size and not self._is_told:
             self._is_told = True
             self.say(
                 f"FAULT OF THE TASK: its dataset has the number {largest}, and its vocabulary ends at "
-                f"{self.spec.model.vocabulary_size - 1}. Every node takes such a number for token "
+                f"{self.spec.vocabulary_size - 1}. Every node takes such a number for token "
                 f"{OUTSIDE_TOKEN}, so no stake is at risk; the model learns less from it."
             )
 
@@ -283,7 +284,7 @@ async def load_start(party: Party, task: bytes, spec: TaskSpec) -> Tensor:
 
 def make_start(spec: TaskSpec) -> Tensor:
     """W from the task's seed. Raises ProtocolFault where the terms name another root."""
-    weights = init_parameters(spec.training.model, spec.training.initial_seed)
+    weights = draw_weights(get_step(spec.training).layout, spec.training.initial_seed)
     root, expected = tensor_root(weights), spec.terms.initial_weights_root
     if root != expected:
         raise ProtocolFault(
@@ -330,15 +331,15 @@ def require_start_here(party: Party) -> None:
 
 
 def require_sound(weights: Tensor) -> None:
-    """Raises InvalidInput for a weight so large that every comparison refuses it: all honest work on it would
-    go unpaid."""
+    """Raises InvalidInput for a weight so large that limits do not tell it from others: every claim of it
+    would be accepted."""
     for part in torch.split(weights, PART_ELEMENTS):
         least, greatest = map(float, part.aminmax())
         relax()
-        if not -UNSOUND_FROM < least <= greatest < UNSOUND_FROM:
+        if not -MAGNITUDE_LIMIT < least <= greatest < MAGNITUDE_LIMIT:
             raise InvalidInput(
                 what="the weights that the task begins with are too large",
-                expected=f"numbers below {UNSOUND_FROM:.4g}",
+                expected=f"numbers below {MAGNITUDE_LIMIT:.4g}",
                 actual=max(-least, greatest),
                 remedy="Do not stake on it; its submitter has to post a task with other weights.",
             )

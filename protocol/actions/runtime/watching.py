@@ -13,9 +13,10 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from protocol.actions.runtime.endpoint_watch import (
@@ -170,7 +171,7 @@ class Watch:
         # A lone endpoint was just asked by the connection that counts.
         is_asked = is_probing and len(self._endpoints) == 1
         if not is_asked and time.monotonic() - connection.health.answered_s > QUIET_S:
-            await self._ask(connection.head())
+            await self._ask(connection.head)
         self._looks += 1
         found = dict(self._list_troubles())
         is_news = found.keys() != self.troubles.keys()
@@ -182,18 +183,18 @@ class Watch:
         """Ask each endpoint whether its chain is still that of the deployment, and now and then for the coin:
         each in a time of its own, or a slow node would never tell of the coin."""
         is_known = await self._look_at_endpoints()
-        await self._ask(self.party.chain.gate.pass_through())
+        await self._ask(self.party.chain.gate.pass_through)
         if is_known and self._looks % COIN_LOOKS == 0:
-            await self._ask(self._note_gas_left())
-            await self._ask(self._note_header())
-            await self._ask(self._note_gas_factor())
+            await self._ask(self._note_gas_left)
+            await self._ask(self._note_header)
+            await self._ask(self._note_gas_factor)
 
-    async def _ask(self, question: Awaitable[object]) -> bool:
+    async def _ask(self, question: Callable[[], Awaitable[object]]) -> bool:
         """Whether an answer came. What does not answer is silent; an answer that is none must not hide what
         else is wrong."""
         try:
             async with asyncio.timeout(PROBE_S):
-                await question
+                await question()
                 return True
         except (TimeoutError, TouchstoneError):
             pass
@@ -207,10 +208,10 @@ class Watch:
         connection, deployment = chain.connection, chain.deployment
         if not self._endpoints:
             self._endpoints = open_endpoints(connection, PROBE_S)
-        looks = (self._ask(one.look(deployment)) for one in self._endpoints)
+        looks = (self._ask(partial(one.look, deployment)) for one in self._endpoints)
         answered = await asyncio.gather(*looks)
         if self._origin is None:
-            await self._ask(self._note_origin())
+            await self._ask(self._note_origin)
         for one, is_answering in zip(self._endpoints, answered, strict=True):
             one.note(is_answering=is_answering, origin=self._origin, deployment=deployment)
         return any(answered)

@@ -22,6 +22,7 @@ from protocol.adapters.part_store import run_apart
 from protocol.adapters.store import BlobStore, BlobWriter
 from protocol.adapters.wire import conventions
 from protocol.adapters.wire.addresses import may_lead_to
+from protocol.adapters.wire.answer_lengths import fit, tell_lengths
 from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus, RequestSigner
 from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
 from protocol.adapters.wire.session import (
@@ -257,7 +258,7 @@ class BlobClient:
         except _SentToBucket as sent:
             location = sent.location
         try:
-            await self._storage.copy(location, ref.size_bytes, left, partial(self._keep, sink))
+            await self._storage.copy(location, ref, left, partial(self._keep, sink))
             sink.judge()
             return
         except asyncio.CancelledError:
@@ -292,8 +293,9 @@ class BlobClient:
         async with self._session.get(peer, path, headers, len(left)) as response:
             if response.status == conventions.REDIRECT:
                 raise _SentToBucket(response.headers.get("Location", ""))
-            _require_body(response, peer, path, 206 if is_partial else 200, len(left))
-            async for piece in response.content.iter_chunked(READ_BYTES):
+            lengths = ref.allow_lengths(left)
+            _require_body(response, peer, path, 206 if is_partial else 200, lengths)
+            async for piece in fit(response.content.iter_chunked(READ_BYTES), len(left), lengths[-1]):
                 self.fetched_bytes += len(piece)
                 yield piece
 
@@ -307,12 +309,12 @@ class _SentToBucket(Exception):
 
 
 def _require_body(
-    response: aiohttp.ClientResponse, peer: Peer, path: str, status: int, size_bytes: int
+    response: aiohttp.ClientResponse, peer: Peer, path: str, status: int, lengths: range
 ) -> None:
-    """Raises ProtocolFault unless the answer announces exactly the bytes that were asked for."""
-    expected = f"status {status} with {size_bytes} bytes"
-    actual = f"status {response.status} with {response.content_length} bytes"
-    if actual != expected:
+    """Raises ProtocolFault unless the answer announces the bytes that were asked for."""
+    if response.status != status or response.content_length not in lengths:
+        expected = f"status {status} with {tell_lengths(lengths)}"
+        actual = f"status {response.status} with {response.content_length} bytes"
         raise blame(peer, path, "the answer is not what was asked for", expected, actual)
 
 

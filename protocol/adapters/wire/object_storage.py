@@ -18,7 +18,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from protocol.adapters.blobs import BlobRef
 from protocol.adapters.wire.addresses import is_public
+from protocol.adapters.wire.answer_lengths import fit, tell_lengths
 from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS, find_endpoint_fault
 from protocol.adapters.wire.listener import make_public_context
 from protocol.adapters.wire.lookups import PeerResolver, is_literal_refused
@@ -132,24 +134,25 @@ class StorageReader:
         if len(self._shunned) > MOST_SHUNNED:
             self._shunned.popitem(last=False)
 
-    async def copy(self, location: str, size_bytes: int, left: range, write: Callable[[bytes], None]) -> None:
-        """Give the bytes `left` of a blob of this length to `write`, from the URL that a peer named. Raises
+    async def copy(self, location: str, ref: BlobRef, left: range, write: Callable[[bytes], None]) -> None:
+        """Give the bytes `left` of a blob to `write`, from the URL that a peer named. Raises
         EnvironmentFault where the URL is not to be followed, or nothing or something else comes; what `write`
         raises."""
         assert self._session is not None, "open() comes first"
-        url, status = self._judge(location), 206 if len(left) < size_bytes else 200
+        url, status = self._judge(location), 206 if len(left) < ref.size_bytes else 200
         headers = {"Range": f"bytes={left.start}-{left.stop - 1}"} if status == 206 else {}
-        expected = f"status {status} with {len(left)} bytes"
+        lengths = ref.allow_lengths(left)
+        expected = f"status {status} with {tell_lengths(lengths)}"
         until_s, received_bytes = asyncio.get_running_loop().time() + CONNECT_S + SILENCE_S, 0
         try:
             async with (
                 asyncio.timeout_at(until_s) as limit,
                 self._session.get(url, headers=headers, allow_redirects=False) as response,
             ):
-                actual = f"status {response.status} with {response.content_length} bytes"
-                if actual != expected:
+                if response.status != status or response.content_length not in lengths:
+                    actual = f"status {response.status} with {response.content_length} bytes"
                     raise _not_stored(url, expected, actual)
-                async for piece in response.content.iter_chunked(READ_BYTES):
+                async for piece in fit(response.content.iter_chunked(READ_BYTES), len(left), lengths[-1]):
                     write(piece)
                     received_bytes += len(piece)
                     # Time is given for what came, not for what was announced.

@@ -20,13 +20,12 @@ from math import ceil
 import torch
 
 from protocol.compute.audit.compare import Floors, measure_distances
-from protocol.compute.model.family import ParameterSlice
-from protocol.compute.model.reference_model import parameter_layout
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
-from protocol.spec.containers import ModelConfig, ScheduleConfig
+from protocol.spec.containers import ScheduleConfig
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from protocol.spec.weights_layout import WeightsLayout
 
 FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)
 """eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
@@ -114,10 +113,10 @@ def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, step
 class Survey:
     """Collects distances of pairs; `summarize` sorts them into measurements."""
 
-    def __init__(self, model: ModelConfig) -> None:
-        self._slices: dict[str, list[ParameterSlice]] = defaultdict(list)
-        for parameter in parameter_layout(model):
-            self._slices[get_tensor_class(parameter.name)].append(parameter)
+    def __init__(self, layout: WeightsLayout) -> None:
+        self._slices: dict[str, list[slice]] = defaultdict(list)
+        for entry, offset in layout.list_places():
+            self._slices[get_tensor_class(entry.name)].append(slice(offset, offset + entry.size))
         self._found: dict[Place, list[float]] = defaultdict(list)
 
     def add(self, claimed: TrainingState, replayed: TrainingState, rates: float, stage: str) -> None:
@@ -138,8 +137,7 @@ class Survey:
         )
 
 
-def _cut(state: TrainingState, part: ParameterSlice) -> TrainingState:
-    place = slice(part.offset, part.offset + part.size)
+def _cut(state: TrainingState, place: slice) -> TrainingState:
     vectors = (state.weights[place], state.first_moment[place], state.second_moment[place])
     return TrainingState(*vectors, state.local_step, state.global_step)
 
@@ -152,7 +150,8 @@ def _require_finite(value: float, quantity: str, kind: str) -> float:
         expected="finite distances",
         actual=value,
         where=f"{quantity} of {kind}",
-        remedy="The task diverges, or the machine errs: lower its learning rate, or measure elsewhere.",
+        remedy="The task diverges, its second vector lies about zero, or the machine errs: lower its rate, "
+        "take another optimizer, or measure elsewhere.",
         retryable=False,
     )
 

@@ -51,8 +51,8 @@ UNDONE_SHARE = 0.5
 """Of the distance of a step that was not taken, where that is nearer than NOISE_CAP: limits may be wide."""
 
 
-UNSOUND_FROM = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
-"""Elements of this magnitude cannot be judged."""
+MAGNITUDE_LIMIT = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
+"""2^64: limits do not tell larger elements apart."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Floors:
 class Distances:
     """Largest element-wise distances of a claimed from a replayed state, and where they lie.
 
-    first_moment: |dm| / (sqrt(v') + eps_m). second_moment: (|dv| - floor_v) / v'. weights: (|dW| - tau_r
+    first_moment: |dm| / (sqrt(|v'|) + eps_m). second_moment: (|dv| - floor_v) / |v'|. weights: (|dW| - tau_r
     |W'|) / L. 0 where the floor covers all. Indices are elements of the flat vector."""
 
     first_moment: float
@@ -98,8 +98,8 @@ class Verdict:
 def measure_distances(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
 ) -> Distances:
-    """The largest distances over all elements; NaN and infinities count as infinitely far.
-    `learning_rate_sum` is L."""
+    """The largest distances over all elements. Infinitely far are NaN, infinities, and a claimed v that alone
+    is below zero. `learning_rate_sum` is L."""
     _require_same_place(claimed, replayed)
     ratios = list(_iterate_ratios(claimed, replayed, learning_rate_sum, floors))
     (first, first_index), (second, second_index), (weights, weights_index) = map(_find_largest, ratios)
@@ -126,22 +126,47 @@ def measure_apart(
 def _iterate_ratios(
     claimed: TrainingState, replayed: TrainingState, learning_rate_sum: float, floors: Floors
 ) -> Iterator[Tensor]:
-    scale = replayed.second_moment.double()
+    scale = _measure_size(replayed.second_moment)
     yield _differ(claimed.first_moment, replayed.first_moment) / (scale.sqrt() + floors.eps_m)
     beyond = (_differ(claimed.second_moment, replayed.second_moment) - floors.floor_v).clamp(min=0)
-    yield _divide(beyond, scale)
-    rounding = floors.tau_r * replayed.weights.double().abs()
+    ratios = _divide(beyond, scale.clamp_(max=MAGNITUDE_LIMIT))
+    yield _set_apart(ratios, claimed, replayed)
+    rounding = floors.tau_r * _measure_size(replayed.weights).clamp_(max=MAGNITUDE_LIMIT)
     yield (_differ(claimed.weights, replayed.weights) - rounding).clamp(min=0) / learning_rate_sum
 
 
 def _differ(a: Tensor, b: Tensor) -> Tensor:
-    """|a - b| exactly in float64 (nearly so where the exponents lie 29 apart); NaN becomes infinity."""
-    return (a.double() - b.double()).abs_().nan_to_num_(nan=float("inf"), posinf=float("inf"))
+    """|a - b| exactly in float64 (nearly so where the exponents lie 29 apart), of numbers cut off as units
+    are; infinite where one is not finite."""
+    return _cut_off(a).sub_(_cut_off(b)).abs_().nan_to_num_(nan=float("inf"))
+
+
+def _cut_off(vector: Tensor) -> Tensor:
+    """Float64, from -2^64 to 2^64; NaN where not finite. A look at the extremes tells what is to be done."""
+    wide = vector.double()
+    least, greatest = map(float, vector.aminmax())
+    if not -MAGNITUDE_LIMIT <= least <= greatest <= MAGNITUDE_LIMIT:
+        nan = float("nan")
+        wide.nan_to_num_(nan=nan, posinf=nan, neginf=nan).clamp_(-MAGNITUDE_LIMIT, MAGNITUDE_LIMIT)
+    return wide
+
+
+def _measure_size(vector: Tensor) -> Tensor:
+    """Magnitudes in float64; 0 where not finite, where every distance is infinite."""
+    return vector.double().abs_().nan_to_num_(nan=0.0, posinf=0.0)
+
+
+def _set_apart(ratios: Tensor, claimed: TrainingState, replayed: TrainingState) -> Tensor:
+    """The ratios, infinite where the claimed v alone is below zero; why, `is_element_beyond` says."""
+    if float(claimed.second_moment.min()) >= 0:
+        return ratios
+    is_alone = (claimed.second_moment < 0) & (replayed.second_moment >= 0)
+    return ratios.masked_fill_(is_alone, float("inf"))
 
 
 def _divide(distance: Tensor, allowance: Tensor) -> Tensor:
-    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0; in the memory of the allowance.
-    Both finite, or the element is unsound."""
+    """distance / allowance, where nothing is needed of nothing: 0 / 0 = 0; in the memory of the allowance,
+    which is finite."""
     return torch.div(distance, allowance, out=allowance).nan_to_num_(nan=0.0, posinf=float("inf"))
 
 
@@ -155,8 +180,8 @@ def compute_excess(
 ) -> Tensor:
     """Largest of the three distances over its allowance, float64 by element: above 1 is outside the limits.
 
-    `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Unsound claimed elements are infinitely
-    far."""
+    `learning_rate_sum` in units of 2^-64, as in `ScheduleLeaf`. Infinite where an element is not finite or
+    the claimed v alone is below zero."""
     _require_same_place(claimed, replayed)
     apart = [_differ(a, b) for a, b in zip(claimed.vectors, replayed.vectors, strict=True)]
     allowed = compute_allowances(replayed, learning_rate_sum, limits)
@@ -164,8 +189,7 @@ def compute_excess(
     excess, *others = (_divide(*pair) for pair in zip(apart, allowed, strict=True))
     for other in others:
         torch.maximum(excess, other, out=excess)
-    unsound = _find_unsound(claimed, replayed)
-    return excess if unsound is None else excess.masked_fill_(unsound, float("inf"))
+    return _set_apart(excess, claimed, replayed)
 
 
 def gather_excess(
@@ -184,12 +208,13 @@ def compute_allowances(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What the limits allow |dW|, |dm| and |dv| to be, by element: float64, in the units of W, m and v.
     `learning_rate_sum` in units of 2^-64."""
-    weights, second = replayed.weights.double().abs(), replayed.second_moment.double()
+    weights, second = (_measure_size(one) for one in (replayed.weights, replayed.second_moment))
+    root = second.sqrt()
     moved = _tau(limits.tau_w) * learning_rate_sum * 2.0**-LEARNING_RATE_FRACTION_BITS
     return (
-        weights.mul_(_tau(limits.tau_r)).add_(moved),
-        second.sqrt().add_(_units(limits.eps_m)).mul_(_tau(limits.tau_m)),
-        (_tau(limits.tau_v) * second).add_(_units(limits.floor_v)),
+        weights.clamp_(max=MAGNITUDE_LIMIT).mul_(_tau(limits.tau_r)).add_(moved),
+        root.add_(_units(limits.eps_m)).mul_(_tau(limits.tau_m)),
+        second.clamp_(max=MAGNITUDE_LIMIT).mul_(_tau(limits.tau_v)).add_(_units(limits.floor_v)),
     )
 
 
@@ -244,20 +269,6 @@ def _is_beyond(
 def _read_element(state: PiecewiseState, index: int) -> Element:
     vectors = state.cut(index, index + 1).vectors
     return Element(*(int(vector.view(torch.int32)) & 0xFFFFFFFF for vector in vectors))
-
-
-def _find_unsound(*states: TrainingState) -> Tensor | None:
-    """Elements that no limit can judge (`tolerance.is_sound`) in any of the states; None where there are
-    none, which a look at the extremes tells."""
-    if all(map(_is_sound, states)):
-        return None
-    bad = [~(vector.abs() < UNSOUND_FROM) for state in states for vector in state.vectors]
-    return torch.stack(bad + [state.second_moment < 0 for state in states]).any(dim=0)
-
-
-def _is_sound(state: TrainingState) -> bool:
-    bounds = [tuple(map(float, vector.aminmax())) for vector in state.vectors]
-    return bounds[-1][0] >= 0 and all(-UNSOUND_FROM < low <= high < UNSOUND_FROM for low, high in bounds)
 
 
 def _tau(value: int) -> float:

@@ -43,7 +43,14 @@ from protocol.compute.bounds.fault import (
     prove_operation,
     refuse_trace,
 )
-from protocol.compute.bounds.trace import ROUNDED_FREELY, Layer, TraceTree, build_buffer_tree, list_layers
+from protocol.compute.bounds.trace import (
+    ROUNDED_FREELY,
+    Layer,
+    TraceTree,
+    build_buffer_tree,
+    find_sources,
+    list_layers,
+)
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.layout import look
@@ -205,8 +212,7 @@ class _Search:
         """Of layers that end in cuts, in order: how far the own result lies from the claimed one. What comes
         behind a cut is computed from the claimed values."""
         targets, held = {layer.target: layer for layer in layers}, dict[int, Tensor]()
-        nodes = frozenset[int]().union(*(layer.nodes for layer in layers))
-        cuts = frozenset[int]().union(*(layer.cuts for layer in layers))
+        nodes, cuts = find_sources(layers)
         for number in self.finder.interpreter.iterate(*self.inputs, only=nodes):
             output = self._program.nodes[number].output
             if number in targets:

@@ -29,8 +29,8 @@ from protocol.compute.determinism import get_device
 from protocol.compute.digest import state_header
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.known_steps import get_program
+from protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment
 from protocol.compute.program.tensor_allocator import list_written
 from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.drawing import draw_uniform
@@ -51,6 +51,8 @@ from protocol.spec.program import (
 )
 from protocol.spec.referee import Judgement, judge_element
 
+TRACED_ALIKE = 2
+"""Steps that are trained and traced: the second begins with moments that are not zero."""
 CANDIDATES = 4
 """Elements that are drawn of a node: the first that a referee would convict where it is wrong is shown."""
 SPOILED_BOUNDS = 3
@@ -110,15 +112,45 @@ def rehearse(state: TrainingState, spec: TrainingSpec, batch: Batch, seed: bytes
     """Trace one step; check all of it, and take from it what `seed` draws. Raises EnvironmentFault where an
     element lies outside its bound: a solver that claims such a step can be convicted. Raises InvalidInput
     where a referee could judge nothing of it."""
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     vectors = (state.weights, state.first_moment, state.second_moment)
     inputs = (*vectors, *(tensor.reshape(-1) for tensor in batch), scalars)
     samples = draw_samples(built.program, seed)
     runs = {run for sample in samples for run in _list_runs(built.program, sample, inputs.__getitem__)}
     excerpt = _trace(built, inputs, runs, spec.numeric_format)
-    exhibits = (exhibit for sample in samples for exhibit in _exhibit(excerpt, sample, spec.numeric_format))
+    exhibits = [exhibit for sample in samples for exhibit in _exhibit(excerpt, sample, spec.numeric_format)]
+    _require_traced_alike(state, spec, batch)
     return Rehearsal(state_header(state), tuple(exhibits))
+
+
+def _require_traced_alike(state: TrainingState, spec: TrainingSpec, batch: Batch) -> None:
+    """Some steps as training takes them, over the memory of those before, and each traced. A claim is
+    trained in one way and shown in the other. Raises EnvironmentFault where bits differ."""
+    trained, _ = train_segment(state, spec, lambda _: batch, 0, TRACED_ALIKE)
+    built = get_program(spec)
+    interpreter = Interpreter(
+        built.program, built.constants, is_traced=True, numeric_format=spec.numeric_format
+    )
+    for _ in range(TRACED_ALIKE):
+        scalars = compute_scalars(spec, state.local_step, state.global_step)
+        result = interpreter.run(state.vectors, *batch, scalars)
+        weights, first_moment, second_moment = (vector.clone() for vector in result[:3])
+        state = TrainingState(
+            weights, first_moment, second_moment, state.local_step + 1, state.global_step + 1
+        )
+    pairs = zip(trained.bring_home().vectors, state.bring_home().vectors, strict=True)
+    for name, (one, other) in zip(("weights", "first_moment", "second_moment"), pairs, strict=True):
+        if not torch.equal(one.view(torch.int32), other.view(torch.int32)):
+            raise EnvironmentFault(
+                what="a step gives other bits when it is trained than when it is traced",
+                expected=f"equal bits of {TRACED_ALIKE} steps",
+                actual="others",
+                where=name,
+                remedy="Do not stake on this task from this machine: its claims could not be shown in a "
+                "dispute. Tell its submitter, and whoever makes this software.",
+                retryable=False,
+            )
 
 
 # --- Drawing ------------------------------------------------------------------------------------------------

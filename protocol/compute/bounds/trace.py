@@ -30,7 +30,7 @@ follows from more than a layer may cost. A backward layer follows from what its 
 is computed again from the cut before that: as training with checkpoints does (Chen et al., 2016).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,11 +41,10 @@ from torch import Tensor
 from protocol.compute.bounds.check import Provider, fetch_buffer
 from protocol.compute.bounds.element_bounds import require_index
 from protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
-from protocol.compute.model.reference_step import StepResult
-from protocol.compute.program.interpreter import Interpreter, Keep
+from protocol.compute.program.interpreter import Interpreter, Keep, StepResult
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.layout import find_foldable
 from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
@@ -169,7 +168,7 @@ class _Step:
 
     def run(self, keep: Keep) -> StepResult:
         """Run it and show each tensor once."""
-        built = build_program(describe_program(self.spec))
+        built = get_program(self.spec)
         weights, first, second, tokens, labels, scalars = self.inputs
         interpreter = Interpreter(
             built.program, built.constants, is_traced=True, numeric_format=self.spec.numeric_format
@@ -178,7 +177,7 @@ class _Step:
 
     def get(self, buffer: int) -> Tensor:
         """All elements of one buffer."""
-        constants = build_program(describe_program(self.spec)).constants
+        constants = get_program(self.spec).constants
         if buffer < len(INPUTS):
             return self.inputs[buffer]
         if buffer in constants:
@@ -199,7 +198,7 @@ def retrace(
 ) -> Retraced:
     """Run one step from `start` on its batch and hash all of it; `inner_step` is its number in the round. The
     bits are those of `step.advance` on the same machine with the same kernels. Each tree is shown once."""
-    step, program = _Step(spec, start, get_batch(inner_step)), build_program(describe_program(spec)).program
+    step, program = _Step(spec, start, get_batch(inner_step)), get_program(spec).program
     roots = get_constant_roots(program)
 
     def keep(number: int, tensor: Tensor) -> None:
@@ -230,19 +229,40 @@ PRICE_SHARES = (1 / 16, 1 / 24, 1 / 32, 1 / 48, 1 / 64)
 layer together are the fewest bytes."""
 LEAST_SAVED = 0.5
 """Of what a layer may cost: a tensor that saves less is no cut."""
+MOST_STEPS = 1 << 25
+"""Of a search for cuts from node to node; a decoder of 40 layers needs a million. A program that needs more
+gets no more cuts: its layers are dear, and are searched all the same."""
 
 
 @dataclass(frozen=True)
 class Layer:
     """What one target follows from. target: a node that writes to a cut, or to a tensor that no node reads;
-    nodes: it, and all that it follows from, back to the cuts; cuts: those that these nodes read; price: in
-    bytes; is_cut: whether the target's tensor is a cut."""
+    price: in bytes; is_cut: whether the target's tensor is a cut."""
 
     target: int
-    nodes: frozenset[int]
-    cuts: frozenset[int]
     price: int
     is_cut: bool
+    paths: "_Paths" = field(repr=False)
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """The target, and all that it follows from, back to the cuts. Found anew each time: those of all
+        layers of a long program together may not fit into memory."""
+        return frozenset(self.paths.go_back([self.target]))
+
+    @property
+    def cuts(self) -> frozenset[int]:
+        """The cuts that these nodes read; found anew each time."""
+        return frozenset(self.paths.list_read(self.nodes))
+
+
+def find_sources(layers: Sequence[Layer]) -> tuple[frozenset[int], frozenset[int]]:
+    """The nodes of all these layers of a program, and the cuts that they read."""
+    if not layers:
+        return frozenset(), frozenset()
+    paths = layers[0].paths
+    nodes = frozenset(paths.go_back([layer.target for layer in layers]))
+    return nodes, frozenset(paths.list_read(nodes))
 
 
 def list_layers(program: Program) -> list[Layer]:
@@ -259,36 +279,81 @@ def _measure_worst(program: Program, layers: Sequence[Layer]) -> int:
 
 
 def _cut(program: Program, limit: float) -> list[Layer]:
-    cuts, readers = _Cutting(program, limit).choose(), _list_readers(program)
-    reach, layers = _Reach(program, cuts), []
+    cutting = _Cutting(program, limit)
+    cuts, layers = cutting.choose(), list[Layer]()
+    reach, paths = _Reach(program, cuts, cutting.readers), _Paths(program, cuts)
     for number, node in enumerate(program.nodes):
-        bits, buffer = reach.add(number), node.output.buffer
-        if buffer in cuts or not readers[buffer]:
-            nodes = frozenset(_list_bits(bits))
-            read = {access.buffer for one in nodes for access in program.nodes[one].operands} & cuts
-            layers.append(Layer(number, nodes, frozenset(read), reach.price(bits), buffer in cuts))
+        price, buffer = reach.add(number), node.output.buffer
+        if buffer in cuts or not cutting.readers[buffer]:
+            layers.append(Layer(number, price, buffer in cuts, paths))
     return layers
 
 
-class _Reach:
-    """Which nodes a node follows from, back to the cuts, as bits of an integer. Nodes are added in order."""
+class _Paths:
+    """The ways from nodes back to the cuts; more cuts may be added."""
 
     def __init__(self, program: Program, cuts: set[int]) -> None:
-        self._program, self._cuts = program, cuts
-        self._prices = np.array(_list_prices(program), dtype=np.int64)
-        self._written: dict[int, int] = {}
+        self.program, self.cuts = program, cuts
+        self._writers: dict[int, list[int]] = {}
+        for number, node in enumerate(program.nodes):
+            self._writers.setdefault(node.output.buffer, []).append(number)
+
+    def list_read(self, nodes: Iterable[int]) -> set[int]:
+        """The cuts that these nodes read."""
+        read = (access.buffer for one in nodes for access in self.program.nodes[one].operands)
+        return self.cuts.intersection(read)
+
+    def go_back(self, targets: Sequence[int]) -> set[int]:
+        """The nodes that these nodes follow from, themselves among them."""
+        found, waiting, seen = {*targets}, [*targets], set[int]()
+        while waiting:
+            for access in self.program.nodes[waiting.pop()].operands:
+                if access.buffer not in self.cuts and access.buffer not in seen:
+                    seen.add(access.buffer)
+                    writers = self._writers.get(access.buffer, ())
+                    found.update(writers)
+                    waiting += writers
+        return found
+
+
+class _Reach:
+    """The nodes with a price that a node follows from, as bits of an integer, and their sum. It goes back to
+    the cuts. Nodes are added in order; what no later node reads is forgotten."""
+
+    def __init__(self, program: Program, cuts: set[int], readers: Sequence[Sequence[int]]) -> None:
+        self._program, self._cuts, self._readers = program, cuts, readers
+        prices = _list_prices(program)
+        self._places = {number: place for place, number in enumerate(n for n, p in enumerate(prices) if p)}
+        self._prices = np.array([prices[number] for number in self._places], dtype=np.int64)
+        self._written: dict[int, tuple[int, int]] = {}
 
     def add(self, number: int) -> int:
-        """The bits of node `number`, its own among them."""
-        node, bits = self._program.nodes[number], 1 << number
+        """What node `number` follows from, itself included, in bytes."""
+        node, found = self._program.nodes[number], (0, 0)
         for access in node.operands:
             if access.buffer not in self._cuts:
-                bits |= self._written.get(access.buffer, 0)
-        self._written[node.output.buffer] = self._written.get(node.output.buffer, 0) | bits
-        return bits
+                found = self._join(found, self._written.get(access.buffer, (0, 0)))
+        if number in self._places:
+            place = self._places[number]
+            found = found[0] | 1 << place, found[1] + int(self._prices[place])
+        if self._readers[node.output.buffer]:
+            earlier = self._written.get(node.output.buffer, (0, 0))
+            self._written[node.output.buffer] = self._join(earlier, found)
+        for access in node.operands:
+            if self._readers[access.buffer][-1] == number:
+                self._written.pop(access.buffer, None)
+        return found[1]
 
-    def price(self, bits: int) -> int:
-        """Of these nodes, in bytes."""
+    def _join(self, one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+        """Bits and price of both."""
+        bits = one[0] | other[0]
+        if bits == one[0]:
+            return one
+        if bits == other[0]:
+            return other
+        return bits, self._price(bits) if one[0] & other[0] else one[1] + other[1]
+
+    def _price(self, bits: int) -> int:
         count = len(self._prices)
         packed = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
         return int(self._prices[np.unpackbits(packed, count=count, bitorder="little").astype(bool)].sum())
@@ -298,58 +363,65 @@ class _Cutting:
     """The choice of cuts for layers of at most `limit` bytes, as far as tensors save enough."""
 
     def __init__(self, program: Program, limit: float) -> None:
-        self._program, self._limit = program, limit
-        self._prices, self._readers = _list_prices(program), _list_readers(program)
+        self._program, self._limit, self._steps = program, limit, 0
+        self._prices, self.readers = _list_prices(program), _list_readers(program)
         lifetimes, copied = compute_lifetimes(program), find_foldable(program)
         self._candidates = {
             buffer
             for buffer, life in lifetimes.items()
-            if buffer not in copied and self._readers[buffer] and self._readers[buffer][0] > life.written
+            if buffer not in copied and self.readers[buffer] and self.readers[buffer][0] > life.written
         }
         """Tensors that are whole before any node reads them. No copies: kernels read what was copied."""
 
     def choose(self) -> set[int]:
         """The buffers that are cuts."""
         cuts, number = set[int](), 0
-        reach = _Reach(self._program, cuts)
+        reach, paths = _Reach(self._program, cuts, self.readers), _Paths(self._program, cuts)
         while number < len(self._program.nodes):
-            bits = reach.add(number)
-            cut = self._find_best(bits) if reach.price(bits) > self._limit else None
+            is_dear = reach.add(number) > self._limit and self._steps < MOST_STEPS
+            cut = self._find_best(paths, number) if is_dear else None
             if cut is None:
                 number += 1
                 continue
             cuts.add(cut)
-            reach = _Reach(self._program, cuts)
+            self._steps += number
+            reach = _Reach(self._program, cuts, self.readers)
             for earlier in range(number):
                 reach.add(earlier)
         return cuts
 
-    def _find_best(self, bits: int) -> int | None:
-        """The smallest tensor whose cut saves enough of what the last of these nodes follows from, of equal
-        ones the one that saves most; None where none does."""
+    def _find_best(self, paths: _Paths, last: int) -> int | None:
+        """The smallest tensor whose cut saves enough of what node `last` follows from, of equal ones the one
+        that saves most; None where none does."""
         least, sizes = LEAST_SAVED * self._limit, self._program.buffers
-        saved = self._list_saved(_list_bits(bits))
+        saved = self._list_saved(sorted(paths.go_back([last])))
         enough = [(sizes[b].size, -bytes_, b) for b, bytes_ in saved.items() if bytes_ >= least]
         return min(enough)[2] if enough else None
 
     def _list_saved(self, nodes: Sequence[int]) -> dict[int, int]:
         """By tensor: bytes that lead to the last of `nodes` through it alone. They are those below it in the
         tree of post-dominators (Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, 2001); a
-        program has no cycles, so one walk backwards gives the tree. -2 - buffer stands for a tensor in it."""
+        program has no cycles, so one walk backwards gives the tree. -2 - buffer stands for a tensor in it.
+        Nothing is saved where it takes too many steps."""
         last = nodes[-1]
         above, depth = {last: -1}, {last: 0}
         saved: dict[int, int] = {last: 0}
+        self._steps += len(nodes)
 
         def join(one: int, other: int) -> int:
             """The lowest that stands above both, or is one of them."""
             while one != other:
+                self._steps += 1
                 one, other = (above[one], other) if depth[one] >= depth[other] else (one, above[other])
             return one
 
         for number in reversed(nodes[:-1]):
             buffer = self._program.nodes[number].output.buffer
             if -2 - buffer not in above:
-                users = [user for user in self._readers[buffer] if user in above]
+                users = [user for user in self.readers[buffer] if user in above]
+                self._steps += len(self.readers[buffer])
+                if self._steps >= MOST_STEPS:
+                    return {}
                 top = users[0] if users else last
                 for user in users[1:]:
                     top = join(top, user)
@@ -359,7 +431,7 @@ class _Cutting:
             )  # fmt: skip
         for name in sorted(above, key=lambda one: -depth[one])[:-1]:
             saved[above[name]] += saved[name]
-        return {b: saved[-2 - b] for b in self._candidates if -2 - b in saved}
+        return {-2 - name: bytes_ for name, bytes_ in saved.items() if -2 - name in self._candidates}
 
 
 def _list_prices(program: Program) -> list[int]:
@@ -373,7 +445,3 @@ def _list_readers(program: Program) -> list[list[int]]:
         for access in node.operands:
             readers[access.buffer].append(number)
     return readers
-
-
-def _list_bits(bits: int) -> list[int]:
-    return [place for place, digit in enumerate(reversed(f"{bits:b}")) if digit == "1"]

@@ -19,10 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protocol.compute.digest import require_finite
 from protocol.compute.program.exact_loops import Floats, Int8s, UInt32s, compile_loop
 from protocol.compute.program.tensor_allocator import allocate_vector, allocate_zeros, relax
 from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.float32 import bits_to_float
+from protocol.spec.float32 import bits_to_float, float_to_bits
 from protocol.spec.merkle import count_tensor_leaves
 from protocol.spec.params import (
     BLOCK_ELEMENTS,
@@ -37,41 +38,46 @@ from protocol.spec.params import (
 )
 
 # --- Compiled loops -----------------------------------------------------------------------------------------
-NOT_FINITE = -1
 FRACTION_BITS = 23
 FIELD_MAX = 255
 """The exponent field of NaN and of infinities."""
+LARGEST = np.float32(ldexp(float(QUANTUM_MAX), SCALE_EXPONENT_MAX))
+"""Differences are cut off here, infinite ones too."""
+LARGEST_PATTERN = float_to_bits(float(LARGEST))
 
 
 @compile_loop
-def encode_blocks(difference: Floats, patterns: UInt32s, out: Int8s) -> int:
-    """Float32 [64 blocks] and the same as its patterns, to int8 [blocks, 65].
+def encode_blocks(difference: Floats, patterns: UInt32s, out: Int8s) -> bool:
+    """Float32 [64 blocks] and the same as its patterns, to int8 [blocks, 65]. What is too large for an
+    encoding is cut off, in place.
 
-    Returns the largest exponent + 149; where that exceeds 220, `out` is of no use. Returns NOT_FINITE where
-    an element is not finite."""
-    found = 0
+    Returns whether all were finite."""
+    is_finite = True
     for block in range(len(out)):
         first, doubled = block * BLOCK_ELEMENTS, np.uint32(0)
         for pattern in patterns[first : first + BLOCK_ELEMENTS]:
             doubled = max(doubled, np.uint32(pattern << np.uint32(1)))
-        largest = int(doubled >> np.uint32(1))
+        largest = int(np.int64(doubled >> np.uint32(1)))
+        values = difference[first : first + BLOCK_ELEMENTS]
+        if largest > LARGEST_PATTERN:
+            is_finite = is_finite and largest >> FRACTION_BITS != FIELD_MAX
+            largest = LARGEST_PATTERN
+            for k in range(BLOCK_ELEMENTS):
+                values[k] = max(-LARGEST, min(LARGEST, values[k]))
         field = largest >> FRACTION_BITS
-        if field == FIELD_MAX:
-            return NOT_FINITE
         # The magnitude is `units` * 2^(power - 149).
         power = max(0, field - 1)
         units, shift = largest - (power << FRACTION_BITS), 0
         while units > QUANTUM_MAX << shift:
             shift += 1
         exponent = power + shift
-        found = max(found, exponent)
         # In float64 the product is exact.
         inverse = ldexp(1.0, SCALE_EXPONENT_BIAS - exponent)
-        values, quanta = difference[first : first + BLOCK_ELEMENTS], out[block, 1:]
+        quanta = out[block, 1:]
         for k in range(BLOCK_ELEMENTS):
             quanta[k] = np.int8(np.int32(np.rint(np.float64(values[k]) * inverse)))
         out[block, 0] = np.int8(exponent)
-    return found
+    return is_finite
 
 
 @compile_loop
@@ -133,8 +139,8 @@ def count_delta_bytes(parameter_count: int) -> int:
 def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
     """The pseudo-gradient global - final as blocks of one exponent byte and 64 int8 (float32 [n] each in).
 
-    Raises ProtocolFault where it is not finite or an exponent exceeds 71: the training has diverged.
-    InvalidInput for other tensors."""
+    Every finite pair has one: elements beyond 127 * 2^71 are cut off. Raises ProtocolFault where a weight is
+    not finite, InvalidInput for other tensors."""
     count = global_weights.numel()
     before, after = (_require_vector(flat, count) for flat in (global_weights, final_weights))
     blocks = np.empty((count_tensor_leaves(count) * BLOCKS_PER_LEAF, DELTA_BLOCK_BYTES), np.int8)
@@ -146,7 +152,10 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
         have = len(before[part])
         torch.sub(before[part], after[part], out=difference[:have])
         difference[have:] = 0
-        _require_range(encode_blocks(difference.numpy(), difference.numpy().view(np.uint32), own))
+        if not encode_blocks(difference.numpy(), difference.numpy().view(np.uint32), own):
+            # The difference of finite weights may be infinite.
+            require_finite(before[part], "the weights before")
+            require_finite(after[part], "the weights after")
         relax()
     return blocks.tobytes()
 
@@ -160,18 +169,6 @@ def _require_vector(flat: Tensor, count: int) -> Tensor:
             remedy="Flatten the parameters in canonical order.",
         )
     return flat.detach().contiguous()
-
-
-def _require_range(exponent: int) -> None:
-    """exponent: the largest of a part, + 149."""
-    if exponent == NOT_FINITE or exponent > SCALE_BYTE_MAX:
-        is_finite = exponent != NOT_FINITE
-        raise ProtocolFault(
-            what="a pseudo-gradient is out of range",
-            expected=f"finite and at most 127 * 2^{SCALE_EXPONENT_MAX}",
-            actual=f"exponent {exponent - SCALE_EXPONENT_BIAS}" if is_finite else "a non-finite element",
-            remedy="The training has diverged; do not claim this round.",
-        )
 
 
 def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:

@@ -1,12 +1,18 @@
 """What a program costs, found without computing anything: told before a stake is locked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
+from protocol.compute.program.fused_update import PART_ELEMENTS
 from protocol.compute.program.interpreter import measure_arena_bytes
+from protocol.compute.program.kernels import is_masked_sum, is_row_gather
+from protocol.compute.program.layout import sort_loops
 from protocol.spec.program import (
     ELEMENT_BYTES,
     Access,
     Node,
+    Operation,
     Program,
     Role,
     leaf_bytes,
@@ -14,6 +20,10 @@ from protocol.spec.program import (
 )
 
 SIBLING_BYTES = 32
+FLOAT_BYTES, MASK_BYTES, PLACE_BYTES = 4, 1, 8
+"""Of an element of a copy, of a condition, of a number that says where another element lies."""
+SCRATCH_BYTES = 12
+"""Of an element that a kernel copies: float32, and where sums are exact float64 beside it."""
 CALL_GAS = 130_000
 """Of a proof whatever its size: the call, the path of the node in the program, the verdict."""
 BYTE_GAS = 40
@@ -23,12 +33,14 @@ products 267 k gas, of 4,096 products 1.22 M."""
 
 @dataclass(frozen=True)
 class ProgramCosts:
-    """parameters: trained ones; constant_bytes: fetched once; step_bytes: memory of a step beside states;
-    trace_bytes: hashed where a step is disputed; operations: multiply-adds and elements of a step;
-    proof_bytes: of the longest proof of one number, and proof_gas the most that it costs."""
+    """parameters: trained ones; constants: a file each; constant_bytes: fetched once; step_bytes: memory of
+    a step beside states, also of one that is traced; trace_bytes: hashed where a step is disputed;
+    operations: multiply-adds and elements of a step; proof_bytes: of the longest proof of one number, and
+    proof_gas the most that it costs."""
 
     parameters: int
     nodes: int
+    constants: int
     constant_bytes: int
     step_bytes: int
     trace_bytes: int
@@ -47,12 +59,53 @@ def measure_costs(program: Program) -> ProgramCosts:
     return ProgramCosts(
         parameters=program.buffers[0].size,
         nodes=len(program.nodes),
+        constants=len(constants),
         constant_bytes=4 * sum(constants),
-        step_bytes=measure_arena_bytes(program),
+        step_bytes=measure_arena_bytes(program) + max(map(count_scratch_bytes, program.nodes)),
         trace_bytes=sum(ELEMENT_BYTES[buffer.role] * buffer.size for buffer in program.buffers),
         operations=sum(node.elements * node.terms for node in program.nodes),
         proof_bytes=max(count_proof_bytes(program, node) for node in program.nodes),
     )
+
+
+def count_scratch_bytes(node: Node) -> int:
+    """What a kernel may take at most while it computes a node, beside the node's tensors: copies of operands
+    that a library cannot read as they lie, and sums of products that share no operand."""
+    if node.operation is Operation.FINITE_SELECT:
+        return (FLOAT_BYTES + MASK_BYTES) * node.elements if any(node.operands[0].strides) else 0
+    if node.operation is Operation.EQUAL_SELECT:
+        return MASK_BYTES * node.elements
+    if node.operation is Operation.GATHER:
+        return (FLOAT_BYTES if is_row_gather(node) else FLOAT_BYTES + 3 * PLACE_BYTES) * node.elements
+    if node.operation is Operation.SELECTED_SUM and is_masked_sum(node):
+        return (FLOAT_BYTES + MASK_BYTES) * node.elements * node.terms
+    if node.operation is Operation.SELECTED_SUM:
+        grid = node.terms * prod(size for n, size in enumerate(node.output_sizes) if n != node.selected)
+        return SCRATCH_BYTES * (grid + node.elements)
+    if node.operation not in (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM):
+        return 0
+    group = sort_loops(node)
+    if not group.is_matrix:
+        longest = node.terms * max(1, node.elements // node.sizes[0]) if node.output_sizes else node.terms
+        return SCRATCH_BYTES * min(node.elements * node.terms, max(longest, PART_ELEMENTS))
+    batch, rows, columns, terms = (prod(node.sizes[n] for n in loops) for loops in group)
+    sides = zip(node.operands[:2], ((group.rows, rows), (group.columns, columns)), strict=True)
+    copied = 0
+    for operand, (own, count) in sides:
+        loops = [n for n in (*group.batch, *own, *group.terms) if node.sizes[n] > 1]
+        if not _is_read_as_it_lies(node, operand, loops):
+            copied += batch * count * terms
+    return SCRATCH_BYTES * copied
+
+
+def _is_read_as_it_lies(node: Node, operand: Access, loops: Sequence[int]) -> bool:
+    """Whether each element is read once: the loops, from the shortest step to the longest, do not overlap."""
+    reach = 0
+    for stride, size in sorted((operand.strides[n], node.sizes[n]) for n in loops):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
 
 
 def count_proof_bytes(program: Program, node: Node) -> int:

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from protocol.compute.program.fused_update import UPDATE_NODES, FlatRun, match_update
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.layout import fold
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import allocate, allocate_zeros
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
@@ -286,9 +286,11 @@ def _find_update(program: Program) -> tuple[int, Mapping[str, Access]]:
     first = len(program.nodes) - UPDATE_NODES
     nodes = program.nodes[max(0, first) :]
     inner = frozenset(node.output.buffer for node in nodes) - set(_list_results(program))
-    found = match_update(FlatRun(nodes, nodes[-1].elements, inner))
-    if found is None:
-        raise _refuse("a step that ends with the optimizer's update", "its 18 nodes", len(nodes))
+    found = match_update(program, FlatRun(nodes, nodes[-1].elements, inner))
+    read = {operand.buffer for node in program.nodes[: max(0, first)] for operand in node.operands}
+    # A worker has its own leaves of old moments alone.
+    if found is None or read & {found["m"].buffer, found["v"].buffer}:
+        raise _refuse("a step that ends with the optimizer's update", f"its {UPDATE_NODES} nodes", len(nodes))
     return first, found
 
 
@@ -318,7 +320,7 @@ class CutStep:
 
     def __init__(self, spec: TrainingSpec, workers: Workers) -> None:
         """Raises as `cut_program` does."""
-        built = build_program(describe_program(spec))
+        built = get_program(spec)
         self._spec, self._workers = spec, workers
         self._cut = cut_program(fold(built.program, keeps_copies=False), workers.count, workers.own)
         self._interpreter = Interpreter(

@@ -104,24 +104,26 @@ class ExactKernels:
 
     def _make_quantize(self, views: NodeViews) -> Kernel:
         node = views.node
-        over_all = node.operands[1].strides
+        over_all, loops_in_all = node.operands[1].strides, len(node.sizes)
+        moving = [n for n, stride in enumerate(over_all) if stride and node.sizes[n] > 1]
         still = [n for n, stride in enumerate(over_all) if not stride and node.sizes[n] > 1]
-        if still and any(over_all[still[-1] + 1 :]):
-            return self._make_quantize_terms(views, len(over_all) - still[-1] - 1)
-        reduced = next((n for n, stride in enumerate(reversed(over_all)) if stride), len(over_all))
+        if still and moving and moving[-1] > still[-1]:
+            return self._make_quantize_terms(views, loops_in_all - still[-1] - 1)
+        reduced = loops_in_all - still[0] if still else 0
         bits, buffer = node.selected, node.output.buffer
-        rows = _find_rows(
-            views, 0, reduced, allows_columns=bits in PLANES and bool(self._block_rows.get(buffer))
-        )
-        scales = _flatten(views, node.operands[1]).numpy()
+        # Rows may lie term for term where the rows of a block are those of the last loop.
+        last = node.sizes[len(node.sizes) - reduced - 1] if reduced < len(node.sizes) else 0
+        is_block = bits in PLANES and self._block_rows.get(buffer, 0) == last > 0
+        rows = _find_rows(views, 0, reduced, allows_columns=is_block)
+        all_scales = _flatten(views, node.operands[1])
         out = _flatten(views, node.output).numpy()
         self._is_turned[buffer], self._terms[buffer] = rows.step != 1, rows.terms
-        inverses = np.empty(len(scales), np.float32)
+        inverses = np.empty(all_scales.numel(), np.float32)
         width = int(rows.sizes[-1]) if rows.step != 1 else rows.terms
 
         def run() -> None:
             """Compute the node once."""
-            x, *where = rows.read()
+            (x, *where), scales = rows.read(), all_scales.numpy()
             if not loops.invert(x, *where, rows.step, scales, inverses):
                 _quantize_slowly(x, rows, where, scales, width, PLANES.get(bits, 0), out)
             elif bits not in PLANES:
@@ -157,10 +159,10 @@ class ExactKernels:
         step = result.matrix.stride()[0] if batch > 1 else 0
         start = 0 if result.is_copied else node.output.offset
         flat = result.matrix.view(-1) if result.is_copied else _flatten(views, node.output)
-        out = flat.numpy()
 
         def run() -> None:
             """Compute the node once."""
+            out = flat.numpy()
             a, wide = scale_a.reshape(-1).numpy(), scale_b.reshape(-1).double().numpy()
             multiply = choose_family(shape)
             for n, finish in enumerate(multiply(first, second, shape)):
@@ -237,33 +239,43 @@ def _find_rows(views: NodeViews, place: int, reduced: int, allows_columns: bool 
 
 
 class _Dense:
-    """An output that loops write one element after another: in place, or beside it and copied there."""
+    """An output that loops write one element after another: in place, or beside it and copied there. W, m and
+    v lie elsewhere in each step: their memory is asked for when the node is computed."""
 
     def __init__(self, views: NodeViews) -> None:
         self._out = views.output
-        self._is_there = self._out.is_contiguous()
-        self.flat = self._out.view(-1) if self._is_there else allocate(self._out.numel())
-        self.values: loops.Floats = self.flat.numpy()
+        self._beside = None if self._out.is_contiguous() else allocate(self._out.numel())
+
+    @property
+    def flat(self) -> Tensor:
+        """What the loops write."""
+        return self._out.view(-1) if self._beside is None else self._beside
+
+    @property
+    def values(self) -> loops.Floats:
+        """The same for compiled loops."""
+        values: loops.Floats = self.flat.numpy()
+        return values
 
     def write(self) -> None:
         """Bring what was computed to where the output lies."""
-        if not self._is_there:
-            self._out.copy_(self.flat.view(self._out.shape))
+        if self._beside is not None:
+            self._out.copy_(self._beside.view(self._out.shape))
 
 
 def _make_scale_of(views: NodeViews) -> Kernel:
     node = views.node
     rows, out = _find_rows(views, 0, node.reduced, allows_columns=True), _Dense(views)
     limit = QUANTIZED_LIMITS[node.selected]
-    limits = (limit, limit.bit_length(), out.values)
+    limits = (limit, limit.bit_length())
 
     def run() -> None:
         """Compute the node once."""
         x, *where = rows.read()
         if rows.step == 1:
-            loops.scale_rows(x.view(np.uint32), *where, *limits)
+            loops.scale_rows(x.view(np.uint32), *where, *limits, out.values)
         else:
-            loops.scale_columns(x.view(np.uint32), *where, rows.step, *limits)
+            loops.scale_columns(x.view(np.uint32), *where, rows.step, *limits, out.values)
         out.write()
 
     return run
@@ -298,10 +310,11 @@ def _quantize_slowly(
 # --- Products -----------------------------------------------------------------------------------------------
 def _make_dot(views: NodeViews) -> Kernel:
     node, out = views.node, _Dense(views)
-    a, b, scale_a, scale_b = (_flatten(views, operand).numpy() for operand in node.operands)
+    operands = [_flatten(views, operand) for operand in node.operands]
 
     def run() -> None:
         """Compute the node once."""
+        a, b, scale_a, scale_b = (operand.numpy() for operand in operands)
         loops.multiply_rows(a, b, node.terms, scale_a, scale_b, out.values)
         out.write()
 
@@ -360,10 +373,11 @@ def look_at_table(views: NodeViews) -> Table:
 def _make_selected_sum(views: NodeViews) -> Kernel:
     """For each chunk of positions, the places that share a key are summed; other rows of the table are 0."""
     read, out = look_at_table(views), _Dense(views)
-    columns, table = read.columns, out.flat.view(read.chunks, read.rows * read.columns)
+    columns = read.columns
 
     def run() -> None:
         """Compute the node once."""
+        table = out.flat.view(read.chunks, read.rows * read.columns)
         flat = read.grid.contiguous().view(read.chunks, -1)
         keys = read.numbers.reshape(read.chunks, -1)
         table.zero_()
@@ -413,8 +427,8 @@ def _make_function(function: Callable[..., Any]) -> Callable[[NodeViews], Kernel
 
         def run() -> None:
             """Compute the node once."""
-            x = a.contiguous().view(-1).numpy()
-            function(x, x.view(np.int32), out.values, out.values.view(np.int32))
+            x, values = a.contiguous().view(-1).numpy(), out.values
+            function(x, x.view(np.int32), values, values.view(np.int32))
             out.write()
 
         return run

@@ -7,6 +7,7 @@ recognised by its operations and by what each hands to the next; any other run g
 Runs of elementwise nodes that go together, tile by tile; and parts of nodes that go one by one.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from math import prod
@@ -18,7 +19,7 @@ from protocol.compute.program.exact_loops import Floats, compile_loop
 from protocol.compute.program.kernels import Kernel
 from protocol.compute.program.layout import MakeView, sort_loops
 from protocol.compute.program.tensor_allocator import compute_lifetimes, relax
-from protocol.spec.program import INDEXED, Access, Node, Operation, Program
+from protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, Program
 
 # --- Runs of elementwise nodes ------------------------------------------------------------------------------
 TILE_ELEMENTS = 1 << 16
@@ -50,8 +51,10 @@ def find_flat_runs(program: Program) -> Iterator[tuple[int, FlatRun]]:
             nodes = program.nodes[number:stop]
             hidden = frozenset(
                 buffer
-                for buffer, life in lifetimes.items()
-                if number <= life.first and life.last < stop and program.buffers[buffer].size == size
+                for buffer in written
+                if number <= lifetimes[buffer].first
+                and lifetimes[buffer].last < stop
+                and program.buffers[buffer].size == size
             )
             yield number, FlatRun(nodes, size, hidden)
         number = max(stop, number + 1)
@@ -64,7 +67,7 @@ def _is_flat(node: Node, size: int, written: Set[int]) -> bool:
     return (
         node.sizes == (size,)
         and not node.reduced
-        and node.operation not in INDEXED
+        and node.operation not in INDEXED | REDUCTIONS
         and node.operation is not Operation.QUANTIZE
         and all(a.strides in ((0,), (1,)) for a in accesses)
         and not any(a.strides == (1,) and a.offset and a.buffer in written for a in node.operands)
@@ -105,37 +108,43 @@ _OLD, _NEW = ("w", "m", "v"), ("new_w", "new_m", "new_v")
 _TENSORS = (*_OLD, "g", *_NEW)
 _NUMBERS = (
     "beta1", "first_scale", "beta2", "second_scale", "least_m", "least_v", "epsilon", "decay", "rate", "norm",
+    "zero",
 )  # fmt: skip
-_UPDATE = (
+UPDATE = (
     (Operation.MULTIPLY, ("kept_m", "m", "beta1")),
     (Operation.MULTIPLY, ("share_m", "g", "first_scale")),
     (Operation.ADD, ("sum_m", "kept_m", "share_m")),
+    (Operation.FLUSH, ("first", "sum_m", "least_m")),
     (Operation.MULTIPLY, ("kept_v", "v", "beta2")),
     (Operation.MULTIPLY, ("square", "g", "g")),
     (Operation.MULTIPLY, ("share_v", "square", "second_scale")),
     (Operation.ADD, ("sum_v", "kept_v", "share_v")),
-    (Operation.FLUSH, ("first", "sum_m", "least_m")),
     (Operation.FLUSH, ("second", "sum_v", "least_v")),
+    (Operation.MULTIPLY, ("kept_w", "w", "decay")),
     (Operation.SQUARE_ROOT, ("root", "second")),
     (Operation.ADD, ("divisor", "root", "epsilon")),
     (Operation.DIVIDE, ("direction", "first", "divisor")),
-    (Operation.MULTIPLY, ("kept_w", "w", "decay")),
     (Operation.MULTIPLY, ("move", "direction", "rate")),
     (Operation.SUBTRACT, ("stepped", "kept_w", "move")),
-    (Operation.FINITE_SELECT, ("new_w", "norm", "stepped", "w")),
-    (Operation.FINITE_SELECT, ("new_m", "norm", "first", "m")),
-    (Operation.FINITE_SELECT, ("new_v", "norm", "second", "v")),
+    (Operation.FINITE_SELECT, ("stayed_w", "norm", "stepped", "w")),
+    (Operation.FINITE_SELECT, ("stayed_m", "norm", "first", "m")),
+    (Operation.FINITE_SELECT, ("stayed_v", "norm", "second", "v")),
+    (Operation.FINITE_SELECT, ("new_w", "stayed_w", "stayed_w", "zero")),
+    (Operation.FINITE_SELECT, ("new_m", "stayed_m", "stayed_m", "zero")),
+    (Operation.FINITE_SELECT, ("new_v", "stayed_v", "stayed_v", "zero")),
 )
-"""`reference_step.update`: operation, output, operands."""
-UPDATE_NODES = len(_UPDATE)
+"""`optimizers.AdamW` as it is recorded: operation, output, operands."""
+UPDATE_NODES = len(UPDATE)
 
 
-def match_update(run: FlatRun) -> Mapping[str, Access] | None:
-    """What is what in a run that is the optimizer's update; None for any other run."""
-    if len(run.nodes) != len(_UPDATE):
+def match_update(program: Program, run: FlatRun) -> Mapping[str, Access] | None:
+    """What is what in a run of `program` that is the optimizer's update; None for any other run. It is one
+    where the old vectors are the program's inputs, the new ones its results, which nobody else writes, and
+    all else lies apart from them: loops write new vectors over old ones."""
+    if len(run.nodes) != len(UPDATE):
         return None
     found: dict[str, Access] = {}
-    for node, (operation, names) in zip(run.nodes, _UPDATE, strict=True):
+    for node, (operation, names) in zip(run.nodes, UPDATE, strict=True):
         accesses = (node.output, *node.operands)
         if node.operation is not operation or len(accesses) != len(names):
             return None
@@ -149,7 +158,21 @@ def match_update(run: FlatRun) -> Mapping[str, Access] | None:
         and all(found[name].strides == (1,) for name in (*_TENSORS, *inner))
         and all(found[name].buffer in run.hidden for name in inner)
     )
-    return found if is_it else None
+    return found if is_it and _lies_apart(program, run, found, inner) else None
+
+
+def _lies_apart(program: Program, run: FlatRun, found: Mapping[str, Access], inner: Set[str]) -> bool:
+    outputs = program.outputs
+    results = (outputs.weights, outputs.first_moment, outputs.second_moment)
+    old, new = ([found[name] for name in names] for names in (_OLD, _NEW))
+    writers = Counter(node.output.buffer for node in program.nodes)
+    # A worker's part of W begins at its own leaves.
+    are_inputs = [one.buffer for one in old] == [0, 1, 2] and not (old[1].offset or old[2].offset)
+    are_results = tuple(one.buffer for one in new) == results and all(writers[one] == 1 for one in results)
+    are_whole = all(program.buffers[one].size == run.size for one in results)
+    tensors = [found[name].buffer for name in (*_TENSORS, *inner)]
+    are_numbers = not {found[name].buffer for name in _NUMBERS} & {0, 1, 2, *run.hidden, *results}
+    return are_inputs and are_results and are_whole and len({*tensors}) == len(tensors) and are_numbers
 
 
 def find_successors(
@@ -159,7 +182,7 @@ def find_successors(
     update, the run that begins at node `first`, reads an old one."""
     old, new = ([found[name].buffer for name in names] for names in (_OLD, _NEW))
     rest = program.nodes[first + len(run.nodes) :]
-    if any(operand.buffer in old for node in rest for operand in node.operands):
+    if found["w"].offset or any(operand.buffer in old for node in rest for operand in node.operands):
         return {}
     return dict(zip(new, old, strict=True))
 
@@ -190,14 +213,16 @@ def make_update(run: FlatRun, found: Mapping[str, Access], view: MakeView) -> Ke
 
 
 def _update(w: Floats, m: Floats, v: Floats, g: Floats, numbers: Floats) -> None:
-    beta1, first_scale, beta2, second_scale, least_m, least_v, epsilon, decay, rate, norm = numbers
+    beta1, first_scale, beta2, second_scale, least_m, least_v, epsilon, decay, rate, norm, zero = numbers
     if np.isfinite(norm):
         _update_first(m, g, beta1, first_scale, least_m)
         _update_second(v, g, beta2, second_scale, least_v)
         _move(w, m, v, decay, epsilon, rate)
+    for state in (w, m, v):
+        _keep_finite(state, zero)
 
 
-# Three loops, each called from here: a compiler that sees all of them at once gives up to compute several
+# Loops, each called from here: a compiler that sees all of them at once gives up to compute several
 # elements at a time, for it cannot know that the tensors lie apart.
 @compile_loop
 def _update_first(m: Floats, g: Floats, beta: np.float32, scale: np.float32, least: np.float32) -> None:
@@ -217,3 +242,9 @@ def _update_second(v: Floats, g: Floats, beta: np.float32, scale: np.float32, le
 def _move(w: Floats, m: Floats, v: Floats, decay: np.float32, epsilon: np.float32, rate: np.float32) -> None:
     for i in range(len(w)):
         w[i] = w[i] * decay - m[i] / (np.sqrt(v[i]) + epsilon) * rate
+
+
+@compile_loop
+def _keep_finite(x: Floats, zero: np.float32) -> None:
+    for i in range(len(x)):
+        x[i] = x[i] if np.isfinite(x[i]) else zero

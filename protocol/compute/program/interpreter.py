@@ -10,12 +10,12 @@ terms into a run are made for traces alone, and no kernel reads them (`contiguou
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from protocol.compute.determinism import get_device
-from protocol.compute.model.reference_step import StepResult
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.fused_update import (
@@ -85,6 +85,15 @@ class _Shown(Mapping[int, Tensor]):
         return len(self.storages)
 
 
+class StepResult(NamedTuple):
+    """New W, m, v (flat float32) and the loss before the step (float32 scalar)."""
+
+    weights: Tensor
+    first_moment: Tensor
+    second_moment: Tensor
+    loss: Tensor
+
+
 class Interpreter:
     """Runs one program many times. Not for several threads at once: the memory is shared between runs."""
 
@@ -135,11 +144,11 @@ class Interpreter:
         """By the first node: runs that go as compiled loops."""
         if self._device.type != "cpu" or self._by_tensors:
             return {}
-        found = ((number, match_update(run)) for number, run in self._flat_runs.items())
+        found = ((number, match_update(self._folded, run)) for number, run in self._flat_runs.items())
         return {number: update for number, update in found if update is not None}
 
     def _allocate(self) -> None:
-        lifetimes = self._compute_lifetimes()
+        self._lifetimes = lifetimes = self._compute_lifetimes()
         for number, buffer in enumerate(self.program.buffers):
             if buffer.role in OWN_INPUTS:
                 dtype = torch.int64 if buffer.role in INDEX_ROLES else torch.float32
@@ -231,7 +240,9 @@ class Interpreter:
         return cut_long(node)
 
     def _make_tiles(self, run: FlatRun) -> Iterator[Kernel]:
-        offsets, total = plan_memory(self._folded, sorted(run.hidden), TILE_ELEMENTS)
+        offsets, total = plan_memory(
+            self._folded, sorted(run.hidden), TILE_ELEMENTS, lifetimes=self._lifetimes
+        )
         scratch = torch.empty(total, device=self._device)
 
         def view(access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
@@ -345,9 +356,11 @@ class Interpreter:
 
 
 def measure_arena_bytes(program: Program) -> int:
-    """What the tensors of a step take where a processor computes it, states left out; nothing is computed."""
-    folded = fold(program, keeps_copies=False)
-    return 4 * _plan_arena(folded, dict(find_flat_runs(folded)), compute_lifetimes(folded))[1]
+    """What the tensors of a step take where a processor trains or traces it, the more of both, states left
+    out; nothing is computed."""
+    folded, traced = fold(program, keeps_copies=False), fold(program, keeps_copies=True)
+    trained = _plan_arena(folded, dict(find_flat_runs(folded)), compute_lifetimes(folded))[1]
+    return 4 * max(trained, _plan_arena(traced, {}, join_lifetimes(program, traced))[1])
 
 
 def _plan_arena(

@@ -22,6 +22,10 @@ COPY_COLUMNS = 64
 """Elements of each row that are copied at a time where a copy transposes."""
 PRODUCTS = 1 << 20
 """Written down before rows of them are summed: so many stay in the cache."""
+FUNCTION_ELEMENTS = 1 << 15
+"""Go through a function at once: threads do not share so few."""
+VECTOR_ELEMENTS, VECTOR_BYTES = 64, 64
+"""Multiples of what any processor takes at once."""
 TF32_DROPPED = 13
 """of the 24 significant bits of a float32."""
 TF32_HALF = 1 << (TF32_DROPPED - 1)
@@ -56,8 +60,19 @@ def round_to_bf16(a: Tensor) -> Tensor:
     return a.to(torch.bfloat16).to(torch.float32)
 
 
+PROBE_FORMAT = "probe"
+"""No task's: its products show what of a result is rounding noise."""
+PROBE_DROPPED = 5
+
+
+def round_to_probe(a: Tensor) -> Tensor:
+    """With five bits fewer than a float32, cut off."""
+    return (a.contiguous().view(torch.int32) & -(1 << PROBE_DROPPED)).view(torch.float32)
+
+
 ROUNDINGS: dict[str, Callable[[Tensor], Tensor]] = {
     "float32": _keep,
+    PROBE_FORMAT: round_to_probe,
     "tf32": round_to_tf32,
     "bf16": round_to_bf16,
 }
@@ -74,13 +89,56 @@ def _binary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
     return make
 
 
-def _unary(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
+def _binary_of_zeros(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
+    """Of -0 and +0 a library takes either, by where an element lies: a zero is +0 here."""
+
+    def make(views: NodeViews) -> Kernel:
+        """The kernel of one node."""
+        a, b, out = views.operand(0), views.operand(1), views.output
+        return lambda: function(a, b, out=out).add_(0.0)
+
+    return make
+
+
+def _function(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
+    """A library computes whole vectors of a processor in one way and what is left over in another, and
+    threads cut a tensor anywhere. So all elements go through whole vectors of one thread: a result depends on
+    its operand alone, and a step that is trained in tiles has the bits of one that is traced."""
+
     def make(views: NodeViews) -> Kernel:
         """The kernel of one node."""
         a, out = views.operand(0), views.output
-        return lambda: function(a, out=out)
+        if out.device.type != "cpu":
+            return lambda: function(a, out=out)
+        return lambda: _apply(function, a, out)
 
     return make
+
+
+def _apply(function: Callable[..., Tensor], a: Tensor, out: Tensor) -> None:
+    count = out.numel()
+    if count > FUNCTION_ELEMENTS and out.dim() > 1 and a.is_contiguous() and out.is_contiguous():
+        a, out = a.view(-1), out.view(-1)
+    if count > FUNCTION_ELEMENTS:
+        height = max(1, FUNCTION_ELEMENTS * len(out) // count)
+        pairs = zip(torch.split(a, height), torch.split(out, height), strict=True)
+        for part, result in pairs if len(out) > 1 else ((a[0], out[0]),):
+            _apply(function, part, result)
+        return
+    if count % VECTOR_ELEMENTS == 0 and _lies_as_scratch(a) and _lies_as_scratch(out):
+        function(a, out=out)
+        return
+    scratch = torch.empty(-(-count // VECTOR_ELEMENTS) * VECTOR_ELEMENTS)
+    scratch[count:] = 0
+    part = scratch[:count].view(out.shape)
+    part.copy_(a)
+    function(scratch, out=scratch)
+    out.copy_(part)
+
+
+def _lies_as_scratch(tensor: Tensor) -> bool:
+    """Whether a library reads it as it reads memory of its own: element by element, from a vector's start."""
+    return tensor.is_contiguous() and tensor.data_ptr() % VECTOR_BYTES == 0
 
 
 def _make_square_root(views: NodeViews) -> Kernel:
@@ -111,7 +169,11 @@ def _make_flush(views: NodeViews) -> Kernel:
 
     def run() -> None:
         """Compute the node once."""
-        torch.ops.aten.hardshrink.out(a, _get_predecessor(threshold.as_strided((), ()).item()), out=out)
+        least = threshold.as_strided((), ()).item()
+        if least > 0:
+            torch.ops.aten.hardshrink.out(a, _get_predecessor(least), out=out)
+        else:
+            out.copy_(a)  # No magnitude is below it, and -0 stays.
 
     return run
 
@@ -146,7 +208,7 @@ def _make_gather(views: NodeViews) -> Kernel:
     indices, out = views.operand(0), views.output
     rows = [n for n, stride in enumerate(index.strides) if stride]
     columns = [n for n in range(len(node.sizes)) if n not in rows]
-    if not any(table.strides[n] for n in rows) and rows == list(range(len(rows))):
+    if is_row_gather(node):
         leading = indices.as_strided(indices.shape[: len(rows)], indices.stride()[: len(rows)])
         return _make_row_gather(views, table, columns, leading, out)
     places = _places(table, node.sizes, out.device)
@@ -157,6 +219,13 @@ def _make_gather(views: NodeViews) -> Kernel:
         out.copy_(buffer[indices * node.selected + places])
 
     return run
+
+
+def is_row_gather(node: Node) -> bool:
+    """Whether a GATHER reads whole rows of a matrix, one for each index."""
+    index, table = node.operands
+    rows = [n for n, stride in enumerate(index.strides) if stride]
+    return not any(table.strides[n] for n in rows) and rows == list(range(len(rows)))
 
 
 def _make_row_gather(
@@ -205,7 +274,7 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
     rest = [n for n in range(loops) if n != loop]
     chunks = [n for n in rest if n < loop]
     width = [n for n in rest if n > loop]
-    if values.strides[loop] or any(index.strides[n] for n in (loop, *width)):
+    if is_masked_sum(node):
         return _make_masked_sum(views)
     order = [*chunks, *range(loops, len(node.sizes)), *width]
     sizes = [node.sizes[n] for n in order]
@@ -227,6 +296,13 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
         out.copy_(torch.stack(sums).view(out.shape))
 
     return run
+
+
+def is_masked_sum(node: Node) -> bool:
+    """Whether rows of a SELECTED_SUM are not the same for all indices."""
+    index, values = node.operands
+    width = range(node.selected + 1, len(node.output_sizes))
+    return bool(values.strides[node.selected]) or any(index.strides[n] for n in (node.selected, *width))
 
 
 def _make_masked_sum(views: NodeViews) -> Kernel:
@@ -256,7 +332,14 @@ def _make_sum(views: NodeViews) -> Kernel:
 
 def _make_maximum_of(views: NodeViews) -> Kernel:
     a, out = views.operand(0), views.output
-    return _make_reduction(torch.amax, views, lambda: a, out)
+    find = _make_reduction(torch.amax, views, lambda: a, out)
+
+    def run() -> None:
+        """Compute the node once; a zero is +0, as in MAXIMUM."""
+        find()
+        out.add_(0.0)
+
+    return run
 
 
 def _make_product_sum(views: NodeViews, narrow: Callable[[Tensor], Tensor]) -> Kernel:
@@ -375,13 +458,13 @@ _MAKERS: dict[Operation, Callable[[NodeViews], Kernel]] = {
     Operation.SUBTRACT: _binary(torch.sub),
     Operation.MULTIPLY: _binary(torch.mul),
     Operation.DIVIDE: _binary(torch.div),
-    Operation.MAXIMUM: _binary(torch.maximum),
-    Operation.MINIMUM: _binary(torch.minimum),
+    Operation.MAXIMUM: _binary_of_zeros(torch.maximum),
+    Operation.MINIMUM: _binary_of_zeros(torch.minimum),
     Operation.SQUARE_ROOT: _make_square_root,
-    Operation.RECIPROCAL_ROOT: _unary(torch.rsqrt),
-    Operation.EXPONENTIAL: _unary(torch.exp),
-    Operation.LOGARITHM: _unary(torch.log),
-    Operation.SIGMOID: _unary(torch.sigmoid),
+    Operation.RECIPROCAL_ROOT: _function(torch.rsqrt),
+    Operation.EXPONENTIAL: _function(torch.exp),
+    Operation.LOGARITHM: _function(torch.log),
+    Operation.SIGMOID: _function(torch.sigmoid),
     Operation.GATHER: _make_gather,
     Operation.EQUAL_SELECT: _make_equal_select,
     Operation.FLUSH: _make_flush,

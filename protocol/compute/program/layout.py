@@ -74,13 +74,15 @@ def fold(program: Program, keeps_copies: bool) -> Program:
     """The program with every reader of a foldable copy (`find_foldable`) reading what was copied. The nodes
     that copy are dropped unless `keeps_copies`. Their buffers keep their numbers, and no node reads them."""
     foldable = find_foldable(program)
-    nodes = (
-        replace(
-            node, operands=tuple(_look_through(operand, node.sizes, foldable) for operand in node.operands)
-        )
-        for node in program.nodes
-        if keeps_copies or node.output.buffer not in foldable
-    )
+    nodes = []
+    for node in program.nodes:
+        operands = tuple(_look_through(operand, node.sizes, foldable) for operand in node.operands)
+        folded = replace(node, operands=operands)
+        if node.output.buffer in foldable:
+            # What reads this copy finds at once where the first of a chain of copies read.
+            foldable[node.output.buffer] = folded
+        if keeps_copies or node.output.buffer not in foldable:
+            nodes.append(folded)
     return replace(program, nodes=tuple(nodes))
 
 
@@ -110,12 +112,12 @@ def _list_whole_copies(program: Program) -> Iterator[tuple[int, Node]]:
 
 
 def _look_through(operand: Access, sizes: Sequence[int], foldable: Mapping[int, Node]) -> Access:
-    while operand.buffer in foldable:
-        composed = compose(operand, sizes, foldable[operand.buffer])
-        if composed is None:
-            raise AssertionError(f"{operand} cannot be folded, though it was found foldable")
-        operand = composed
-    return operand
+    if operand.buffer not in foldable:
+        return operand
+    composed = compose(operand, sizes, foldable[operand.buffer])
+    if composed is None:
+        raise AssertionError(f"{operand} cannot be folded, though it was found foldable")
+    return composed
 
 
 def compose(access: Access, sizes: Sequence[int], copy: Node) -> Access | None:

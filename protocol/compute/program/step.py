@@ -1,22 +1,22 @@
 """Training steps: one owner for solver, verifier and whistleblower alike.
 
-A step runs the task's program (`task_program.py` makes it from the PyTorch step in `reference_step.py`); here
-are its state, its inputs by step number, and the loop. All of it computes on the device of this process.
+A step runs the task's program (`known_steps.py`); here are its state, its inputs by step number, and the
+loop. All of it computes on the device of this process.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from protocol.compute.determinism import get_device
-from protocol.compute.model.reference_model import parameter_count
+from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.devices import KINDS, DeviceSteps, copy_to_host
-from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
-from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program, get_step
 from protocol.compute.program.tensor_allocator import allocate_zeros, forget_spare, return_freed
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
@@ -95,7 +95,9 @@ def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Te
     """(learning rate, 1 - beta1^t, 1 - beta2^t), float32 [3], of the step taken from these counters, t =
     local_step + 1."""
     rate = compute_learning_rate(spec.schedule, global_step, local_step)
-    return torch.tensor([rate, *compute_bias_corrections(spec.optimizer, local_step)], dtype=torch.float32)
+    return torch.tensor(
+        [rate, *compute_bias_corrections(spec.beta1, spec.beta2, local_step)], dtype=torch.float32
+    )
 
 
 # --- Many steps ---------------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def advance(
     process. overwrites: nobody reads `state` any more, and the next one may lie in its memory."""
     require_state(state, spec)
     place = _find_place(spec, device)
-    if place[2].type in KINDS:
+    if place.device.type in KINDS:
         end, losses = _train_on_device(state, spec, place, [batch])
         return end, losses[0]
     scalars = compute_scalars(spec, state.local_step, state.global_step)
@@ -137,7 +139,7 @@ def train_segment(
     solver's training and the auditor's replay alike. Of the states on the way each is written over the one
     before."""
     place, numbers = _find_place(spec), range(inner_step, inner_step + steps)
-    if place[2].type in KINDS:
+    if place.device.type in KINDS:
         require_state(state, spec)
         return _train_on_device(state, spec, place, map(get_batch, numbers))
     losses: list[float] = []
@@ -157,21 +159,22 @@ def replay_segment(
 
 
 # --- Interpreters -------------------------------------------------------------------------------------------
-_Place = tuple[ProgramConfig, str, torch.device]
-"""A program, its numeric format, and the device."""
+@dataclass(frozen=True)
+class _Place:
+    """What an interpreter is made for."""
+
+    root: bytes
+    numeric_format: str
+    device: torch.device
+    built: BuiltProgram = field(compare=False)
+
+
 _Runner = TypeVar("_Runner")
 _idle: dict[_Place, list[Interpreter]] = {}
 """Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
 _idle_on_device: dict[_Place, list[DeviceSteps]] = {}
 STATES_BYTES = 36
 """Of each parameter: W, m and v in float32, where a segment starts, and before and after a step."""
-
-
-def measure_step_bytes(spec: TrainingSpec) -> int:
-    """Memory that training takes on a processor: a step's tensors, and states. Known without computing a
-    step."""
-    arena_bytes = measure_arena_bytes(build_program(describe_program(spec)).program)
-    return arena_bytes + STATES_BYTES * parameter_count(spec.model)
 
 
 def forget_steps() -> None:
@@ -183,23 +186,22 @@ def forget_steps() -> None:
 
 
 def _find_place(spec: TrainingSpec, device: str | None = None) -> _Place:
-    return describe_program(spec), spec.numeric_format, torch.device(device or get_device())
+    chosen = torch.device(device or get_device())
+    return _Place(spec.program_root, spec.numeric_format, chosen, get_program(spec))
 
 
 def _make_interpreter(place: _Place, by_tensors: bool = False) -> Interpreter:
-    config, numeric_format, device = place
-    built = build_program(config)
     return Interpreter(
-        built.program,
-        built.constants,
-        numeric_format=numeric_format,
-        device=str(device),
+        place.built.program,
+        place.built.constants,
+        numeric_format=place.numeric_format,
+        device=str(place.device),
         by_tensors=by_tensors,
     )
 
 
 def _make_device_steps(place: _Place) -> DeviceSteps:
-    return DeviceSteps(_make_interpreter(place, by_tensors=True), KINDS[place[2].type](place[2]))
+    return DeviceSteps(_make_interpreter(place, by_tensors=True), KINDS[place.device.type](place.device))
 
 
 @contextmanager
@@ -232,7 +234,7 @@ def _train_on_device(
             what="a training step does not fit into the device's memory",
             expected="room for the step's tensors, and for fifteen vectors of the model's size",
             actual=str(error).partition(". ")[0],
-            where=str(place[2]),
+            where=str(place.device),
             remedy="End what else uses the device; or set device to another one in config.toml.",
         ) from error
     return TrainingState(*vectors, state.local_step + done, state.global_step + done), losses
@@ -241,7 +243,7 @@ def _train_on_device(
 def require_state(state: PiecewiseState, spec: TrainingSpec) -> None:
     """Raises InvalidInput unless W, m and v are flat float32 vectors of the model's size. Looks at their ends
     alone."""
-    count = parameter_count(spec.model)
+    count = get_step(spec).parameters
     # Where a vector has `count` elements, its last one is there and no other follows.
     ends = state.cut(count - 1, count + 1).vectors
     for name, end in zip(("weights", "first_moment", "second_moment"), ends, strict=True):

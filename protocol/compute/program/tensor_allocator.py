@@ -11,9 +11,11 @@ The tensors of a program lie in one arena. A place in it is used again once no l
 """
 
 import ctypes
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from itertools import accumulate
 from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from weakref import finalize
@@ -224,34 +226,71 @@ def plan_memory(
 ) -> tuple[dict[int, int], int]:
     """Offset of each internal tensor in one arena, and the arena's elements: first fit among what is free
     when the tensor is first written. Of each tensor at most so many elements are there at a time. blocks:
-    nodes that run by turns; lifetimes: by default those of the program."""
-    lifetimes = _stretch(dict(lifetimes or compute_lifetimes(program)), blocks)
-    placed: list[tuple[int, int, Lifetime]] = []
+    nodes that run by turns, each in one block at most; lifetimes: by default those of the program."""
+    lifetimes = _stretch(lifetimes or compute_lifetimes(program), internal, blocks)
+    gaps, ending = _Gaps(), list[tuple[int, int, int]]()
     offsets: dict[int, int] = {}
     total = 0
     for buffer in sorted(internal, key=lambda b: lifetimes[b].first):
         own, size = lifetimes[buffer], _align(min(count_words(program.buffers[buffer]), at_most))
-        taken = sorted((start, stop) for start, stop, other in placed if other.last >= own.first)
-        offset = 0
-        for start, stop in taken:
-            if start - offset >= size:
-                break
-            offset = max(offset, stop)
-        offsets[buffer] = offset
-        placed = [entry for entry in placed if entry[2].last >= own.first]
-        placed.append((offset, offset + size, own))
+        while ending and ending[0][0] < own.first:
+            _, start, stop = heappop(ending)
+            gaps.give_back(start, stop)
+        offsets[buffer] = offset = gaps.take(size)
+        heappush(ending, (own.last, offset, offset + size))
         total = max(total, offset + size)
     return offsets, total
 
 
-def _stretch(lifetimes: dict[int, Lifetime], blocks: Iterable[range]) -> dict[int, Lifetime]:
-    """Within a block the first node still reads when the last has begun to write."""
-    for block in blocks:
-        for buffer, life in lifetimes.items():
-            first = block.start if life.first in block else life.first
-            last = block.stop - 1 if life.last in block else life.last
-            lifetimes[buffer] = replace(life, first=first, last=last)
-    return lifetimes
+class _Gaps:
+    """What is free in an endless arena."""
+
+    def __init__(self) -> None:
+        self._starts, self._sizes = [0], np.array([1 << 62])
+
+    def take(self, size: int) -> int:
+        """The start of so much, from the first gap that has it. The last gap has no end."""
+        place = int((self._sizes >= size).argmax())
+        start = self._starts[place]
+        if self._sizes[place] == size:
+            self._remove(place)
+        else:
+            self._starts[place] += size
+            self._sizes[place] -= size
+        return start
+
+    def give_back(self, start: int, stop: int) -> None:
+        """It is free again, in one with what is free beside it."""
+        place, size = bisect_left(self._starts, start), stop - start
+        if place < len(self._starts) and self._starts[place] == stop:
+            size += int(self._sizes[place])
+            self._remove(place)
+        if place and self._starts[place - 1] + self._sizes[place - 1] == start:
+            self._sizes[place - 1] += size
+        else:
+            self._starts.insert(place, start)
+            self._sizes = np.insert(self._sizes, place, size)
+
+    def _remove(self, place: int) -> None:
+        del self._starts[place]
+        self._sizes = np.delete(self._sizes, place)
+
+
+def _stretch(
+    lifetimes: Mapping[int, Lifetime], buffers: Iterable[int], blocks: Iterable[range]
+) -> dict[int, Lifetime]:
+    """Of these buffers. Within a block the first node still reads when the last has begun to write."""
+    inside = {number: block for block in blocks for number in block}
+    stretched: dict[int, Lifetime] = {}
+    for buffer in buffers:
+        life = lifetimes[buffer]
+        first, last = inside.get(life.first), inside.get(life.last)
+        stretched[buffer] = replace(
+            life,
+            first=life.first if first is None else first.start,
+            last=life.last if last is None else last.stop - 1,
+        )
+    return stretched
 
 
 def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, int], int]:

@@ -8,6 +8,12 @@ from protocol.spec.game.state import GameRound, GameState, RoundPhase, Statement
 from protocol.spec.game.terms import ANSWERS_MAX
 
 
+def find_first_round(state: GameState) -> int | None:
+    """The first round whose pool may have a seat that is taken now: pools are frozen ahead, and it may lie
+    behind the task's last round. None while no round runs."""
+    return None if get_live_round(state) is None else max((*state.pools, *state.rounds)) + 1
+
+
 def get_live_round(state: GameState) -> GameRound | None:
     """The round that has no root yet: it runs, or its root fell. There is one at most."""
     for game_round in state.rounds.values():

@@ -102,6 +102,13 @@ contract EvidenceClaimsTest is EvidenceWorld {
         assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));
     }
 
+    /// @dev A program may lead the weights to any finite number: the honest solver has a pseudo-gradient of it.
+    function test_delta_finalFarOff_isRight() public {
+        play(Twist.FINAL_FAR);
+        assertEq(uint256(uint8(deltaOf(solverSeat(0), 1)[0])), 220, "the last scale");
+        bringInvalid(deltaAt(solverSeat(0), 1), "delta");
+    }
+
     function test_delta_finalOfOtherLength_isConvicted() public {
         play(Twist.BROKEN_LEAF);
         assertConvicts(solverSeat(0), deltaAt(solverSeat(0), 1));

@@ -24,6 +24,7 @@ abstract contract StatementWorld is GameWorld {
         DELTA_SIZE,
         SCALE,
         FINAL_INFINITE,
+        FINAL_FAR,
         CARRIED,
         END_STEPS,
         BROKEN_LEAF
@@ -95,6 +96,7 @@ abstract contract StatementWorld is GameWorld {
         Twist twist = twists[seat];
         bool isSpoiled = tensor == WEIGHTS && index == 1 && boundary != 0;
         if (isSpoiled && twist == Twist.FINAL_INFINITE) return filled(0x7f800000, 1024);
+        if (isSpoiled && twist == Twist.FINAL_FAR) return filled(0xff7fffff, 1024);
         if (isSpoiled && twist == Twist.BROKEN_LEAF) return filled(0x3f800000, 1056);
         bool isGlobal = tensor == WEIGHTS && boundary == 0;
         return filled(uint32(index) + (isGlobal ? globalBits : bitsOf(seat, boundary, tensor)), 1024);

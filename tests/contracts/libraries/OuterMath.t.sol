@@ -30,12 +30,12 @@ contract OuterMathTest is Test {
     function testFuzz_encodeBlock_decoded_isStable(uint256 seed, uint256 spread) public pure {
         uint32[] memory differences = _block(seed, bound(spread, 0, 12));
         bytes memory leaf = new bytes(OuterMath.DELTA_LEAF_BYTES);
-        assertTrue(OuterMath.encodeBlock(differences, leaf, 0), "in range");
+        OuterMath.encodeBlock(differences, leaf, 0);
         for (uint256 i = 0; i < 64; ++i) {
             differences[i] = OuterMath.valueAt(leaf, i);
         }
         bytes memory again = new bytes(OuterMath.DELTA_LEAF_BYTES);
-        assertTrue(OuterMath.encodeBlock(differences, again, 0), "still in range");
+        OuterMath.encodeBlock(differences, again, 0);
         assertEq(again, leaf, "projection");
     }
 
@@ -73,9 +73,43 @@ contract OuterMathTest is Test {
         Float32.store(broken, 255, Float32.INFINITY);
         (ok,) = OuterMath.deltaLeaf(sound, broken);
         assertTrue(!ok, "infinity");
-        Float32.store(broken, 255, Float32.INFINITY - 1);
-        (ok,) = OuterMath.deltaLeaf(sound, broken);
-        assertTrue(!ok, "out of range");
+        (ok,) = OuterMath.deltaLeaf(broken, sound);
+        assertTrue(!ok, "infinity of the global weights");
+    }
+
+    /// @dev An honest solver can claim whatever finite weights a program leads it to.
+    function testFuzz_deltaLeaf_finiteLeaves_haveAnEncoding(uint32[6] memory values) public pure {
+        (bytes memory start, bytes memory end) = (new bytes(1024), new bytes(1024));
+        for (uint256 i = 0; i < 256; ++i) {
+            Float32.store(start, i, _finite(values[i % 3]));
+            Float32.store(end, i, _finite(values[3 + i % 2 + (i / 100) % 2]));
+        }
+        (bool ok, bytes memory delta) = OuterMath.deltaLeaf(start, end);
+        assertTrue(ok, "an encoding");
+        assertTrue(OuterMath.hasScales(delta), "of scales that are read");
+        for (uint256 i = 0; i < 256; ++i) {
+            uint32 d = Float32.load(start, i).sub(Float32.load(end, i));
+            bool isOpposite = OuterMath.valueAt(delta, i) & ~Float32.SIGN_BIT != 0
+                && (OuterMath.valueAt(delta, i) ^ d) & Float32.SIGN_BIT != 0;
+            assertTrue(!isOpposite, "of the same sign");
+        }
+    }
+
+    function _finite(uint32 bits) private pure returns (uint32) {
+        return bits.isFinite() ? bits : bits ^ (1 << 23);
+    }
+
+    function test_encodeBlock_beyondTheLargest_isCutOff() public pure {
+        uint32[] memory differences = new uint32[](64);
+        bytes memory leaf = new bytes(OuterMath.DELTA_LEAF_BYTES);
+        (differences[0], differences[1]) = (Float32.INFINITY - 1, Float32.INFINITY | Float32.SIGN_BIT);
+        (differences[2], differences[3]) = (Float32.INFINITY, Float32.round(true, 3, 219));
+        OuterMath.encodeBlock(differences, leaf, 0);
+        assertEq(uint256(uint8(leaf[0])), 220, "scale");
+        int8[5] memory quanta = [int8(127), -127, 127, -2, 0];
+        for (uint256 i = 0; i < 5; ++i) {
+            assertEq(uint256(int256(int8(uint8(leaf[1 + i])))), uint256(int256(quanta[i])), "quantum");
+        }
     }
 
     function test_mean_overflowOnTheWay_isNotOk() public pure {
@@ -91,7 +125,7 @@ contract OuterMathTest is Test {
         assertEq(mean, Float32.div(largest, Float32.fromUint(3)), "a third of the largest");
     }
 
-    /// @dev 127 * 2^71 has the last scale that an encoding has, 220. The next float32 needs 221.
+    /// @dev 127 * 2^71 is the largest that an encoding has, with its last scale, 220. All that is larger is encoded like it.
     function test_deltaLeaf_lastScale_isTheLargestEncoding() public pure {
         (bytes memory sound, bytes memory far) = (new bytes(1024), new bytes(1024));
         uint32 largest = Float32.round(true, 127, 220);
@@ -102,8 +136,9 @@ contract OuterMathTest is Test {
         assertEq(uint256(uint8(delta[259])), 127, "quantum");
         assertTrue(OuterMath.hasScales(delta), "its scales are good");
         Float32.store(far, 255, largest + 1);
-        (ok,) = OuterMath.deltaLeaf(sound, far);
-        assertTrue(!ok, "beyond it there is none");
+        (bool isBeyondOk, bytes memory same) = OuterMath.deltaLeaf(sound, far);
+        assertTrue(isBeyondOk, "an encoding beyond it");
+        assertEq(same, delta, "the same");
     }
 
     function test_hasScales_oneAbove_hasNot() public {

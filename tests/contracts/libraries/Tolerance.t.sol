@@ -15,15 +15,17 @@ contract ToleranceTest is Test {
         return Limits(tau, 1, tau, 1, tau, 1);
     }
 
-    function _sound(uint256 seed) private pure returns (Tolerance.Element memory) {
-        uint32 limit = (127 + 64) << 23;
-        uint32 weight = uint32(seed) % limit | (uint32(seed >> 32) & Float32.SIGN_BIT);
-        uint32 first = uint32(seed >> 64) % limit | (uint32(seed >> 96) & Float32.SIGN_BIT);
-        return Tolerance.Element(weight, first, uint32(seed >> 128) % limit);
+    /// @dev Any finite element.
+    function _finite(uint256 seed) private pure returns (Tolerance.Element memory) {
+        return Tolerance.Element(_number(seed), _number(seed >> 64), _number(seed >> 128));
+    }
+
+    function _number(uint256 seed) private pure returns (uint32) {
+        return uint32(seed) % Float32.INFINITY | (uint32(seed >> 32) & Float32.SIGN_BIT);
     }
 
     function testFuzz_isElementBeyond_itself_isNot(uint256 seed) public pure {
-        Tolerance.Element memory element = _sound(seed);
+        Tolerance.Element memory element = _finite(seed);
         assertTrue(!Tolerance.isElementBeyond(element, element, _limits(0), RATE), "equal");
     }
 
@@ -38,7 +40,7 @@ contract ToleranceTest is Test {
         Tolerance.isElementBeyond(claimed, replayed, limits, sum);
     }
 
-    function testFuzz_isElementBeyond_soundAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum)
+    function testFuzz_isElementBeyond_finiteAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum)
         public
         pure
     {
@@ -50,7 +52,7 @@ contract ToleranceTest is Test {
             type(uint64).max,
             type(uint64).max
         );
-        Tolerance.isElementBeyond(_sound(seedA), _sound(seedB), widest, sum);
+        Tolerance.isElementBeyond(_finite(seedA), _finite(seedB), widest, sum);
     }
 
     /// @dev Whatever lies inside the narrow limits lies inside the wide ones.
@@ -58,7 +60,7 @@ contract ToleranceTest is Test {
         public
         pure
     {
-        Tolerance.Element memory replayed = _sound(seed);
+        Tolerance.Element memory replayed = _finite(seed);
         Tolerance.Element memory claimed =
             Tolerance.Element(replayed.weight, replayed.firstMoment, replayed.secondMoment);
         claimed.weight ^= uint32(change & 0x7fff);
@@ -76,21 +78,56 @@ contract ToleranceTest is Test {
         assertEq(Tolerance.distance(one, one | Float32.SIGN_BIT), 2 << 149, "1 and -1");
     }
 
-    function testFuzz_isElementBeyond_unsoundSide_is(uint256 seed, uint32 bits, uint256 place, bool claims)
+    function testFuzz_isElementBeyond_notFinite_is(uint256 seed, uint32 bits, uint256 place, bool claims)
         public
         pure
     {
         place = bound(place, 0, 2);
-        // Beyond 2^64 in magnitude, infinities and NaN included; a negative number in place 2.
-        uint32 bad = bits | (uint32(127 + 64) << 23);
-        if (place == 2 && bits % 2 == 0) bad = Float32.SIGN_BIT | (bits % (1 << 30)) | 1;
-        (Tolerance.Element memory a, Tolerance.Element memory b) = (_sound(seed), _sound(seed));
+        uint32 bad = bits | Float32.INFINITY;
+        (Tolerance.Element memory a, Tolerance.Element memory b) = (_finite(seed), _finite(seed));
         Tolerance.Element memory broken = claims ? a : b;
         if (place == 0) broken.weight = bad;
         if (place == 1) broken.firstMoment = bad;
         if (place == 2) broken.secondMoment = bad;
-        if (Tolerance.isSound(broken)) return;
-        assertTrue(Tolerance.isElementBeyond(a, b, _limits(type(uint64).max), RATE), "unsound");
+        assertTrue(Tolerance.isElementBeyond(a, b, _limits(type(uint64).max), RATE), "not finite");
+    }
+
+    /// @dev Its root is no number: the next step would lose the weight.
+    function testFuzz_isElementBeyond_onlyClaimedVIsNegative_is(uint32 claimed, uint32 replayed) public pure {
+        (claimed, replayed) = (claimed % Float32.INFINITY, replayed % Float32.INFINITY);
+        if (claimed == 0) return;
+        Limits memory limits = _limits(type(uint64).max);
+        limits.floorV = type(uint160).max;
+        Tolerance.Element memory a = Tolerance.Element(0, 0, claimed | Float32.SIGN_BIT);
+        Tolerance.Element memory b = Tolerance.Element(0, 0, replayed);
+        assertTrue(Tolerance.isElementBeyond(a, b, limits, RATE), "alone");
+        b.secondMoment = a.secondMoment;
+        assertTrue(!Tolerance.isElementBeyond(a, b, _limits(0), RATE), "both");
+    }
+
+    /// @dev m and v of the largest float32: the root is exact to a part in 2^96, and nothing overflows.
+    function test_rootOf_large_isNotCutOff() public pure {
+        assertEq(Tolerance.rootOf(Float32.round(false, 1, 149 + 64)), 1 << 128, "2^32");
+        assertEq(Tolerance.rootOf(Float32.round(true, 1, 149 + 126)), 1 << 159, "2^63, of a negative number");
+        uint256 almost = Tolerance.rootOf(Float32.INFINITY - 1);
+        assertTrue(almost < 1 << 160 && almost > (1 << 160) - (1 << 136), "below 2^64");
+        uint256 most = Tolerance.firstAllowance(almost, type(uint64).max, type(uint160).max);
+        assertTrue(most > 1 << 212 && most < 1 << 213, "what an m of any size is allowed");
+    }
+
+    function test_isElementBeyond_largeNumbers_areJudged() public pure {
+        uint32 edge = Float32.round(false, 1, 149 + 64);
+        uint32 most = Float32.INFINITY - 1;
+        Tolerance.Element memory replayed = Tolerance.Element(edge + 9, edge, edge);
+        Tolerance.Element memory claimed = Tolerance.Element(most, edge + 1, most);
+        assertTrue(!Tolerance.isElementBeyond(claimed, replayed, _limits(0), 0), "all cut off");
+        claimed.weight ^= Float32.SIGN_BIT;
+        assertTrue(Tolerance.isElementBeyond(claimed, replayed, _limits(1 << 60), RATE), "the other sign");
+        claimed.weight = edge - 1;
+        assertTrue(Tolerance.isElementBeyond(claimed, replayed, _limits(0), 0), "an ulp, without limits");
+        Limits memory wide = _limits(0);
+        wide.tauR = 1 << 40;
+        assertTrue(!Tolerance.isElementBeyond(claimed, replayed, wide, 0), "an ulp, inside the limits");
     }
 
     function testFuzz_isLeafBeyond_oneBadElement_decides(uint256 index) public pure {

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from protocol.spec.errors import TouchstoneError
 from protocol.spec.params import FORMAT_ALIASES
@@ -15,6 +14,7 @@ from tests.e2e.demo.plan import DEFAULT, LEAST_AUDITORS, QUICK, build_plan, read
 from tests.e2e.demo.roster import make_roster
 from tests.e2e.demo.run import Setting, demonstrate
 from tests.e2e.demo.stage import Folders
+from tests.task_plans import respecify_plan
 
 COUNTS = {
     "rounds": (3, 2, 1),
@@ -68,7 +68,7 @@ def make_setting(options: argparse.Namespace) -> Setting:
     counts = (options.solvers, options.verifiers, options.whistleblowers)
     size = QUICK if options.quick else DEFAULT
     return Setting(
-        plan=replace(
+        plan=respecify_plan(
             build_plan(size, options.rounds, *counts, options.seed),
             numeric_format=FORMAT_ALIASES.get(options.format, options.format),
         ),

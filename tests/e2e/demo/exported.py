@@ -5,12 +5,12 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
+from node.model_folder import SAFETENSORS_NAME
 from protocol.compute.digest import tensor_root
-from protocol.compute.model.reference_model import SAFETENSORS_NAME, parameter_layout
-from protocol.spec.containers import ModelConfig
+from protocol.spec.weights_layout import WeightsLayout
 
 
-def compute_exported_root(folder: Path, model: ModelConfig) -> str:
-    """The tree root of the exported weights, in canonical order."""
+def compute_exported_root(folder: Path, layout: WeightsLayout) -> str:
+    """The tree root of the exported weights, in the order of W."""
     tensors = load_file(folder / SAFETENSORS_NAME)
-    return tensor_root(torch.cat([tensors[p.name].reshape(-1) for p in parameter_layout(model)])).hex()
+    return tensor_root(torch.cat([tensors[one.name].reshape(-1) for one in layout.parameters])).hex()

@@ -10,6 +10,7 @@ from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
 from protocol.actions.runtime.party import Duty, Party
 from protocol.spec.containers import OuterHeader
 from protocol.spec.game.state import RoundPhase
+from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss, get_heldout_batch
 
 HELDOUT_ROWS = 64
@@ -79,4 +80,4 @@ async def measure_loss(party: Party, header: OuterHeader) -> float:
     """Of the model behind these roots."""
     weights, training = await load_weights(party, header), party.task.spec.training
     batch = await asyncio.to_thread(get_heldout_batch, party.task.corpus, training, HELDOUT_ROWS)
-    return await asyncio.to_thread(compute_heldout_loss, weights, batch, training.model)
+    return await asyncio.to_thread(compute_heldout_loss, weights, batch, get_model(training))

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from node.submit import RoundPlan
 from protocol.compute.audit.compare import Distances
-from protocol.spec.containers import ModelConfig, ScheduleConfig
+from protocol.spec.containers import ScheduleConfig
 from protocol.spec.float32 import nearest
 from protocol.spec.game.terms import GameAmounts, GameWindows
 from protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
+from tests.task_plans import make_plan
 from tests.training_setting import propose_limits
+from touchstone.step.plain_decoder import DecoderConfig
 
 DATASET_BYTES = 1_000_000
 HELDOUT_BYTES = 40_000
@@ -45,16 +47,16 @@ AMOUNTS = GameAmounts(
 class Size:
     """How much there is to compute. steps: of a round; segment: steps of a segment."""
 
-    model: ModelConfig
+    model: DecoderConfig
     steps: int
     segment: int
     sequences: int
     peak_rate: float
 
 
-DEFAULT = Size(ModelConfig(256, 64, 176, 2, 4, 4, 64), steps=40, segment=10, sequences=8, peak_rate=4e-3)
+DEFAULT = Size(DecoderConfig(256, 64, 176, 2, 4, 4, 64), steps=40, segment=10, sequences=8, peak_rate=4e-3)
 """133,000 parameters."""
-QUICK = Size(ModelConfig(256, 32, 64, 2, 2, 2, 32), steps=8, segment=2, sequences=4, peak_rate=5e-3)
+QUICK = Size(DecoderConfig(256, 32, 64, 2, 2, 2, 32), steps=8, segment=2, sequences=4, peak_rate=5e-3)
 """37,000 parameters."""
 
 
@@ -62,7 +64,7 @@ def build_plan(size: Size, rounds: int, solvers: int, verifiers: int, watchers: 
     """The task for so many honest solvers and one more, which may cheat. It starts when all auditors are
     there, and goes on without the cheat."""
     steps = rounds * size.steps
-    return RoundPlan(
+    return make_plan(
         model=size.model,
         schedule=ScheduleConfig(nearest(size.peak_rate), warmup_steps=size.steps // 4, total_steps=steps),
         windows=WINDOWS,

@@ -285,5 +285,5 @@ async def conclude(
     report = make_report(run)
     await export.run(show.configure(SUBMITTER), watch.task, setting.folders.model)
     report["final_weights_root"] = measured[-1].weights_root.hex() if measured else ""
-    report["exported_weights_root"] = compute_exported_root(setting.folders.model, setting.plan.model)
+    report["exported_weights_root"] = compute_exported_root(setting.folders.model, setting.plan.step.layout)
     return report

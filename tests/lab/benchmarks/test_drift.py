@@ -23,12 +23,12 @@ from lab.benchmarks.replays.machines import (
 from lab.benchmarks.replays.pairs import PHASES, Track, bend_batches, open_track
 from protocol.compute.audit.compare import Verdict
 from protocol.compute.determinism import pin_kernels
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, TrainingState, train_segment
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import Limits
 from scripts.calibrate_commands import Segment, Workplace
 
-TRACK = Track("long", "campaign", 0, 1, "rate x 10")
+TRACK = Track("long", "campaign", 2, 1, "rate x 10")
 SEGMENTS = 8
 FALSE_STEP = 7
 
@@ -56,7 +56,7 @@ class Liar:
     def show_trace(self, track: Track, number: int, step: int) -> None:
         workplace = open_track(track, self._folder)
         show_trace(workplace, self.machine.name, workplace.segments[number], step)
-        output = build_program(describe_program(workplace.training)).program.outputs.weights
+        output = get_program(workplace.training).program.outputs.weights
         buffers = load_file(self._folder / TRACE)
         buffers[str(output)] = 1.01 * buffers[str(output)]
         save_file(buffers, self._folder / TRACE)

@@ -1,5 +1,5 @@
-"""The task of GPT-2's size: what is counted and judged, its task file, and a false solver that keeps no
-trace. The play itself is `./dev bench large --short`."""
+"""The large task: what is counted and judged, its task file, and a false solver that keeps no trace. The play
+itself is `./dev bench large --short`."""
 
 import copy
 import json
@@ -27,16 +27,16 @@ from lab.benchmarks.large import (
 from lab.benchmarks.large_run import party as parties
 from lab.benchmarks.large_run.party import Clock, Heard, count_rows, hold_back, make_planted
 from protocol.compute.bounds.trace import retrace
-from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
-from protocol.compute.program.task_program import with_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.game.ledger import count_contest_levels
 from protocol.spec.params import GIVEN_START
 from protocol.spec.program import Operation
 from tests.e2e.planted import make_planting_compute
+from tests.task_models import draw_first, parameter_count, respecify, split_parameters
 from tests.training_setting import build_demo_schedule, build_training
+from touchstone.step.plain_decoder import Decoder
 
 PEAKS = {"cheat": 5, "solver-1": 5, "verifier-1": 2, "verifier-2": 2, "verifier-3": 2, "submitter": 9}
 NOTE = {"held_bytes": 1000, "touched_bytes": 1100, "fetched_bytes": 1200}
@@ -152,7 +152,9 @@ def test_the_product_takes_the_task(tmp_path: Path) -> None:
     play = replace(SHORT, text_bytes=100_000, jsonl_bytes=300_000)
     file = make_task(play, tmp_path, Clock())
     assert file.plan.initial_seed == GIVEN_START and file.weights is not None
-    assert torch.equal(file.weights.read(), init_parameters(play.model, large.WEIGHTS_SEED))
+    weights = split_parameters(file.weights.read(), play.model)
+    first = dict(Decoder(play.model, large.WEIGHTS_SEED).named_parameters())
+    assert all(torch.equal(weights[name], own) for name, own in first.items()) and len(weights) == len(first)
     note = file.packed.note
     assert note is not None and note.token_bytes == 2 and note.end_of_text == large.END_OF_TEXT
     assert note.vocabulary_size == play.model.vocabulary_size
@@ -176,13 +178,13 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
 @pytest.fixture(scope="module")
 def spec() -> TrainingSpec:
     data = bytes(range(256)) * 500
-    training = replace(build_training(data, build_demo_schedule()), model=SHORT.model)
-    return with_program(replace(training, sequences_per_step=1, sequence_tokens=16, program_root=bytes(32)))
+    training = build_training(data, build_demo_schedule())
+    return respecify(training, model=SHORT.model, sequences_per_step=1, sequence_tokens=16)
 
 
 @pytest.fixture(scope="module")
 def start(spec: TrainingSpec) -> TrainingState:
-    return begin_round(init_parameters(spec.model, 1), 0)
+    return begin_round(draw_first(spec, 1), 0)
 
 
 def get_batch(step: int) -> Batch:

@@ -4,12 +4,12 @@ import pytest
 
 from lab.benchmarks import referee
 from lab.benchmarks.referee import measure_sums
-from protocol.spec.containers import ModelConfig
+from touchstone.step.plain_decoder import DecoderConfig
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(referee, "MODEL", ModelConfig(256, 128, 128, 1, 2, 2, 64))
+    monkeypatch.setattr(referee, "MODEL", DecoderConfig(256, 128, 128, 1, 2, 2, 64))
     monkeypatch.setattr(referee, "SEQUENCES", 2)
     monkeypatch.setattr(referee, "TOKENS", 64)
 

@@ -21,6 +21,8 @@ from tests.attacks.frame import Attack, every, is_equal, last, share, take_hones
 from tests.attacks.hyperparameters import multiply_rate, rescale, scale
 from tests.attacks.outer import Forgery, double
 from tests.attacks.steps import skip
+from tests.task_models import respecify
+from touchstone.step.optimizers import AdamW
 
 HERE = KernelConfiguration(1, True, "default")
 ARENA = Arena("mouse", 2, 4, 1)
@@ -78,7 +80,7 @@ def test_clipping_left_out_where_nothing_is_clipped_is_no_cheat(
 ) -> None:
     quiet = Attack("11", "clip x 1000", every(scale("clip_norm", 1e3)))
     louder = Attack("11", "clip / 1000", every(scale("clip_norm", 1e-3)))
-    relaxed = replace(ground.spec, optimizer=replace(ground.spec.optimizer, clip_norm=1e3))
+    relaxed = respecify(ground.spec, optimizer=replace(AdamW(), clip_norm=1e3))
     free = Ground(ARENA, ground.folder)
     free.spec = relaxed
     assert play(open_segment(free, 2, [HERE], limits, shelf), quiet).idle == 1

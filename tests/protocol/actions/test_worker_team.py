@@ -19,13 +19,15 @@ import torch
 
 from protocol.actions.audit.replay_pool import ReplayJob, replay_file
 from protocol.actions.merge.training import finish_claim, read_origin
-from protocol.actions.runtime.config import PartyConfig, make_scratch, share_memory_mb
+from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
 from protocol.actions.runtime.party import Party
+from protocol.actions.stored_step import keep_step
 from protocol.actions.worker_team import DONE, PREFIX, Member, Place, Team, open_team
 from protocol.adapters.files import map_shared
+from protocol.adapters.store import BlobStore
+from protocol.compute.batches import get_batch
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import get_batch
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import begin_round, train_segment
 from protocol.compute.program.tensor_allocator import view_mapped
 from protocol.spec.codec import encode_training
@@ -34,14 +36,21 @@ from protocol.spec.errors import EnvironmentFault
 from tests.protocol.actions.merge.stage import get_corpus, open_stage
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
+from tests.task_models import draw_first, respecify
 
 Claim = tuple[Any, ...]
 
 
 def make_training(numeric_format: str = "exact15") -> TrainingSpec:
     """The tiny task, with a chunk of 128 positions for each of four rows, which workers share."""
-    training = replace(get_spec().training, numeric_format=numeric_format)
-    return replace(training, chunk_terms=128, sequences_per_step=4, sequence_tokens=128)
+    shape = {"sequences_per_step": 4, "sequence_tokens": 128, "chunk_terms": 128}
+    return respecify(get_spec().training, numeric_format=numeric_format, **shape)
+
+
+def make_place(folder: Path, count: int) -> Place:
+    training = make_training()
+    named = (encode_training(training), str(folder / "store"), get_step(training).parameters)
+    return Place(*named, count, 0, 1, str(folder), 0, str(folder / "meeting"))
 
 
 def make_config(home: Path, workers: int = 2, **named: Any) -> PartyConfig:
@@ -74,6 +83,7 @@ async def test_a_claim_by_two_workers_has_the_roots_of_one_also_if_a_worker_is_k
     stopped first, so that it dies in the middle of a segment."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
     training, lines, calls = make_training(), list[str](), list[int]()
+    keep_step(BlobStore(tmp_path / STORE_FOLDER, is_durable=False), training, get_step(training))
     team = open_team(make_config(tmp_path, memory_mb=3_000), training, lines.append)
     assert team is not None
     team.least_s = 1e6  # The first claim waits until both have started.
@@ -152,7 +162,7 @@ def make_team(folder: Path, lines: list[str], *answers: Answer, started: Event |
         Thread(target=serve, args=(there,), daemon=True).start()
         return Member(cast(Any, NoProcess()), here)
 
-    place = Place(encode_training(make_training()), 1, 0, 1, str(folder), 0, str(folder / "meeting"))
+    place = make_place(folder, 1)
     return Team([place], lines.append, start, start_s=5, least_s=0.2)
 
 
@@ -160,7 +170,7 @@ def train_twice(train: Any) -> Any:
     """The states after two segments of two steps, and the losses."""
     training = make_training()
     batches = partial(get_batch, get_corpus(), training, bytes(32), 0)
-    middle, losses = train(begin_round(init_parameters(training.model, 3), 0), training, batches, 0, 2)
+    middle, losses = train(begin_round(draw_first(training, 3), 0), training, batches, 0, 2)
     end, more = train(middle, training, batches, 2, 2)
     return state_header(middle), state_header(end), losses + more
 
@@ -270,7 +280,7 @@ def test_a_node_starts_though_its_workers_do_not(tmp_path: Path) -> None:
         made.append(there)
         return Member(cast(Any, NoProcess()), here)
 
-    place = Place(encode_training(make_training()), 2, 0, 1, str(tmp_path), 0, str(tmp_path / "meeting"))
+    place = make_place(tmp_path, 2)
     team = Team([place, replace(place, own=1)], lines.append, start)
     assert not team.is_working and "temporarily unavailable" in lines[0]
     with pytest.raises(EOFError):

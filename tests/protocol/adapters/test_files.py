@@ -206,6 +206,27 @@ def test_read_piece_copies_bytes_and_lets_go_of_their_pages(tmp_path: Path) -> N
     assert mapped[SIZE - 1] == 255
 
 
+def test_a_mapped_file_is_not_open(tmp_path: Path) -> None:
+    """A task may have thousands of constants, and a process a thousand open files."""
+    path = tmp_path / "kept"
+    path.write_bytes(bytes(range(256)) * (PAGESIZE // 256) + b"end")
+    before = len(os.listdir("/proc/self/fd"))
+    found = [map_file(path) for _ in range(20)]
+    assert len(os.listdir("/proc/self/fd")) == before
+    found[0][0] = 7
+    assert found[0][0] == 7 and path.read_bytes()[0] == found[1][0] == 0
+    path.unlink()
+    assert all(len(one) == PAGESIZE + 3 and bytes(one[-4:]) == b"\xffend" for one in found)
+
+
+def test_what_cannot_be_mapped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_map", lambda: lambda *_: None)
+    path = tmp_path / "kept"
+    path.write_bytes(b"kept")
+    with pytest.raises(OSError, match="kept"):
+        map_file(path)
+
+
 def test_make_mapped_on_a_full_disk_is_told(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="does not fit on the disk"):
         make_mapped(tmp_path, 1 << 62)

@@ -105,7 +105,7 @@ def test_a_message_is_read_as_it_was_written() -> None:
 def test_one_wrong_field_is_refused_by_its_name(old: bytes, new: bytes, said: str) -> None:
     body = GOOD.replace(old, new, 1)
     assert body != GOOD and len(body) <= MOST_BYTES
-    assert said in refuse(body)
+    assert said in refuse(body).replace("UTF-8", "utf-8"), "as old and new releases of msgspec write it"
 
 
 @pytest.mark.parametrize(

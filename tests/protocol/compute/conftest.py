@@ -1,19 +1,20 @@
 """A model small enough for a test, and kernels pinned as a node pins them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from protocol.compute.batches import Corpus, dataset_root, open_corpus
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.batches import Corpus, dataset_root, open_corpus
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import TrainingState, begin_round
-from protocol.compute.program.task_program import with_program
-from protocol.spec.containers import ModelConfig, OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import ScheduleConfig, TrainingSpec
 from protocol.spec.float32 import nearest
 from protocol.spec.params import PROTOCOL_VERSION
+from tests.task_models import draw_first, make_training
+from touchstone.step.plain_decoder import DecoderConfig
 
-TINY = ModelConfig(
+TINY = DecoderConfig(
     vocabulary_size=64,
     hidden_size=32,
     intermediate_size=48,
@@ -25,14 +26,12 @@ TINY = ModelConfig(
 TOKENS = bytes((i * i + i // 7) % 64 for i in range(6000))
 
 
-def build_tiny_training(**changes: object) -> TrainingSpec:
-    values: dict[str, object] = {
+def build_tiny_training(**changes: Any) -> TrainingSpec:
+    values: dict[str, Any] = {
         "protocol_version": PROTOCOL_VERSION,
         "numeric_format": "float32",
         "chunk_terms": 128,
-        "program_root": bytes(32),
         "model": TINY,
-        "optimizer": OptimizerConfig(),
         "schedule": ScheduleConfig(nearest(3e-3), warmup_steps=4, total_steps=200),
         "sequences_per_step": 4,
         "sequence_tokens": 16,
@@ -41,7 +40,7 @@ def build_tiny_training(**changes: object) -> TrainingSpec:
         "token_count": 5000,
         "heldout_tokens": 1000,
     }
-    return with_program(TrainingSpec(**{**values, **changes}))  # type: ignore[arg-type]
+    return make_training(**{**values, **changes})
 
 
 @pytest.fixture(autouse=True)
@@ -63,4 +62,4 @@ def corpus(spec: TrainingSpec) -> Corpus:
 
 @pytest.fixture
 def state(spec: TrainingSpec) -> TrainingState:
-    return begin_round(init_parameters(spec.model, spec.initial_seed), 0)
+    return begin_round(draw_first(spec), 0)

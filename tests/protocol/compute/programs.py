@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from protocol.compute.model.reference_step import UpdateFactors, update
 from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.containers import OptimizerConfig
 from protocol.spec.merkle import compute_data_root
 from protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role
 from protocol.spec.program_rules import require_valid
 from touchstone.step.builder import Builder
 from touchstone.step.lowering import Lowering
+from touchstone.step.optimizers import AdamW, keep_finite, keep_finite_elements
 from touchstone.step.programs import number_buffers
 from touchstone.step.quantized import quantize_products
 from touchstone.step.recorder import record
@@ -124,20 +123,20 @@ def require_single_writers(program: Program) -> None:
 
 
 # --- The optimizer's update alone ---------------------------------------------------------------------------
-def build_update(gradient: Tensor, optimizer: OptimizerConfig) -> Interpreter:
-    """An interpreter of `plain.update` on this gradient; its scalars are the five factors and the norm."""
+def build_update(gradient: Tensor, optimizer: AdamW) -> Interpreter:
+    """An interpreter of the update by this gradient. Its scalars are the three of a step, the factor that
+    clips the gradient, and the norm."""
     count = gradient.numel()
     bench = Bench(4096)
     roles = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
     vectors = [make_contiguous(bench.builder.add_buffer(role, count), 0, (count,)) for role in roles]
-    scalars = make_contiguous(bench.builder.add_buffer(Role.SCALARS, 6), 0, (6,))
+    scalars = make_contiguous(bench.builder.add_buffer(Role.SCALARS, 5), 0, (5,))
 
     def step(w: Tensor, m: Tensor, v: Tensor, g: Tensor, scalars: Tensor) -> tuple[Tensor, ...]:
-        first_scale, second_scale, decay, rate, epsilon, norm = scalars.unbind()
-        factors = UpdateFactors(first_scale, second_scale, decay, rate, epsilon, norm < float("inf"))
-        return update(w, m, v, g, factors, optimizer)
+        moved = optimizer.move((w, m, v), g, scalars[3], scalars[:3])
+        return tuple(map(keep_finite_elements, keep_finite(scalars[4], moved, (w, m, v))))
 
-    recorded = record(step, [((count,), torch.float32)] * 4 + [((6,), torch.float32)])
+    recorded = record(step, [((count,), torch.float32)] * 4 + [((5,), torch.float32)])
     results = Lowering(bench.builder).run(recorded, [*vectors, bench.add(gradient), scalars])
     program, constants = bench.finish(results)
     return Interpreter(program, constants)

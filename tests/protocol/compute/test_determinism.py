@@ -48,7 +48,7 @@ def test_no_threads_are_refused() -> None:
 def test_variables_that_choose_kernels_are_described_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """With MKL_CBWR=COMPATIBLE a step has other bits. A self-test is due, and a worker with it counts as
     another machine; the number of threads is pinned."""
-    for name in ("MKL_CBWR", "MKL_NUM_THREADS"):
+    for name in ("MKL_CBWR", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE"):
         monkeypatch.delenv(name, raising=False)
     before = describe_bits()
     monkeypatch.setenv("MKL_NUM_THREADS", "7")

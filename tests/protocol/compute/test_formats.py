@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.bounds.check import TraceChecker
 from protocol.compute.bounds.fault import ClaimedTrace
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.rehearsal import rehearse
 from protocol.compute.bounds.trace import retrace
-from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.kernels import ROUNDINGS, round_to_bf16, round_to_tf32
+from protocol.compute.program.kernels import PROBE_FORMAT, ROUNDINGS, round_to_bf16, round_to_tf32
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars, train_segment
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.params import NUMERIC_FORMATS, PRODUCT_BITS
 from protocol.spec.referee import FORMATS
@@ -44,7 +44,12 @@ def round_exactly(value: float, bits: int) -> float:
 
 
 def test_every_format_of_tasks_has_bounds_and_a_rounding() -> None:
-    assert set(NUMERIC_FORMATS) - set(PRODUCT_BITS) == set(FORMATS) == set(ROUNDINGS) == set(BITS)
+    assert (
+        set(NUMERIC_FORMATS) - set(PRODUCT_BITS)
+        == set(FORMATS)
+        == set(ROUNDINGS) - {PROBE_FORMAT}
+        == set(BITS)
+    )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -72,7 +77,7 @@ def test_roundings_keep_what_is_not_finite(rounding: object) -> None:
 
 # --- Steps --------------------------------------------------------------------------------------------------
 def record(spec: TrainingSpec, state: TrainingState, batch: Batch) -> tuple[Interpreter, Tensor]:
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     kept = Interpreter(built.program, built.constants, keeps_all=True, numeric_format=spec.numeric_format)
     vectors = (state.weights, state.first_moment, state.second_moment)
     return kept, kept.run(vectors, *batch, compute_scalars(spec, 0, 0)).weights
@@ -124,7 +129,7 @@ def test_retrace_and_fault_finder_take_the_format_from_the_task(
     claimed = ClaimedTrace(retraced.tree.roots, kept.tensors.__getitem__)
     vectors = (state.weights, state.first_moment, state.second_moment)
     scalars = compute_scalars(narrow, 0, 0)
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     assert FaultFinder(built, name).find(vectors, batch, scalars, claimed) is None
     assert FaultFinder(built).find(vectors, batch, scalars, claimed) is not None
 

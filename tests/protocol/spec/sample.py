@@ -2,8 +2,7 @@
 
 from protocol.spec import merkle
 from protocol.spec.containers import (
-    ModelConfig,
-    OptimizerConfig,
+    NamedBytes,
     ScheduleConfig,
     TaskSpec,
     TaskTerms,
@@ -19,14 +18,15 @@ def sample_task() -> TaskSpec:
     """A small well-formed task: 12 inner steps in 6 segments of 2, 3 rounds, 70,000 parameters by name
     only."""
     schedule = ScheduleConfig(nearest(1e-3), warmup_steps=8, total_steps=36, decay_steps=9)
-    model = ModelConfig(256, 64, 128, 2, 4, 2, 128)
     training = TrainingSpec(
         protocol_version=PROTOCOL_VERSION,
         numeric_format="float32",
-        chunk_terms=512,
         program_root=word("program"),
-        model=model,
-        optimizer=OptimizerConfig(),
+        program=NamedBytes(word("program bytes"), 70_000),
+        layout=NamedBytes(word("layout bytes"), 2_000),
+        vocabulary_size=256,
+        beta1=nearest(0.9),
+        beta2=nearest(0.95),
         schedule=schedule,
         sequences_per_step=4,
         sequence_tokens=64,

@@ -31,7 +31,7 @@ def test_shared_containers_are_the_contracts_structs_field_by_field() -> None:
 
 FLOATS = [
     (config, field.name)
-    for config in (TASK.training.model, TASK.training.optimizer, TASK.training.schedule)
+    for config in (TASK.training, TASK.training.schedule)
     for field in fields(config)
     if field.type is float
 ]
@@ -54,16 +54,14 @@ def test_a_number_that_float32_does_not_hold_is_refused_by_its_field(
 )
 def test_a_token_has_the_fewest_bytes_that_hold_the_vocabulary(vocabulary: int, size: int) -> None:
     """The largest token is one less than the vocabulary."""
-    training = replace(TASK.training, model=replace(TASK.training.model, vocabulary_size=vocabulary))
+    training = replace(TASK.training, vocabulary_size=vocabulary)
     assert training.token_bytes == size and vocabulary - 1 < 1 << 8 * size
 
 
 @pytest.mark.parametrize(("inner_steps", "segment_steps", "count"), [(12, 2, 6), (12, 12, 1), (20, 1, 20)])
-def test_segments_and_heads_are_whole_parts(inner_steps: int, segment_steps: int, count: int) -> None:
+def test_segments_are_whole_parts_of_a_round(inner_steps: int, segment_steps: int, count: int) -> None:
     terms = replace(TASK.terms, inner_steps=inner_steps, segment_steps=segment_steps)
     assert terms.segment_count == count and terms.segment_count * segment_steps == inner_steps
-    model = replace(TASK.training.model, hidden_size=8 * count, head_count=count)
-    assert model.head_elements == 8 and isinstance(model.head_elements, int)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,7 @@ def test_a_task_is_known_by_its_values_and_cannot_change() -> None:
     same = sample_task()
     assert same == TASK and same is not TASK and {same: 1}[TASK] == 1
     assert replace(TASK, terms=replace(TASK.terms, rounds=4)) != TASK
-    for container in (TASK, TASK.terms, TASK.terms.limits, TASK.training, TASK.training.model):
+    for container in (TASK, TASK.terms, TASK.terms.limits, TASK.training, TASK.training.schedule):
         with pytest.raises(FrozenInstanceError):
             setattr(container, fields(container)[0].name, None)
 

@@ -35,10 +35,32 @@ def test_quantisation_is_the_definition(head: list[int]) -> None:
     assert outer.decode_block(outer.encode_block(exponent, quanta)) == (exponent, quanta)
 
 
-@pytest.mark.parametrize("difference", [EDGE + 1, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0x7FC00000])
-def test_a_diverged_pseudo_gradient_is_refused(difference: int) -> None:
-    with pytest.raises(ProtocolFault, match="out of range"):
-        outer.quantise_block([difference] + [0] * 63)
+@pytest.mark.parametrize("difference", [EDGE + 1, 0x7F7FFFFF, 0x7F800000])
+def test_a_diverged_pseudo_gradient_is_cut_off(difference: int) -> None:
+    """A hostile program moves a weight by 3e38: the honest solver has to be able to claim that."""
+    small = [bits(2.5 * 2.0**71), bits(3.5 * 2.0**71), bits(2.0**70)]
+    exponent, quanta = outer.quantise_block([difference, difference | 1 << 31, *small] + [0] * 59)
+    assert (exponent, quanta) == (71, [127, -127, 2, 4, 0] + [0] * 59)
+
+
+@given(st.lists(st.tuples(FINITE, FINITE), min_size=1, max_size=40))
+@example([(0x7F7FFFFF, 0xFF7FFFFF), (0xFF7FFFFF, 0x7F7FFFFF), (EDGE + 1, 0)])
+def test_every_finite_state_has_an_encoding(pairs: list[tuple[int, int]]) -> None:
+    pairs = (pairs + [(0, 0)] * 41)[:41] * 7
+    start, end = (float32.pack_bits([pair[side] for pair in pairs[:256]]) for side in (0, 1))
+    leaf = outer.compute_delta_leaf(start, end)
+    for (a, b), value in zip(pairs, outer.decode_delta_leaf(leaf), strict=False):
+        exact = float32.to_fraction(a) - float32.to_fraction(b)
+        assert float32.to_fraction(value) * exact >= 0
+
+
+@pytest.mark.parametrize("bad", [0x7F800000, 0xFF800000, 0x7FC00000])
+@pytest.mark.parametrize("side", [0, 1])
+def test_weights_that_are_not_finite_have_no_encoding(bad: int, side: int) -> None:
+    leaves = [bytes(1024), bytes(1024)]
+    leaves[side] = float32.pack_bits([0] * 255 + [bad])
+    with pytest.raises(ProtocolFault, match="not finite"):
+        outer.compute_delta_leaf(*leaves)
 
 
 @given(st.integers(-128, 127), st.integers(-149, 71))

@@ -16,7 +16,12 @@ from protocol.spec.game.state import SeatRole, compute_seat_id
 from protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX
 from protocol.spec.merkle import hash_leaf, hash_node
 from protocol.spec.statements import VoteWord
-from protocol.spec.tolerance import RATE_TO_UNITS_SHIFT, ROOT_TO_UNITS_SHIFT
+from protocol.spec.tolerance import (
+    LARGE_ROOT_SHIFT,
+    RATE_TO_UNITS_SHIFT,
+    ROOT_TO_UNITS_SHIFT,
+    compute_root_up,
+)
 from tests.architecture.sources import ROOT
 
 WORD = 1 << 256
@@ -45,13 +50,15 @@ def test_the_largest_claims_of_all_solvers_overflow_neither_a_word_nor_float32()
     assert float32.to_fraction(mean) == -128 * Fraction(2) ** params.SCALE_EXPONENT_MAX
 
 
-def test_no_comparison_of_sound_elements_overflows_a_word() -> None:
-    """The widest limits a task can name, at the largest weights and moments that are sound. Roots and rates
-    count whole units: a shift below zero, or by half a bit, would lose what the chain keeps."""
-    most = params.MAGNITUDE_LIMIT_UNITS - 1
-    assert most << params.SQRT_SHIFT_BITS < WORD
-    root = 1 << (params.MAGNITUDE_LIMIT_UNITS << params.SQRT_SHIFT_BITS).bit_length() // 2
-    assert TAU_MAX * ((root << ROOT_TO_UNITS_SHIFT) + (1 << 160)) < WORD
+def test_no_comparison_of_finite_elements_overflows_a_word() -> None:
+    """The widest limits a task can name, at the largest weights and moments, which are cut off. Roots and
+    rates count whole units: a shift below zero, or by half a bit, would lose what the chain keeps."""
+    most, whole = params.MAGNITUDE_LIMIT_UNITS, float32.to_units(float32.INFINITY - 1)
+    assert (most - 1) << params.SQRT_SHIFT_BITS < WORD and 2 * most < WORD
+    assert whole >> 2 * LARGE_ROOT_SHIFT < most, "a large v' has a root by that of a smaller one"
+    assert most >> 2 * LARGE_ROOT_SHIFT << 2 * LARGE_ROOT_SHIFT == most
+    root = (compute_root_up(whole) << ROOT_TO_UNITS_SHIFT) + (1 << 160)
+    assert TAU_MAX * (root >> params.TAU_FRACTION_BITS) + TAU_MAX < WORD
     rate = TAU_MAX * params.LEARNING_RATE_SUM_MAX << RATE_TO_UNITS_SHIFT
     scale = RATE_TO_UNITS_SHIFT + params.TAU_FRACTION_BITS + params.LEARNING_RATE_FRACTION_BITS
     assert -params.UNIT_EXPONENT == params.SQRT_SHIFT_BITS + 2 * ROOT_TO_UNITS_SHIFT == scale

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.spec import program_tiling
 from protocol.spec.program import Access, locate
 from protocol.spec.program_tiling import MOST_PIECES, is_tiled
 
@@ -145,3 +147,23 @@ def test_writers_that_would_take_long_to_follow_are_refused() -> None:
     assert rows**2 > MOST_PIECES and not is_tiled(4 * rows, writers)
     few = [write(0, (16, 4)), *(write(4 * row + 1, (3, 1)) for row in range(16))]
     assert is_tiled(64, few)
+
+
+def test_blocks_that_could_begin_anywhere_are_tried_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last writer crosses a border of blocks, whichever of the others begins one."""
+    count, cuts = 500, list[int]()
+
+    def note(piece: Any, block: int) -> Any:
+        cuts.append(block)
+        return cut(piece, block)
+
+    cut = program_tiling._cut
+    monkeypatch.setattr(program_tiling, "_cut", note)
+    monkeypatch.setattr(program_tiling, "MOST_PIECES", 10 * count)
+    block = 4 * count
+    starts = [write(place, (2, block)) for place in range(count)]
+    assert not is_tiled(8 * block, [*starts, write(count, (4, block), (2, 7 * count // 4))])
+    assert count < len(cuts) <= 10 * count
+    cuts.clear()
+    assert not is_tiled(8 * block, [*starts, write(count, (4, 3 * count - 1))])
+    assert not cuts, "no border does"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.spec.codec import compute_schedule_leaf
-from protocol.spec.containers import OptimizerConfig, ScheduleConfig
+from protocol.spec.containers import ScheduleConfig
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import bits_to_float, float_to_bits, nearest, pack_bits, round_to_bits
 from protocol.spec.merkle import compute_path, hash_leaf, is_valid_path, verify_path
@@ -54,18 +54,17 @@ def test_steps_outside_the_task_are_refused(global_step: int, local_step: int) -
 @settings(deadline=None)
 @given(st.floats(0, 1 - 2.0**-13, width=32), st.integers(0, 3_000))
 def test_bias_corrections_are_correctly_rounded(beta: float, local_step: int) -> None:
-    optimizer = OptimizerConfig(beta1=beta, beta2=0.5)
     exact = 1 - Fraction(beta) ** (local_step + 1)
-    first, second = compute_bias_corrections(optimizer, local_step)
+    first, second = compute_bias_corrections(beta, 0.5, local_step)
     assert first == bits_to_float(round_to_bits(exact))
     assert second == nearest(1 - Fraction(1, 2) ** (local_step + 1))
 
 
 def test_bias_corrections_of_very_late_steps() -> None:
-    optimizer = OptimizerConfig(beta1=nearest(0.9), beta2=nearest(1 - 2.0**-24))
-    first, second = compute_bias_corrections(optimizer, 2**31)
+    beta1, beta2 = nearest(0.9), nearest(1 - 2.0**-24)
+    first, second = compute_bias_corrections(beta1, beta2, 2**31)
     assert first == second == 1.0
-    assert 0.6 < compute_bias_corrections(optimizer, 2**24)[1] < 0.7
+    assert 0.6 < compute_bias_corrections(beta1, beta2, 2**24)[1] < 0.7
 
 
 def test_sums_are_exact_and_rounded_up() -> None:
@@ -98,12 +97,12 @@ def test_the_scalars_of_a_step_are_those_of_its_counters() -> None:
     schedule = ScheduleConfig(PEAK, warmup_steps=3, total_steps=36, inner_warmup_steps=4)
     task = sample_task()
     spec = replace(task, training=replace(task.training, schedule=schedule))
-    leaves, optimizer = compute_scalar_leaves(spec), task.training.optimizer
+    leaves, training = compute_scalar_leaves(spec), task.training
     assert len(leaves) == 3 * 12
     for step, leaf in enumerate(leaves):
         # Without carried moments the local step is the step of the round.
         rate = compute_learning_rate(schedule, step, step % 12)
-        expected = (rate, *compute_bias_corrections(optimizer, step))
+        expected = (rate, *compute_bias_corrections(training.beta1, training.beta2, step))
         assert leaf == pack_bits([float_to_bits(value) for value in expected])
     levels = compute_scalar_levels(leaves)
     assert is_valid_path(levels[-1][0], hash_leaf(leaves[35]), 35, 36, compute_path(levels, 35))

@@ -60,6 +60,11 @@ BROKEN: dict[str, WeightsLayout] = {
     "a negative deviation": replace(LAYOUT, parameters=(replace(ROWS, deviation=-0.5),)),
     "ones with a deviation": replace(LAYOUT, parameters=(replace(GAIN, deviation=0.5),)),
     "a short root": replace(LAYOUT, frozen=(FrozenEntry("base", (1,), bytes(31)),)),
+    "a name of safetensors' own": replace(LAYOUT, parameters=(replace(GAIN, name="__metadata__"),)),
+    "a config that is no text": replace(LAYOUT, config="\ud800"),
+    "frozen numbers without end": replace(
+        LAYOUT, frozen=(FrozenEntry("base", ((1 << 33) + 1,), number=1.0),)
+    ),
     "a long config": replace(LAYOUT, config=" " * ((1 << 18) + 1)),
 }
 
@@ -83,13 +88,23 @@ def change(**fields: Any) -> bytes:
     change(parameters=[["a", [1], "ones", -1]]), change(parameters=[["a", [1], "uniform", 0x7FC00000]]),
     change(parameters=[["a", [1], "uniform", 0x7F800000]]), change(parameters=[["a", [1], "ones", 1 << 40]]),
     change(parameters=[["a", [1], "ones", 0x80000000]]), change(parameters=[["a", "1", "ones", 0]]),
-    change(parameters=[[7, [1], "ones", 0]]), change(frozen=[["b", [1], "zz"]]),
-    change(frozen=[["b", [1], 5]]),
+    change(parameters=[[7, [1], "ones", 0]]), change(parameters=[[[], [1], "ones", 0]]),
+    change(frozen=[["b", [1], "zz"]]),
+    change(frozen=[["b", [1], 0x7FC00000]]), change(frozen=[["b", [1], "00"]]),
+    change(frozen=[["b", [1], []]]),
     change(parameters=[["a", [1], "ones", 0], ["a", [1], "ones", 0]]),
     change(parameters=[[str(n), [1], "ones", 0] for n in range(MAX_ENTRIES + 1)]),
     TEXT.replace(b'"config"', b'"frozen"', 1),
-], ids=range(33))  # fmt: skip
+], ids=range(36))  # fmt: skip
 def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(InvalidInput, match="not a layout of weights"):
+        decode_layout(data)
+
+
+@pytest.mark.parametrize("piece", [b'\\"', b'"', b'""', b'"\\', b'["', b"\\\n"])
+def test_a_text_of_quotation_marks_is_gone_through_once(piece: bytes) -> None:
+    """Whoever went back for each of them would need hours."""
+    data = b'"' + piece * ((MAX_LAYOUT_BYTES - 1) // len(piece))
     with pytest.raises(InvalidInput, match="not a layout of weights"):
         decode_layout(data)
 

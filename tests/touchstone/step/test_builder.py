@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.known_steps import get_program
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import INTEGER_ROLES, Node, Operation, Program, Role
 from protocol.spec.program_rules import require_valid
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.programs import Bench, require_single_writers
+from tests.task_models import get_model, respecify
 from touchstone.step.builder import DOT_BITS
 from touchstone.step.quantized import quantize_products
 from touchstone.step.views import LayoutError, View, expand, insert, narrow, permute, reshape
@@ -290,7 +291,7 @@ def test_an_operand_that_two_products_read_in_the_same_rows_is_quantized_once() 
 @pytest.mark.parametrize("numeric_format", ["exact8", "exact15", "exact20"])
 def test_the_step_of_a_task_is_a_valid_program_without_other_product_sums(numeric_format: str) -> None:
     spec = build_tiny_training(numeric_format=numeric_format)
-    program = build_program(describe_program(spec)).program
+    program = get_program(spec).program
     require_valid(program)
     require_single_writers(program)
     assert Operation.PRODUCT_SUM not in list_operations(program)
@@ -307,8 +308,8 @@ def test_formats_have_programs_of_their_own() -> None:
 def test_sums_of_wide_integers_are_shorter(numeric_format: str, is_long: bool) -> None:
     """Norms of any task, and all products of 20 bits: a proof of 4,096 terms would cost 1.4 million gas."""
     wide = build_tiny_training(numeric_format=numeric_format, chunk_terms=4096)
-    spec = replace(wide, model=replace(wide.model, vocabulary_size=3000))
-    program = build_program(describe_program(spec)).program
+    spec = respecify(wide, model=replace(get_model(wide), vocabulary_size=3000))
+    program = get_program(spec).program
     terms = {Role.INTEGER16: {0}, Role.INTEGER32: {0}}
     for node in program.nodes:
         if node.operation is Operation.QUANTIZED_PRODUCT_SUM:

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from protocol.compute.program.interpreter import Interpreter
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import Access, Node, Operation, Role
+from tests.causality import SCALARS, change_later_tokens
 from tests.protocol.compute.program.numpy_exact import compute_buffers, run_program
 from tests.touchstone.step.test_record_step import ROWS, TOKENS, VOCABULARY, make_module
 from tests.touchstone.step.test_transformers import make
 from touchstone.step.record_step import RecordedStep, Shape, record_step
 
-SCALARS = torch.tensor([1e-3, 0.1, 0.05])
 CHANGES = 50
 MODELS = ("own", "Llama", "GPT2", "Mistral")
 """Four times fifty changes."""
@@ -24,44 +23,11 @@ def record_model(name: str, numeric_format: str) -> tuple[RecordedStep, int]:
     return record_step(module, Shape(ROWS, TOKENS, numeric_format)), vocabulary
 
 
-def find_logits(step: RecordedStep, vocabulary: int) -> int:
-    """The buffer of which the loss takes the largest number of each row."""
-    nodes = step.built.program.nodes
-    return next(
-        node.operands[0].buffer
-        for node in nodes
-        if node.operation is Operation.MAXIMUM_OF and node.terms == vocabulary
-    )
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_later_tokens_change_no_bit_of_earlier_logits(name: str) -> None:
-    """With weights three times as large, so that attention is not even."""
     step, vocabulary = record_model(name, "exact15")
-    built, logits = step.built, find_logits(step, vocabulary)
-    interpreter = Interpreter(built.program, built.constants, numeric_format="exact15", keeps_all=True)
-    weights = step.weights * 3
-    zeros = torch.zeros_like(weights)
-    generator = torch.Generator().manual_seed(7)
-
-    def draw(count: int) -> Tensor:
-        return torch.randint(3, VOCABULARY, (ROWS, count), generator=generator)
-
-    labels = draw(TOKENS)
-
-    def compute(tokens: Tensor) -> Tensor:
-        interpreter.run((weights, zeros, zeros), tokens, labels, SCALARS)
-        return interpreter.tensors[logits].clone().view(torch.int32).view(ROWS, TOKENS, vocabulary)
-
-    tokens = draw(TOKENS)
-    before, later = compute(tokens), 0
-    for _ in range(CHANGES):
-        place = int(torch.randint(1, TOKENS, (), generator=generator))
-        changed = torch.cat([tokens[:, :place], draw(TOKENS - place)], 1)
-        after = compute(changed)
-        assert torch.equal(after[:, :place], before[:, :place])
-        later += int((after[:, place:] != before[:, place:]).sum())
-    assert later > 0, "else the test changes nothing"
+    changed = change_later_tokens(step, vocabulary, VOCABULARY, CHANGES)
+    assert changed.earlier == 0 and changed.later > 0, "else the test changes nothing"
 
 
 @pytest.mark.parametrize("numeric_format", ["exact8", "exact15", "exact20"])

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from tests.protocol.compute.programs import require_single_writers
 from touchstone.step.first_weights import flatten
 from touchstone.step.optimizers import SGD, AdamW, Lion, Muon, Optimizer, Vectors
 from touchstone.step.record_step import RecordedStep, Shape, next_token_loss, record_step
+from touchstone.step.step_folder import load_step
 
 VOCABULARY, WIDTH, ROWS, TOKENS = 40, 16, 2, 8
 
@@ -169,6 +172,59 @@ def rows_loss(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(module(tokens).transpose(1, 2), labels, reduction="none")
 
 
+def both_losses(module: nn.Module, tokens: Tensor, labels: Tensor) -> Any:
+    return next_token_loss(module, tokens, labels), rows_loss(module, tokens, labels)
+
+
+def multiply_up(module: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
+    return torch.cumprod(module.rows(tokens), 1).mean()  # type: ignore[operator]
+
+
+class Restless(nn.Module):
+    """Does another thing each time: what is counted or remembered is in no state of a task."""
+
+    mean: Tensor
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.rows, self.way, self.count = make_module(), way, 1
+        self.register_buffer("mean", torch.zeros(VOCABULARY))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.rows(tokens)
+        if self.way == "counts":
+            self.count += 1
+            return logits * self.count
+        if self.way == "grows":
+            self.count += 1
+            for _ in range(self.count):
+                logits = torch.tanh(logits)
+            return logits
+        self.mean = 0.9 * self.mean + logits.mean((0, 1))
+        return logits + self.mean
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [("counts", "something else each time at .*test_record_step.py"), ("grows", "something else each time"),
+     ("remembers", "remembers something.*mean")],
+)  # fmt: skip
+def test_a_module_that_changes_from_call_to_call_is_refused(way: str, said: str) -> None:
+    module = Restless(way)
+    with pytest.raises(InvalidInput, match=said):
+        record_step(module, Shape(ROWS, TOKENS))
+    assert torch.equal(module.mean, torch.zeros(VOCABULARY)), "no tensor of the recorder stays in it"
+
+
+def test_what_torch_compile_made_runs_as_it_is_written() -> None:
+    """The compiler ended the process where it met the recorder."""
+    module = make_module()
+    module.forward = torch.compile(module.forward)
+    plain = record_step(make_module(), Shape(ROWS, TOKENS, "exact"))
+    assert record_step(module, Shape(ROWS, TOKENS, "exact")).built.program == plain.built.program
+
+
 def add_idle(module: nn.Module) -> nn.Module:
     module.idle = nn.Parameter(torch.zeros(3))
     return module
@@ -191,6 +247,9 @@ def test_a_loss_may_be_anything_that_is_a_number() -> None:
     (add_idle, next_token_loss, lambda _: False, "does not depend on a parameter.*idle"),
     (halve, next_token_loss, lambda _: False, "another type at rows.weight"),
     (lambda m: m, rows_loss, lambda _: False, "no single number"),
+    (lambda m: m, both_losses, lambda _: False, "no single number.*tuple"),
+    (lambda m: m, multiply_up, lambda _: False, "cumprod.*torch.cumsum"),
+    (torch.compile, next_token_loss, lambda _: False, "compiled"),
     (lambda m: m, next_token_loss, lambda _: True, "nothing to train"),
 ])  # fmt: skip
 def test_what_cannot_be_trained_is_refused(
@@ -201,3 +260,91 @@ def test_what_cannot_be_trained_is_refused(
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         record_step(change(make_module()), Shape(ROWS, TOKENS), loss, is_frozen=is_frozen)
+
+
+def test_a_format_is_known_by_its_short_name_and_no_other_is_taken() -> None:
+    """A step of a format that nobody knows was recorded as one of float32, in silence."""
+    assert Shape(ROWS, TOKENS, "exact") == Shape(ROWS, TOKENS, "exact15")
+    with pytest.raises(InvalidInput, match="exact.*got fp8"):
+        Shape(ROWS, TOKENS, "fp8")
+
+
+def test_an_optimizer_of_pytorch_is_refused_in_words() -> None:
+    module = make_module()
+    given: Any = torch.optim.AdamW(module.parameters())
+    with pytest.raises(InvalidInput, match="got torch.optim.adamw.AdamW"):
+        record_step(module, Shape(ROWS, TOKENS), optimizer=given)
+
+
+class Tables(nn.Module):
+    """Two tables of which one is the other with zeros behind: their roots are the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(VOCABULARY, WIDTH)
+        short = torch.tensor([0.5, 1.0, 0.25, 2.0])
+        self.register_buffer("short", short)
+        self.register_buffer("long", torch.cat([short, torch.zeros(WIDTH - 4)]))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.rows(tokens).unflatten(-1, (4, 4)) * self.get_buffer("short")
+        logits: Tensor = (x.flatten(2) + self.get_buffer("long")) @ self.rows.weight.t()
+        return logits
+
+
+def test_tables_of_two_lengths_are_two_constants(tmp_path: Path) -> None:
+    step = record_step(Tables(), Shape(ROWS, TOKENS))
+    sizes = [buffer.size for buffer in step.built.program.buffers if buffer.role is Role.CONSTANT]
+    assert {4, WIDTH} <= set(sizes)
+    step.save(tmp_path)
+    found = load_step(tmp_path).built
+    assert found.program == step.built.program and found.constants.keys() == step.built.constants.keys()
+    assert all(torch.equal(found.constants[n], values) for n, values in step.built.constants.items())
+
+
+def test_a_step_leaves_no_constants_of_the_one_before_in_its_folder(tmp_path: Path) -> None:
+    for value in (0.25, 0.75):
+        module = Tables()
+        module.get_buffer("short").fill_(value)
+        record_step(module, Shape(ROWS, TOKENS)).save(tmp_path)
+    (tmp_path / "constants" / "notes").write_text("of the submitter's own")
+    roots = {buffer.constant_root.hex() for buffer in load_step(tmp_path).built.program.buffers} - {""}
+    record_step(module, Shape(ROWS, TOKENS)).save(tmp_path)
+    assert {path.name for path in (tmp_path / "constants").iterdir()} == roots | {"notes"}
+
+
+class Counting(nn.Module):
+    """Multiplies by how often it was called: a buffer counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(VOCABULARY, WIDTH)
+        self.register_buffer("calls", torch.full((1,), 5.0))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        calls = self.get_buffer("calls")
+        calls += 1
+        logits: Tensor = self.rows(tokens) * calls @ self.rows.weight.t()
+        return logits
+
+
+def test_a_counter_in_a_buffer_is_refused_and_stays_as_it_was() -> None:
+    """A program would have its number after the last recording for ever."""
+    module = Counting()
+    with pytest.raises(InvalidInput, match="writes into a buffer.*calls"):
+        record_step(module, Shape(ROWS, TOKENS))
+    assert module.get_buffer("calls").item() == 5
+
+
+@pytest.mark.parametrize(("sequences", "tokens", "chunk_terms"), [(0, 8, 512), (2, 0, 512), (2, 8, 0)])
+def test_a_batch_of_nothing_is_refused(sequences: int, tokens: int, chunk_terms: int) -> None:
+    with pytest.raises(InvalidInput, match="a batch of nothing"):
+        Shape(sequences, tokens, chunk_terms=chunk_terms)
+
+
+def test_a_class_and_a_loss_of_two_arguments_are_refused_in_words() -> None:
+    wrong: Any = Tables
+    with pytest.raises(InvalidInput, match="an instance of torch.nn.Module, got Tables"):
+        record_step(wrong, Shape(ROWS, TOKENS))
+    with pytest.raises(InvalidInput, match="a function of .module, tokens, labels."):
+        record_step(Tables(), Shape(ROWS, TOKENS), nn.CrossEntropyLoss())

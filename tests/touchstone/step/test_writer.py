@@ -168,7 +168,7 @@ def test_forms_and_dimensions_are_read_as_pytorch_means_them() -> None:
     ]
     assert swap(4, 1, -1) == [0, 3, 2, 1] and swap(3, 2, 2) == [0, 1, 2]
     require_form(call, "a form", True)
-    with pytest.raises(InvalidInput, match=r"aten\.cat\.default.*expected a form, got \(\(\), -2\)"):
+    with pytest.raises(InvalidInput, match=r"expected a form, got aten\.cat\.default of \(\(\), -2\)"):
         require_form(call, "a form", False)
     rows = make_contiguous(1, 0, (4, 3, 2))
     assert [get_only_stride(rows, dimension) for dimension in range(3)] == [6, 2, 1]

@@ -11,6 +11,7 @@ from touchstone.step.recordings import Call
 from touchstone.step.views import View, expand, insert, narrow, permute, remove, reshape
 from touchstone.step.writer import Value, Writer, get_cat_dimension, handles, require_form, swap
 
+STEPLESS = "slices without steps; for x[..., ::2] write x.unflatten(-1, (-1, 2))[..., 0]"
 DTYPES = frozenset({torch.float32, torch.float64, torch.int64, torch.int32, torch.bool})
 """Of tensors that a program can follow. float64 only makes PyTorch's own rounding finer: a program computes
 in its numeric format."""
@@ -77,7 +78,7 @@ def _lower_slice(
     _stop: int = 0,
     step: int = 1,
 ) -> View:
-    require_form(call, "slices without steps", step == 1)
+    require_form(call, STEPLESS, step == 1)
     return narrow(x, dimension, start % x.shape[dimension], call.shape[dimension])
 
 
@@ -150,7 +151,7 @@ def _lower_slice_backward(
     _stop: int,
     step: int,
 ) -> Value:
-    require_form(call, "slices without steps", step == 1)
+    require_form(call, STEPLESS, step == 1)
     dimension %= len(sizes)
     if x.shape[dimension] == sizes[dimension]:
         return x
@@ -184,5 +185,7 @@ def _lower_pad(writer: Writer, call: Call, x: View, pad: Sequence[int], value: f
 
 @handles("aten._to_copy.default", pending=True)
 def _lower_to_copy(_writer: Writer, call: Call, x: Value) -> Value:
-    require_form(call, f"numbers of {sorted(map(str, DTYPES))}: call module.float()", call.dtype in DTYPES)
+    require_form(
+        call, "float32: module.float(), no .half(), no .bfloat16(), no autocast", call.dtype in DTYPES
+    )
     return x

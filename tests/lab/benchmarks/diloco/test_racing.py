@@ -11,7 +11,7 @@ import torch
 
 from lab.benchmarks.diloco import racing
 from lab.benchmarks.diloco.node_member import build_spec
-from lab.benchmarks.diloco.plain_member import Model, make_inner, read_rows
+from lab.benchmarks.diloco.plain_member import make_inner, make_model, read_rows
 from lab.benchmarks.diloco.racing import (
     OURS,
     PEERS,
@@ -26,10 +26,12 @@ from lab.benchmarks.diloco.racing import (
     write_plan,
 )
 from lab.benchmarks.diloco.verifiable import make_beacon
-from protocol.compute.model.batches import get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.program.step import begin_round, train_segment
-from protocol.spec.containers import ModelConfig, OptimizerConfig
+from tests.task_models import init_parameters
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
+from touchstone.step.record_step import next_token_loss
 
 RACE = Race("0.2M", 1, 2, 1, 2, rows=2)
 USUAL = Result(100.0, 1.0, 8e6, 4, 3.0)
@@ -95,7 +97,7 @@ def test_what_pip_said_is_told_and_another_pytorch_is_another_environment(
 def test_all_kinds_train_the_same_steps_on_the_same_rows(tmp_path: Path) -> None:
     plan = json.loads(json.dumps(write_plan(RACE, OURS, 3, tmp_path)))
     data = (tmp_path / "data").read_bytes()
-    training, config = build_spec(plan, data).training, ModelConfig(*plan["model"])
+    training, config = build_spec(plan, data).training, DecoderConfig(*plan["model"])
     corpus, beacon = open_corpus(data, training), make_beacon(3, 0)
     rows = [read_rows(data, plan["starts"][1][0][step], plan["tokens"]) for step in range(2)]
     shards = [
@@ -109,17 +111,17 @@ def test_all_kinds_train_the_same_steps_on_the_same_rows(tmp_path: Path) -> None
     assert len(shards) == 1
     batches = partial(get_batch, corpus, training, beacon, shards[0])
     ours, losses = train_segment(begin_round(init_parameters(config, 3), 0), training, batches, 0, 2)
-    model = Model(config, init_parameters(config, 3))
+    model = make_model(config, init_parameters(config, 3))
     inner = make_inner(model, plan)
     for step, rate in zip(range(2), plan["rates"], strict=False):
         inner.param_groups[0]["lr"] = rate
-        loss = model(*rows[step])
+        loss = next_token_loss(model, *rows[step])
         assert float(loss.detach()) == pytest.approx(losses[step], rel=1e-5)
         inner.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), OptimizerConfig().clip_norm)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), AdamW().clip_norm)
         inner.step()
-    flat = torch.cat([part.detach().reshape(-1) for part in model.parts])
+    flat = torch.cat([part.detach().reshape(-1) for part in model.parameters()])
     assert torch.allclose(flat, ours.weights, atol=1e-5)
 
 

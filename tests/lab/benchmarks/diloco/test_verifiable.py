@@ -13,12 +13,12 @@ from lab.benchmarks.diloco.verifiable import (
     compare_synchronous,
     measure_share,
 )
-from protocol.spec.containers import ModelConfig
+from touchstone.step.plain_decoder import DecoderConfig
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(verifiable.SHAPES, "tiny", ModelConfig(256, 16, 40, 1, 2, 2, 128))
+    monkeypatch.setitem(verifiable.SHAPES, "tiny", DecoderConfig(256, 16, 40, 1, 2, 2, 128))
 
 
 def test_the_share_is_of_all_that_is_not_training() -> None:

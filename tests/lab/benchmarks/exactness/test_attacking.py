@@ -3,6 +3,7 @@
 from lab.benchmarks.exactness.attacking import build_plan, convict_faults, judge_attacks
 from lab.benchmarks.hunting.arena import Arena
 from tests.attacks.menagerie import ATTACKS
+from tests.task_plans import describe_plan
 
 
 def test_every_claim_with_other_bits_is_rejected() -> None:
@@ -19,5 +20,5 @@ def test_a_fault_is_convicted_and_counted() -> None:
 
 
 def test_a_plan_takes_the_model_of_a_size() -> None:
-    assert build_plan("exact8", "0.2M").model.hidden_size == 64
+    assert describe_plan(build_plan("exact8", "0.2M")).model.hidden_size == 64
     assert build_plan("exact8", None).numeric_format == "exact8"

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from protocol.actions.audit.audit_records import RECORDS, AuditBook, ShownWork
@@ -27,9 +28,8 @@ from protocol.adapters.wire.conventions import NodeStatus, RequestSigner
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.digest import build_delta_tree, build_state_trees, tensor_bytes, tensor_root
-from protocol.compute.model.batches import get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.outer.outer_tensors import encode_delta
 from protocol.compute.program.step import TrainingState, begin_round, train_segment
 from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
@@ -52,6 +52,7 @@ from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
+from tests.task_models import draw_first
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")
@@ -72,7 +73,7 @@ def get_account(seed: int) -> str:
 class Twist:
     """What is wrong in a claim. boundary: from which boundary on its states are of something else; element,
     amount: what was added to one weight there; steps: added to the step numbers of a boundary alone;
-    untrainable: a boundary whose second moment is negative, so that each step from it is not finite; moment:
+    untrainable: a boundary whose second moment is negative, so that each step from it has NaN; moment:
     added to one first moment of boundary 0, from which all is trained."""
 
     boundary: int = -1
@@ -140,7 +141,7 @@ def get_task(spec: TaskSpec = TINY) -> AuditTask:
 def begin_model(spec: TaskSpec = TINY) -> TrainingState:
     """Boundary 0 of round 0."""
     training = spec.training
-    return begin_round(init_parameters(training.model, training.initial_seed), 0)
+    return begin_round(draw_first(training), 0)
 
 
 @cache
@@ -269,10 +270,23 @@ class Stage:
         return self.head
 
     async def pass_blocks(self, until: int, pause_s: float = 0.005) -> None:
-        """The clock of the chain."""
+        """The clock of the chain. It stands still while this process waits for a processor: on a busy machine
+        nodes would be late, though they are quick."""
         while self.head < until:
+            begun = monotonic() - measure_waited_s()
             await asyncio.sleep(pause_s)
+            while monotonic() - measure_waited_s() < begun + pause_s:
+                await asyncio.sleep(pause_s)
             self.world.jump(self.head + 1)
+
+
+def measure_waited_s() -> float:
+    """So long have the threads of this process, all together, been ready to run without a processor."""
+    waited_ns = 0
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        with suppress(OSError):
+            waited_ns += int(path.read_text().split()[1])
+    return waited_ns / 1e9
 
 
 # --- Nodes --------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from protocol.actions.audit.audit_room import StateShelf, read_audit_task
-from protocol.adapters.store import BlobStore
+from protocol.adapters.store import LOCK_NAME, BlobStore
 from protocol.compute.digest import tensor_bytes
 from protocol.spec.errors import InvalidInput, ProtocolFault
 from protocol.spec.schedule import compute_learning_rate_sum
@@ -44,7 +44,7 @@ def test_of_a_state_that_is_not_finite_nothing_is_kept(tmp_path: Path) -> None:
     shelf = make_shelf(BlobStore(tmp_path, is_durable=False))
     with pytest.raises(ProtocolFault):
         shelf.keep(replace(begin_model(), second_moment=moment))
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [LOCK_NAME]
 
 
 async def test_each_tensor_of_a_state_comes_from_whichever_peer_shows_it(tmp_path: Path) -> None:

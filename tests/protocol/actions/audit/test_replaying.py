@@ -254,13 +254,12 @@ async def test_an_end_that_is_not_served_after_the_seal_keeps_the_seal(tmp_path:
     assert (vote.seal, vote.start_leaf) == (made.sealed.seal, made.sealed.start_leaf)
 
 
-async def test_a_start_that_cannot_be_trained_from_is_unserved(tmp_path: Path) -> None:
-    """A claim of which nothing was computed, made of such states, would otherwise cost its solver no fee
-    wherever somebody honest is drawn."""
+async def test_a_start_from_which_steps_leave_the_numbers_is_trained_from_as_any(tmp_path: Path) -> None:
+    """The steps end in finite states by a rule of programs, and the claim in others: whoever made it of such
+    states, and computed nothing, is rejected."""
     stage = make_stage(Twist(untrainable=make_stage().get_drawn().segment))
     vote, auditor = await run_audit(stage, tmp_path)
-    assert vote.word == VoteWord.UNSERVED, auditor.lines
-    assert (vote.seal, vote.end_leaf) == (ZERO_WORD, ZERO_WORD)
+    assert vote.word == VoteWord.REJECT_STATE, auditor.lines
 
 
 async def test_who_would_owe_too_much_abstains(tmp_path: Path) -> None:

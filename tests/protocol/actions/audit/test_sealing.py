@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protocol.actions.audit import sealing
-from protocol.actions.audit.sealing import Diverged, NotServed, ask_until, make_seal
+from protocol.actions.audit.sealing import NotServed, ask_until, make_seal
 from protocol.spec.codec import compute_state_root
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.params import ZERO_WORD
@@ -15,8 +15,6 @@ from protocol.spec.statements import VoteWord, compute_seal
 from tests.protocol.actions.audit.stage import (
     SOLVER,
     Node,
-    Stage,
-    Twist,
     get_account,
     judge,
     make_bystander,
@@ -104,20 +102,6 @@ async def test_where_no_word_would_count_any_more_nothing_is_replayed(tmp_path: 
         assert await make_seal(reserve.room, stage.get_drawn(1), LATER) is None
     assert reserve.room.passed == {stage.get_drawn(1).place}
     assert not trained and not reserve.room.book.seals
-
-
-async def test_a_replay_that_leaves_the_numbers_seals_nothing(tmp_path: Path) -> None:
-    stage = make_untrainable()
-    auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
-    async with make_solver(stage, tmp_path).run(), auditor.run():
-        with pytest.raises(Diverged):
-            await make_seal(auditor.room, stage.get_drawn(), LATER)
-    assert not auditor.room.book.seals
-
-
-def make_untrainable() -> Stage:
-    """The claim has states from which no step is finite, where the auditor's segment begins."""
-    return make_stage(Twist(untrainable=make_stage().get_drawn().segment))
 
 
 def watch_training(node: Node) -> list[int]:

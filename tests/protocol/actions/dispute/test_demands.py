@@ -4,14 +4,14 @@ from random import Random
 
 from protocol.actions.dispute.prosecuting import list_demands
 from protocol.actions.stored_tensors import describe_layout
-from protocol.compute.program.task_program import build_program, describe_program
+from protocol.compute.program.known_steps import get_program
 from protocol.spec.game.inner_dispute import LEAVES_MAX
 from protocol.spec.program import Program, Role
 from tests.protocol.actions.specs import get_spec
 
 
-def get_program() -> Program:
-    return build_program(describe_program(get_spec().training)).program
+def read_program() -> Program:
+    return get_program(get_spec().training).program
 
 
 def get_buffer(program: Program, node: int, place: int) -> int:
@@ -20,7 +20,7 @@ def get_buffer(program: Program, node: int, place: int) -> int:
 
 
 def test_demands_are_of_the_buffer_that_is_withheld() -> None:
-    program = get_program()
+    program = read_program()
     layout = describe_layout(program)
     others = [n for n, buffer in enumerate(program.buffers) if buffer.role is not Role.CONSTANT]
     for withheld in others:
@@ -32,7 +32,7 @@ def test_demands_are_of_the_buffer_that_is_withheld() -> None:
 
 
 def test_without_any_roots_leaves_of_many_nodes_are_demanded() -> None:
-    program = get_program()
+    program = read_program()
     layout = describe_layout(program)
     demands = list_demands(program, layout, None, Random(1))
     assert len({one.node for one in demands}) == LEAVES_MAX and demands[-1].node == len(program.nodes) - 1

@@ -27,8 +27,8 @@ from protocol.adapters.blobs import BlobKey, get_trace_kind
 from protocol.compute.bounds.fault import find_buffer, open_demanded
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.digest import state_header
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import train_segment
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import BufferOpening
 from protocol.spec.errors import EnvironmentFault
@@ -242,7 +242,7 @@ async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
     """Each dispute may demand eight, and the step is not run again for them: only for a tensor that is
     lost."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        program = build_program(describe_program(party.task.spec.training)).program
+        program = get_program(party.task.spec.training).program
         demands = tuple(DemandedLeaf(node, 0, 0) for node in (0, 1, len(program.nodes) - 1))
         dispute = name_step(stage, party, demands=demands)
         traced, runs = await trace_named_step(party, dispute), list[int]()

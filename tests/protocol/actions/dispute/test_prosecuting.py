@@ -8,7 +8,7 @@ import torch
 
 from protocol.actions.dispute import prosecuting
 from protocol.actions.merge.merge_records import get_shards
-from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.program.step import compute_scalars
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import draw_sample_start

@@ -20,8 +20,8 @@ from protocol.actions.merge.work import get_finished
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import refer_state
 from protocol.adapters.wire.session import Peer
+from protocol.compute.batches import get_batch
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import get_batch
 from protocol.spec.codec import compute_state_root
 from protocol.spec.containers import StateHeader
 from protocol.spec.drawing import deal_shards

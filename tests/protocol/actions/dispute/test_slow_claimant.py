@@ -35,8 +35,8 @@ from protocol.adapters.wire.session import Peer
 from protocol.compute.bounds.fault import OperationFault
 from protocol.compute.bounds.trace import list_layers
 from protocol.compute.digest import ByteTree
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import compute_scalars, train_segment
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root, encode_state
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
@@ -198,7 +198,7 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
         party, start = scene.party, load_state(scene.party, scene.headers[0])
         dispute = replace(scene.dispute(DisputeStage.PROVE), trace=PostedTrace(TRACE, *scene.headers[:2]))
         training = party.task.spec.training
-        built = build_program(describe_program(training))
+        built = get_program(training)
         batch = get_batches(party, 0, scene.slot)(get_inner_step(party, dispute))
         scalars = compute_scalars(training, start.local_step, start.global_step)
         last = len(built.program.nodes) - 1

@@ -28,7 +28,7 @@ from protocol.adapters.wire.conventions import RequestSigner
 from protocol.adapters.wire.listener import load_or_create_identity
 from protocol.adapters.wire.server import BlobServer, ReadPolicy
 from protocol.adapters.wire.session import Patience, Peer
-from protocol.compute.model.batches import Corpus, open_corpus
+from protocol.compute.batches import Corpus, open_corpus
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
 from protocol.spec.game import calls

@@ -21,7 +21,6 @@ from protocol.actions.runtime import task_inputs
 from protocol.actions.runtime.party import Party
 from protocol.adapters.blobs import refer_tensor
 from protocol.adapters.messages import encode_message
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.outer.outer_tensors import OuterState, begin_outer
 from protocol.spec.codec import compute_outer_root
 from protocol.spec.containers import OuterHeader
@@ -30,6 +29,7 @@ from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import TASK, get_account, get_base_root, open_stage
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
+from tests.task_models import draw_first
 
 COUNT = get_spec().terms.parameter_count
 MODEL = OuterState(torch.linspace(-1, 1, COUNT), torch.linspace(0, 2, COUNT))
@@ -88,7 +88,7 @@ async def test_the_first_model_is_made_from_the_seed_without_any_peer(tmp_path: 
         party, training = stage.parties[1], get_spec().training
         header = await load_outer(party, get_base_root())
         state = await load_outer_state(party, header)
-        assert torch.equal(state.weights, init_parameters(training.model, training.initial_seed))
+        assert torch.equal(state.weights, draw_first(training))
         assert not state.momentum.any() and torch.equal(await load_weights(party, header), state.weights)
         for root in (make_word("weights"), keep_outer(party, MODEL).weights_root):
             terms = replace(get_spec().terms, initial_weights_root=root)
@@ -103,13 +103,13 @@ async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_i
     """What a peer has sent under the roots of the task says nothing about its seed."""
     async with open_stage(tmp_path, 1) as stage:
         party, training, made = stage.parties[1], get_spec().training, list[int]()
-        first = init_parameters(training.model, training.initial_seed)
+        first = draw_first(training)
 
         def make(*arguments: Any) -> torch.Tensor:
             made.append(1)
             return first
 
-        monkeypatch.setattr(task_inputs, "init_parameters", make)
+        monkeypatch.setattr(task_inputs, "draw_weights", make)
         header = keep_outer(party, begin_outer(first))
         for _ in range(3):
             state = await load_outer_state(party, header)

@@ -18,7 +18,7 @@ from protocol.actions.runtime import config
 from protocol.actions.runtime.config import describe_machine
 from protocol.actions.runtime.party import Party, has_state
 from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
-from protocol.compute.model.batches import WholeCorpus
+from protocol.compute.batches import WholeCorpus
 from protocol.compute.program.step import train_segment
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.game.auditing import AuditPlace

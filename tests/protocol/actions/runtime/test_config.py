@@ -1,7 +1,6 @@
 """What a process is told once: how much memory it may use, and that threads give way soon; and its status."""
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,19 +20,12 @@ from protocol.actions.runtime.config import (
 from protocol.adapters import files as file_module
 from protocol.adapters.files import PageLimit, make_mapped
 from protocol.adapters.wire.conventions import NodeStatus
-from protocol.compute.program.tensor_allocator import LARGE_BYTES, allocate, use_room
+from protocol.compute.program.tensor_allocator import LARGE_BYTES, allocate
 from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import make_key
 
 LARGE, SMALL = LARGE_BYTES // 4, LARGE_BYTES // 4 - 1
 """Elements."""
-
-
-@pytest.fixture(autouse=True)
-def leave_memory_as_it_was() -> Iterator[None]:
-    """Other tests of this process have their tensors in memory."""
-    yield
-    use_room(None)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from protocol.actions.runtime.party import Party
 from protocol.actions.runtime.task_inputs import fetch_start, load_start, make_start, refer_start
 from protocol.adapters.wire.blob_client import BlobClient
 from protocol.compute.digest import tensor_bytes, tensor_root
-from protocol.compute.model.reference_model import init_parameters
 from protocol.spec.containers import TaskSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from protocol.spec.game.state import SeatRole
@@ -30,8 +29,9 @@ from tests.protocol.actions.pruning.stage import Node
 from tests.protocol.actions.pruning.test_kept import play
 from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.actions.specs import get_spec
+from tests.task_models import draw_first
 
-WEIGHTS = init_parameters(get_spec().training.model, 1234)
+WEIGHTS = draw_first(get_spec().training, 1234)
 SERVER, ASKER, OTHER = 1, 2, 3
 
 

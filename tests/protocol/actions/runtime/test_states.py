@@ -17,13 +17,13 @@ from protocol.actions.runtime.party import (
     open_state_leaves,
 )
 from protocol.compute.digest import build_state_trees
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import TrainingState
 from protocol.spec.containers import StateHeader
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_valid_path
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters import parties
+from tests.task_models import draw_first
 
 
 def make_party(folder: Path, seed: int = 1) -> tuple[Party, parties.Party]:
@@ -39,7 +39,7 @@ def party(tmp_path: Path) -> Party:
 
 
 def make_state(seed: int = 3) -> TrainingState:
-    weights = init_parameters(get_spec().training.model, seed)
+    weights = draw_first(get_spec().training, seed)
     return TrainingState(weights, weights * 0.5, weights * weights, 4, 12)
 
 

@@ -18,7 +18,7 @@ from protocol.adapters.leaf_runs import LeafRun, count_leaves
 from protocol.adapters.part_store import LeafSource
 from protocol.adapters.wire.limits import WireLimits
 from protocol.adapters.wire.session import Peer
-from protocol.compute.model.batches import (
+from protocol.compute.batches import (
     OUTSIDE_TOKEN,
     dataset_root,
     get_batch,
@@ -26,13 +26,14 @@ from protocol.compute.model.batches import (
     open_corpus,
     prepare_steps,
 )
-from protocol.spec.containers import ModelConfig, TrainingSpec
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from protocol.spec.merkle import hash_leaf, is_valid_path
 from tests.protocol.adapters.parties import Party, open_session, serve_hostile
 from tests.protocol.compute.conftest import build_tiny_training
+from touchstone.step.plain_decoder import DecoderConfig
 
-MODEL = ModelConfig(300, 32, 48, 1, 2, 2, 16)
+MODEL = DecoderConfig(300, 32, 48, 1, 2, 2, 16)
 COUNT, HELDOUT = 150_000, 1_000
 BEACONS = [sha256(bytes([number])).digest() for number in range(3)]
 

@@ -105,9 +105,9 @@ async def test_a_list_of_roots_arrives(solver: Party, auditor: Party, count: int
 async def test_a_length_that_is_not_the_served_one_is_the_peers_fault(solver: Party, auditor: Party) -> None:
     data, ref, chunk_roots = make_trace_tensor(1000, 4096)
     solver.store.put_hashed(ref, data, chunk_roots)
-    longer = refer_trace_tensor(ref.key.root, 4004, 4096)
+    longer = refer_trace_tensor(ref.key.root, 4100, 4096)
     async with solver.serve() as peer, auditor.make_client() as client:
-        with pytest.raises(ProtocolFault, match="with 4004 bytes, got .* with 4000 bytes") as caught:
+        with pytest.raises(ProtocolFault, match="with 4097 to 8192 bytes, got .* with 4000 bytes") as caught:
             await client.fetch(peer, longer)
         assert caught.value.culprit == peer.account
 

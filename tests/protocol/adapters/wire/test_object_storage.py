@@ -24,6 +24,7 @@ from protocol.adapters.wire.object_storage import (
 )
 from protocol.adapters.wire.session import Peer
 from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from protocol.spec.params import LEAF_BYTES
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, serve_hostile
 from tests.protocol.adapters.storages import Answer, HostileStorage, NamingBucket, make_settings
 
@@ -141,8 +142,8 @@ async def test_a_blob_comes_from_the_bucket_and_nothing_of_this_node_goes_there(
         pytest.param(partial(refuse, status=404), 0, id="missing"),
         pytest.param(partial(refuse, status=403), 0, id="denied"),
         pytest.param(partial(refuse, status=500), 0, id="broken"),
-        pytest.param(partial(give, data=DATA[:-4]), 0, id="short"),
-        pytest.param(partial(give, data=DATA + bytes(4)), 0, id="long"),
+        pytest.param(partial(give, data=DATA[:-LEAF_BYTES]), 0, id="short"),
+        pytest.param(partial(give, data=DATA + bytes(LEAF_BYTES)), 0, id="long"),
         pytest.param(partial(give, data=b""), 0, id="empty"),
         pytest.param(break_off, CHUNK, id="cut off"),
         pytest.param(partial(give, data=bytes(SIZE)), 0, id="other bytes"),
@@ -167,6 +168,16 @@ async def test_where_the_bucket_fails_the_peer_sends_the_rest(
         assert len(scene.storage.asked) == scene.bucket.sent == 1
     assert "nothing is taken from the bucket" in caplog.text
     assert SECRET not in "".join(line for line in caplog.text.splitlines() if "aiohttp.access" not in line)
+
+
+async def test_a_copy_with_zeros_behind_is_the_same_blob(tmp_path: Path) -> None:
+    """The peer has it under a longer name too, and keeps one file."""
+    data, ref = make_tensor(1000)
+    async with open_scene(tmp_path, partial(give, data=data + bytes(8))) as scene:
+        scene.keep(ref, data)
+        async with scene.open() as (peer, client):
+            await client.fetch(peer, ref)
+        assert scene.auditor.store.get(ref) == data and not scene.store.sent
 
 
 @pytest.mark.parametrize("elements", [1, 1000, CHUNK_ELEMENTS])

@@ -15,31 +15,32 @@ from protocol.compute.audit.calibrate import (
     name_stage,
 )
 from protocol.compute.audit.compare import Distances, Floors
-from protocol.compute.model.reference_model import parameter_layout
+from protocol.compute.program.known_steps import get_step
 from protocol.compute.program.step import TrainingState
 from protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
-from protocol.spec.containers import OptimizerConfig, ScheduleConfig, TrainingSpec
+from protocol.spec.containers import ScheduleConfig, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from tests.protocol.compute.model.family_models import MODELS
+from tests.task_models import get_model, parameter_layout
 from tests.training_setting import list_configurations, propose_limits
+from touchstone.step.optimizers import AdamW
 
 
 # --- Classes, stages, configurations ------------------------------------------------------------------------
 def test_get_tensor_class_sorts_every_parameter(spec: TrainingSpec) -> None:
-    found = {p.name: get_tensor_class(p.name) for p in parameter_layout(spec.model)}
+    found = {p.name: get_tensor_class(p.name) for p in parameter_layout(get_model(spec))}
     assert set(found.values()) == set(TENSOR_CLASSES)
     assert found["model.layers.1.self_attn.k_proj.weight"] == "attention"
     assert found["model.layers.1.input_layernorm.weight"] == found["model.norm.weight"] == "norm"
 
 
-def test_get_tensor_class_sorts_the_parameters_of_every_family() -> None:
-    gpt2 = {p.name: get_tensor_class(p.name) for p in parameter_layout(MODELS["gpt2 untied"])}
-    assert set(gpt2.values()) == set(TENSOR_CLASSES)
-    assert gpt2["transformer.wte.weight"] == gpt2["transformer.wpe.weight"] == "embedding"
-    assert gpt2["transformer.h.0.attn.c_attn.bias"] == "attention" and gpt2["lm_head.weight"] == "head"
-    assert gpt2["transformer.h.0.mlp.c_fc.weight"] == "mlp" and gpt2["transformer.ln_f.bias"] == "norm"
-    qwen3 = {p.name: get_tensor_class(p.name) for p in parameter_layout(MODELS["qwen3"])}
-    assert qwen3["model.layers.0.self_attn.q_norm.weight"] == "attention"
+@pytest.mark.parametrize(("name", "expected"), [
+    ("transformer.wte.weight", "embedding"), ("transformer.wpe.weight", "embedding"),
+    ("transformer.h.0.attn.c_attn.bias", "attention"), ("lm_head.weight", "head"),
+    ("transformer.h.0.mlp.c_fc.weight", "mlp"), ("transformer.ln_f.bias", "norm"),
+    ("model.layers.0.self_attn.q_norm.weight", "attention"),
+])  # fmt: skip
+def test_get_tensor_class_sorts_the_names_of_published_models(name: str, expected: str) -> None:
+    assert get_tensor_class(name) == expected
 
 
 def test_name_stage_knows_all_four() -> None:
@@ -57,8 +58,8 @@ def change_one(state: TrainingState, element: int, by: float) -> TrainingState:
 
 def test_survey_puts_a_distance_where_it_lies(spec: TrainingSpec, state: TrainingState) -> None:
     state = replace(state, second_moment=state.second_moment + 1)
-    norm = parameter_layout(spec.model)[-2]
-    survey = Survey(spec.model)
+    norm = parameter_layout(get_model(spec))[-2]
+    survey = Survey(get_step(spec).layout)
     for by in (0.0, 0.25, 0.5):
         survey.add(change_one(state, norm.offset + 3, by), state, 2.0, "end")
     found = {(m.quantity, m.tensor_class): m for m in survey.summarize()}
@@ -70,7 +71,7 @@ def test_survey_puts_a_distance_where_it_lies(spec: TrainingSpec, state: Trainin
 
 def test_survey_refuses_what_is_not_finite(spec: TrainingSpec, state: TrainingState) -> None:
     with pytest.raises(EnvironmentFault, match="not finite"):
-        Survey(spec.model).add(change_one(state, 0, float("nan")), state, 1.0, "end")
+        Survey(get_step(spec).layout).add(change_one(state, 0, float("nan")), state, 1.0, "end")
 
 
 def test_list_every_configuration_offers_all_combinations() -> None:
@@ -108,7 +109,7 @@ def test_the_configurations_cover_what_the_processor_has(capabilities: Sequence[
 
 # --- Limits -------------------------------------------------------------------------------------------------
 def test_the_floor_of_the_first_moment_is_where_moments_stop_moving_weights() -> None:
-    assert FLOORS.eps_m == pytest.approx(OptimizerConfig().epsilon)
+    assert FLOORS.eps_m == pytest.approx(AdamW().epsilon)
 
 
 def test_proposed_limits_scale_the_largest_distance_of_each_kind() -> None:

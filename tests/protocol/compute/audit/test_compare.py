@@ -89,23 +89,104 @@ def test_equal_states_are_not_apart(trained: TrainingState) -> None:
 
 
 @pytest.mark.parametrize("field", ["weights", "first_moment", "second_moment"])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 2.0**64])
-def test_unsound_claims_are_infinitely_far(trained: TrainingState, field: str, bad: float) -> None:
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_claims_that_are_not_finite_are_infinitely_far(
+    trained: TrainingState, field: str, bad: float
+) -> None:
     vector = getattr(trained, field).clone()
     vector[700] = bad
     claimed = replace(trained, **{field: vector})
     verdict = judge_state(claimed, trained, RATE, LIMITS)
     assert (verdict.is_beyond, verdict.element, verdict.leaf) == (True, 700, 2)
     assert verdict.excess == float("inf")
-    # Nor is anything near a replay that went wrong.
-    assert float(compute_excess(trained, claimed, RATE, LIMITS)[700]) == float("inf")
+    # Nor is anything near a replay that went wrong, or two that did.
+    for other in (trained, claimed):
+        assert float(compute_excess(other, claimed, RATE, LIMITS)[700]) == float("inf")
+    found = measure_distances(claimed, trained, 1.0, NO_FLOORS)
+    assert getattr(found, field) == float("inf") and getattr(found, f"{field}_index") == 700
 
 
-def test_a_negative_second_moment_is_beyond(trained: TrainingState) -> None:
+def test_a_second_moment_that_is_negative_alone_is_beyond(trained: TrainingState) -> None:
     claimed = replace(trained, second_moment=trained.second_moment.clone())
     claimed.second_moment[5] = -1e-30
     verdict = judge_state(claimed, trained, RATE, limits(1, 1 << 100))
-    assert (verdict.is_beyond, verdict.element) == (True, 5)
+    assert (verdict.is_beyond, verdict.element, verdict.excess) == (True, 5, float("inf"))
+    assert measure_distances(claimed, trained, 1.0, Floors(0.0, 1e-9, 0.0)).second_moment == float("inf")
+
+
+def test_honest_work_on_a_signed_vector_is_within_limits(trained: TrainingState) -> None:
+    """An optimizer of one's own may keep anything in the second vector."""
+    signed = replace(trained, second_moment=trained.second_moment * torch.tensor([1.0, -1.0]).repeat(500))
+    assert not judge_state(signed, signed, RATE, LIMITS).is_beyond
+    near = replace(signed, second_moment=signed.second_moment * (1 + 2.0**-20))
+    verdict, found = judge_state(near, signed, RATE, LIMITS), measure_distances(near, signed, 1.0, NO_FLOORS)
+    assert not verdict.is_beyond and verdict.excess == pytest.approx(2.0**-20 / 1e-4, rel=0.2)
+    assert found.second_moment == pytest.approx(2.0**-20, rel=0.2)
+    first = replace(signed, first_moment=signed.first_moment + 1e-9)
+    assert measure_distances(first, signed, 1.0, Floors(1e-5, 0.0, 0.0)).first_moment < 2e-4
+    turned = replace(signed, second_moment=-signed.second_moment)
+    assert judge_state(turned, signed, RATE, LIMITS).is_beyond
+
+
+@pytest.mark.parametrize("number", [2.0**64, -(2.0**64), 2.0**100, -3.4e38])
+@pytest.mark.parametrize("field", ["weights", "first_moment", "second_moment"])
+def test_honest_work_on_large_numbers_is_within_limits(
+    trained: TrainingState, field: str, number: float
+) -> None:
+    """A hostile program may lead a weight anywhere that is finite."""
+    vector = getattr(trained, field).clone()
+    vector[300] = number
+    large = replace(trained, **{field: vector})
+    assert not judge_state(large, large, RATE, LIMITS).is_beyond
+    # A float32 that is nearly the same is no farther: here all that is beyond 2^64 is one number.
+    vector = vector.clone()
+    vector[300] = number * (1 - 2.0**-20) if abs(number) > 2.0**65 else number * (1 + 2.0**-20)
+    near = replace(trained, **{field: vector})
+    verdict = judge_state(near, large, RATE, LIMITS)
+    assert (verdict.is_beyond, verdict.excess) == (False, 0.0)
+    assert judge_state(trained, large, RATE, LIMITS).is_beyond
+    assert judge_state(large, trained, RATE, LIMITS).is_beyond
+
+
+ANY = [
+    0.0,
+    -0.0,
+    1e-45,
+    1e-30,
+    1e-9,
+    1e-3,
+    0.5,
+    1.0,
+    2.0**40,
+    2.0**63.99,
+    2.0**64,
+    2.0**64.01,
+    2.0**100,
+    3.4e38,
+]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("floor", [0, 1 << 60, 1 << 102])
+def test_measured_and_exact_judgement_agree_on_every_finite_element(seed: int, floor: int) -> None:
+    """The largest ratio above 1 is beyond and what is not is within, in whatever way numbers are cut off."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(values: torch.Tensor) -> torch.Tensor:
+        signs = torch.randint(0, 2, (400,), generator=generator) * 2 - 1
+        return values[torch.randint(0, len(values), (400,), generator=generator)] * signs
+
+    replayed = TrainingState(draw(torch.tensor(ANY)), draw(torch.tensor(ANY)), draw(torch.tensor(ANY)), 1, 1)
+    factors = torch.tensor([1.0, 1.0, 1 + 2.0**-22, 1 - 2.0**-14, 1 + 2.0**-10, 3.0, -1.0])
+    w, m, v = ((one.double() * draw(factors)).clamp(-3.4e38, 3.4e38).float() for one in replayed.vectors)
+    claimed, task = TrainingState(w, m, v, 1, 1), limits(1e-4, floor)
+    excess = compute_excess(claimed, replayed, RATE, task)
+    for index in range(400):
+        pair = compare._read_element(claimed, index), compare._read_element(replayed, index)
+        exact = is_element_beyond(*pair, RATE, task)
+        ratio = float(excess[index])
+        assert abs(ratio - 1) < 1e-9 or exact == (ratio > 1), (index, ratio)
+    assert judge_state(claimed, replayed, RATE, task).is_beyond == bool((excess > 1).any())
 
 
 @pytest.mark.parametrize("factor, is_beyond", [(0.99, False), (1.01, True)])

@@ -12,15 +12,15 @@ from safetensors.torch import load_file, save_file
 
 from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
 from protocol.compute.audit.compare import judge_state, measure_distances
+from protocol.compute.batches import get_batch, open_corpus
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.model.batches import get_batch, open_corpus
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
 from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from protocol.spec.containers import Limits, TrainingSpec
 from protocol.spec.float32 import nearest
 from protocol.spec.schedule import compute_learning_rate
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.task_models import draw_first
 from tests.training_setting import (
     find_maxima,
     list_configurations,
@@ -86,7 +86,7 @@ def sum_rates(stage: int) -> float:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder = tmp_path_factory.mktemp("limits")
     pin_kernels(1)
-    state = begin_round(init_parameters(SPEC.model, SPEC.initial_seed), 0)
+    state = begin_round(draw_first(SPEC), 0)
     starts = {}
     for stage in STAGES:
         state = starts[stage] = train(state, stage - state.global_step)

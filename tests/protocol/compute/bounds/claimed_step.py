@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault, Vectors
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
-from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.layout import look
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
 from protocol.spec.program import Operation
 from protocol.spec.program_codec import compute_program_root
@@ -64,7 +64,7 @@ class Claimant:
 
 def make_claimant(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> Claimant:
     """Of the first step of a task."""
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     vectors = (state.weights, state.first_moment, state.second_moment)
     return Claimant(built, vectors, get_batch(corpus, spec, bytes(32), 0, 0), compute_scalars(spec, 0, 0))
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.bounds.fault import (
     ClaimedLeaf,
     ClaimedRoots,
@@ -18,11 +19,10 @@ from protocol.compute.bounds.fault import (
 )
 from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
-from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.merkle import compute_levels
 
@@ -89,7 +89,7 @@ class Step:
 
 def record_step(spec: TrainingSpec, corpus: Corpus, state: TrainingState) -> Step:
     """The first step of a round."""
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     batch = get_batch(corpus, spec, bytes(32), 0, 0)
     scalars = compute_scalars(spec, state.local_step, state.global_step)
     inputs = (*state.vectors, *(tensor.reshape(-1) for tensor in batch), scalars)

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from torch import Tensor
 
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.bounds.fault import (
     ClaimedLeaf,
     ClaimedRoots,
@@ -23,10 +24,9 @@ from protocol.compute.bounds.fault import (
 )
 from protocol.compute.bounds.trace import TraceTree, retrace
 from protocol.compute.digest import ByteTree
-from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.exact_kernels import ExactKernels
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import TrainingState
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.compute.program.tensor_allocator import compute_lifetimes
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
@@ -69,7 +69,7 @@ def test_constants_have_their_own_roots(claimant: Claimant) -> None:
 # --- What a step run again opens ----------------------------------------------------------------------------
 @pytest.fixture
 def program(spec: TrainingSpec) -> Program:
-    return build_program(describe_program(spec)).program
+    return get_program(spec).program
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_a_leaf_that_differs_in_its_padding_alone_is_refused(step: Step) -> None
 @pytest.mark.parametrize("numeric_format", ["exact8", "exact20"])
 def test_no_node_reads_a_buffer_before_all_of_it_is_there(numeric_format: str) -> None:
     """A proof takes the operands of an element from the own trace: they have roots before it is computed."""
-    program = build_program(describe_program(build_tiny_training(numeric_format=numeric_format))).program
+    program = get_program(build_tiny_training(numeric_format=numeric_format)).program
     lifetimes = compute_lifetimes(program)
     for number, node in enumerate(program.nodes):
         for operand in node.operands:

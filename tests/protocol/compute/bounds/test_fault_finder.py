@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from protocol.compute.batches import Corpus
 from protocol.compute.bounds import fault_finder
 from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault
 from protocol.compute.bounds.trace import ROUNDED_FREELY, TraceTree, build_buffer_tree
 from protocol.compute.digest import ByteTree
-from protocol.compute.model.batches import Corpus
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.step import Batch, TrainingState

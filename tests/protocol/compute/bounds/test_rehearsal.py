@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.bounds import rehearsal
 from protocol.compute.bounds.check import TraceChecker, TraceReport
 from protocol.compute.bounds.rehearsal import Rehearsal, draw_samples, rehearse
-from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import Batch, TrainingState
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.containers import StepContext, StepFacts, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
 from protocol.spec.program import BOUNDED_OPERATIONS, Operation, Program
@@ -28,7 +28,7 @@ SEED = bytes(range(32))
 
 @pytest.fixture
 def program(spec: TrainingSpec) -> Program:
-    return build_program(describe_program(spec)).program
+    return get_program(spec).program
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_rehearse_refuses_exact_kernels_that_err_in_one_element(
     spec = build_tiny_training(numeric_format="exact15")
     batch = get_batch(corpus, spec, SEED, 0, 0)
     assert rehearse(state, spec, batch, SEED).exhibits
-    nodes = build_program(describe_program(spec)).program.nodes
+    nodes = get_program(spec).program.nodes
     number = max(n for n, node in enumerate(nodes) if node.operation is operation)
 
     class Erring(Interpreter):

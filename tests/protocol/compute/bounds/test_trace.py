@@ -1,6 +1,7 @@
 """The root of a step's trace, a tree of trees, any run of which can be shown; and a step run again."""
 
 import struct
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,20 +9,33 @@ import pytest
 import torch
 from torch import Tensor
 
+from protocol.compute.batches import Corpus, get_batch
+from protocol.compute.bounds import trace as traces
 from protocol.compute.bounds.trace import ROUNDED_FREELY, Layer, Retraced, TraceTree, list_layers, retrace
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.layout import find_foldable
 from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars
-from protocol.compute.program.task_program import ProgramConfig, build_program, describe_program
 from protocol.compute.program.tensor_allocator import compute_lifetimes
-from protocol.spec.containers import ModelConfig, OptimizerConfig, TrainingSpec
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
-from protocol.spec.program import COMPUTED_ROLES, INDEX_ROLES, INPUTS, Program, Role, leaf_bytes
+from protocol.spec.program import (
+    COMPUTED_ROLES,
+    INDEX_ROLES,
+    INPUTS,
+    Operation,
+    Program,
+    Role,
+    leaf_bytes,
+)
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
+from tests.task_models import DecoderStep, build_program
 from tests.training_setting import build_trace_tree
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
 
 Trace = dict[int, Tensor]
 BEACON = b"\5" * 32
@@ -29,7 +43,7 @@ BEACON = b"\5" * 32
 
 @pytest.fixture
 def built(spec: TrainingSpec) -> BuiltProgram:
-    return build_program(describe_program(spec))
+    return get_program(spec)
 
 
 @pytest.fixture
@@ -209,7 +223,7 @@ def test_retrace_ends_in_the_bits_of_training(
 def test_retrace_hashes_what_an_interpreter_that_keeps_all_has(
     spec: TrainingSpec, state: TrainingState, batch: Batch, retraced: Retraced
 ) -> None:
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     interpreter = Interpreter(built.program, built.constants, keeps_all=True)
     vectors = (state.weights, state.first_moment, state.second_moment)
     interpreter.run(vectors, *batch, compute_scalars(spec, state.local_step, state.global_step))
@@ -220,18 +234,18 @@ def test_retrace_hashes_what_an_interpreter_that_keeps_all_has(
         assert retraced.tree.open_run(buffer, 0, 1) == expected.open_run(buffer, 0, 1)
 
 
-LLAMA = ModelConfig(256, 64, 192, 3, 4, 4, 128)
+PLAIN = DecoderConfig(256, 64, 192, 3, 4, 4, 128)
 MODELS = {
-    "llama": LLAMA,
-    "qwen3": ModelConfig(256, 64, 192, 3, 4, 2, 128, architecture="qwen3", head_size=16),
-    "gpt2": ModelConfig(256, 64, 256, 3, 4, 4, 128, architecture="gpt2", tied=1),
+    "plain": PLAIN,
+    "grouped": replace(PLAIN, kv_head_count=2),
+    "tied": replace(PLAIN, intermediate_size=256, tied=True),
 }
 """0.2 million parameters each."""
 
 
 @pytest.fixture(params=sorted(MODELS))
 def program(request: pytest.FixtureRequest) -> Program:
-    return build_program(ProgramConfig(MODELS[request.param], OptimizerConfig(), 8, 128, 512)).program
+    return build_program(DecoderStep(MODELS[request.param], AdamW(), 8, 128, 512)).program
 
 
 def list_cuts(program: Program, layers: list[Layer]) -> set[int]:
@@ -280,5 +294,40 @@ def test_the_price_of_a_layer_is_what_its_nodes_round_freely(program: Program) -
 def test_all_cuts_and_the_dearest_layer_are_a_tenth_of_the_trace(program: Program) -> None:
     layers, sizes = list_layers(program), [one.size for one in program.buffers]
     cuts = list_cuts(program, layers)
-    assert len(cuts) > 2 * LLAMA.layer_count
+    assert len(cuts) > 2 * PLAIN.layer_count
     assert 4 * sum(sizes[cut] for cut in cuts) + max(one.price for one in layers) < 0.1 * 4 * sum(sizes)
+
+
+def write_comb(count: int) -> Program:
+    """A chain, each node of which has one beside it that nobody reads."""
+    written, last = HandWritten(8), W
+    for _ in range(count):
+        last = written.flat(Operation.ADD, last, W)
+        written.flat(Operation.SQUARE_ROOT, last)
+    return written.finish(last, *written.copies(M, V))
+
+
+def measure_peak(program: Program) -> int:
+    """Bytes that `list_layers` holds at most."""
+    tracemalloc.start()
+    list_layers(program)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+def test_layers_take_memory_as_their_program_is_long() -> None:
+    """Though a layer reaches back to the first node."""
+    few, many = (measure_peak(write_comb(count)) for count in (125, 500))
+    assert many < 8 * few
+    layers = list_layers(write_comb(500))
+    assert max(len(one.nodes) for one in layers) > 500
+
+
+def test_where_cuts_are_hard_to_find_there_are_none(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces, "MOST_STEPS", 0)
+    layers = list_layers(program)
+    assert not list_cuts(program, layers)
+    assert frozenset[int]().union(*(one.nodes for one in layers)) == frozenset(range(len(program.nodes)))

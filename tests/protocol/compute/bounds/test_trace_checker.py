@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import inf
 
 import pytest
@@ -11,12 +12,9 @@ from torch import Tensor
 
 from protocol.compute.bounds.check import TraceChecker, compute_last_uses
 from protocol.compute.determinism import pin_kernels
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.interpreter import Interpreter
 from protocol.compute.program.kernels import make_kernel
-from protocol.compute.program.task_program import ProgramConfig, build_program
 from protocol.spec import referee
-from protocol.spec.containers import ModelConfig, OptimizerConfig
 from protocol.spec.errors import InvalidInput
 from protocol.spec.float32 import nearest
 from protocol.spec.program import (
@@ -30,11 +28,14 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
+from tests.task_models import DecoderStep, build_program, init_parameters
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
 
 Buffers = dict[int, Tensor]
 KINDS = list(BOUNDED_OPERATIONS)
-SHORT = ProgramConfig(ModelConfig(256, 16, 44, 1, 2, 1, 8), OptimizerConfig(), 2, 8, 128)
-LONG = ProgramConfig(ModelConfig(256, 16, 44, 1, 2, 1, 128), OptimizerConfig(), 2, 128, 128)
+SHORT = DecoderStep(DecoderConfig(256, 16, 44, 1, 2, 1, 8), AdamW(), 2, 8, 128)
+LONG = DecoderStep(DecoderConfig(256, 16, 44, 1, 2, 1, 128), AdamW(), 2, 128, 128)
 """With sums of more terms than a chunk has."""
 
 
@@ -49,7 +50,7 @@ class Trace:
         return TraceChecker(self.program, numeric_format)
 
 
-def record(config: ProgramConfig) -> Trace:
+def record(config: DecoderStep) -> Trace:
     """One honest step."""
     pin_kernels(1)
     torch.manual_seed(0)
@@ -174,8 +175,8 @@ def miswire(trace: Trace, kind: Operation) -> Iterator[tuple[int, Tensor]]:
     """(node, its output's buffer) with one operand read one element off, where that makes a difference."""
     for number in nodes_of(trace.program, kind):
         node = trace.program.nodes[number]
-        for operand in node.operands:
-            shifted = {**trace.buffers, operand.buffer: trace.buffers[operand.buffer].roll(1)}
+        for operand, by in product(node.operands, (1, -1)):
+            shifted = {**trace.buffers, operand.buffer: trace.buffers[operand.buffer].roll(by)}
             wrong = run_node(trace, node, shifted)
             if not torch.equal(wrong, trace.buffers[node.output.buffer]):
                 yield number, wrong

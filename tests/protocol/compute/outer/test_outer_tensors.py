@@ -29,9 +29,7 @@ from tests.protocol.compute.outer import torch_outer
 from tests.training_setting import list_configurations
 
 RATE, MOMENTUM = float_to_bits(nearest(0.7)), float_to_bits(nearest(0.9))
-finite_floats = st.floats(
-    width=32, allow_nan=False, allow_infinity=False, min_value=-(2.0**78), max_value=2.0**78
-)
+finite_floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 leaves = st.lists(finite_floats, min_size=1, max_size=40).map(lambda values: (values + [0.0] * 41)[:41] * 7)
 delta_leaves = st.binary(min_size=1, max_size=65).map(lambda data: (data.ljust(65, b"\x05")) * 4)
 
@@ -48,18 +46,12 @@ def noise(count: int, seed: int, scale: float = 1.0) -> torch.Tensor:
 @given(leaves, leaves)
 def test_delta_equals_the_reference(before: list[float], after: list[float]) -> None:
     a, b = torch.tensor(before[:256]), torch.tensor(after[:256])
-    try:
-        expected = reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
-    except ProtocolFault:
-        with pytest.raises(ProtocolFault):
-            encode_delta(a, b)
-        return
     delta = encode_delta(a, b)
-    assert delta == expected
+    assert delta == reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
     assert unpack_bits(as_leaf(decode_delta(delta, 256))) == reference.decode_delta_leaf(delta)
 
 
-@pytest.mark.parametrize("scale", [1e-44, 2.0**-140, 2.0**-126, 1e-20, 1e-3, 1.0, 1e6, 1e20])
+@pytest.mark.parametrize("scale", [1e-44, 2.0**-140, 2.0**-126, 1e-20, 1e-3, 1.0, 1e6, 1e20, 1e23, 7e37])
 def test_delta_equals_the_reference_at_every_scale(scale: float) -> None:
     a, b = noise(256, 1, scale), noise(256, 2, scale)
     assert encode_delta(a, b) == reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
@@ -146,10 +138,24 @@ def test_another_length_is_refused() -> None:
         decode_delta(bytes(259), 256)
 
 
-def test_a_diverged_training_has_no_delta() -> None:
-    for bad in (float("nan"), float("inf"), 3.1e23):
-        with pytest.raises(ProtocolFault, match="out of range"):
-            encode_delta(torch.full((300,), bad), torch.zeros(300))
+@pytest.mark.parametrize("far", [3.1e23, -3.1e23, 3e38, -3e38])
+def test_a_diverged_training_has_a_delta(far: float) -> None:
+    """An honest solver claims whatever finite weights a program leads it to: cut off at 127 * 2^71."""
+    most = 127 * 2.0**71
+    values = decode_delta(encode_delta(torch.full((300,), far), torch.zeros(300)), 300)
+    assert set(values.tolist()) == {most if far > 0 else -most}
+    apart = encode_delta(torch.full((300,), far), torch.full((300,), -far))
+    assert torch.equal(decode_delta(apart, 300), values)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_not_finite_have_no_delta(bad: float) -> None:
+    for place in (0, 70, 299):
+        spoiled = torch.zeros(300)
+        spoiled[place] = bad
+        for pair in ((spoiled, torch.zeros(300)), (torch.zeros(300), spoiled), (spoiled, spoiled)):
+            with pytest.raises(ProtocolFault, match=f"not finite.*element {place}"):
+                encode_delta(*pair)
 
 
 def test_too_many_claims_are_refused() -> None:
@@ -304,16 +310,10 @@ def test_tensors_of_another_kind_are_refused() -> None:
 
 # --- Pseudo-gradient ----------------------------------------------------------------------------------------
 def require_same_encoding(before: Tensor, after: Tensor) -> None:
-    expected = torch_outer.encode(before, after)
-    if isinstance(expected, str):
-        with pytest.raises(ProtocolFault, match="out of range") as caught:
-            encode_delta(before, after)
-        assert caught.value.actual == expected
-    else:
-        assert encode_delta(before, after) == expected
+    assert encode_delta(before, after) == torch_outer.encode(before, after)
 
 
-@pytest.mark.parametrize("byte", [0, 1, 2, 17, 18, 19, 22, 23, 24, 25, 120, 149, 200, 219, 220, 221])
+@pytest.mark.parametrize("byte", [0, 1, 2, 17, 18, 19, 22, 23, 24, 25, 120, 149, 200, 219, 220, 221, 230])
 def test_blocks_of_every_scale_are_encoded_as_by_plain_operations(byte: int) -> None:
     """Multiples of half a quantum: each second one is a tie; largest elements just inside and outside."""
     unit = 2.0 ** (max(byte, 1) - 150)
@@ -344,10 +344,10 @@ def test_what_is_missing_in_the_last_leaf_is_zeros(count: int, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("place", [0, 70, 639])
-@pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan"), 3e23, -3.1e23, 3e38])
-def test_what_is_out_of_range_is_said_as_before(bad: float, place: int) -> None:
+@pytest.mark.parametrize("far", [3e23, -3.1e23, 3e38, -3.4e38])
+def test_what_is_cut_off_is_encoded_as_by_plain_operations(far: float, place: int) -> None:
     before, after = torch.zeros(640), torch.zeros(640)
-    before[place] = bad
+    before[place] = far
     require_same_encoding(before, after)
     before[(place + 64) % 640] = 3.3e25
     require_same_encoding(before, after)

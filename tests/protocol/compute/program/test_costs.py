@@ -6,20 +6,22 @@ import pytest
 
 from protocol.compute.program.costs import count_proof_bytes, measure_costs
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.task_program import build_program
-from protocol.spec.program import Access, Buffer, Node, Operation, Role
-from tests.protocol.compute.model.family_models import FAMILIES
-from tests.protocol.compute.program.test_family_programs import configure
+from protocol.spec.program import Access, Buffer, Node, Operation, Program, Role
+from tests.protocol.compute.decoders import DECODERS
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
+from tests.protocol.compute.program.test_decoder_programs import configure
 from tests.protocol.spec.test_program import PROGRAM
+from tests.task_models import build_program
 
 PRODUCTS = (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
 
 
 @pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
 def test_costs_are_those_of_a_step(numeric_format: str) -> None:
-    built = build_program(configure(FAMILIES["llama"], numeric_format))
+    built = build_program(configure(DECODERS["grouped"], numeric_format))
     program, costs = built.program, measure_costs(built.program)
     assert (costs.parameters, costs.nodes) == (program.buffers[0].size, len(program.nodes))
+    assert costs.constants == len(built.constants)
     assert costs.constant_bytes == sum(4 * values.numel() for values in built.constants.values())
     traced = Interpreter(
         built.program, built.constants, is_traced=True, numeric_format=numeric_format, keeps_all=True
@@ -43,4 +45,20 @@ def test_a_proof_opens_the_leaves_that_terms_may_lie_in() -> None:
     total = Node(Operation.SUM, (8, 128), 1, Access(long + 1, 0, (1,)), (Access(long, 0, (128, 1)),))
     program = replace(PROGRAM, buffers=buffers, nodes=(*PROGRAM.nodes, total))
     assert count_proof_bytes(program, total) == 512 + 4 * 64 + 2 * 512 + (3 + 4) * 64
-    assert measure_costs(build_program(configure(FAMILIES["llama"])).program).proof_bytes > 2048
+    assert measure_costs(build_program(configure(DECODERS["grouped"])).program).proof_bytes > 2048
+
+
+def test_a_program_of_many_short_runs_costs_what_one_of_few_does() -> None:
+    """Each run is looked at by itself: whoever went through all tensors for each would need an hour."""
+    few, many = (measure_costs(write_runs(count)) for count in (2, 15_000))
+    assert (few.step_bytes, many.nodes - few.nodes) == (many.step_bytes, 2 * 14_998)
+
+
+def write_runs(count: int) -> Program:
+    """Runs of two nodes each, longer than a tile, whose tensors nobody reads."""
+    written = HandWritten(70_000)
+    for number in range(count):
+        size = 70_000 - number % 2
+        for _ in range(2):
+            written.node(Operation.SQUARE_ROOT, (size,), (written.tensor(size), 0, (1,)), (W, 0, (1,)))
+    return written.finish(*written.copies(W, M, V))

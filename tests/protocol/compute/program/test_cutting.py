@@ -16,15 +16,15 @@ import torch
 from torch import Tensor
 
 from protocol.compute.digest import state_header
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.cutting import CutStep, Workers, cut_program, deal_leaves
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.layout import fold
 from protocol.compute.program.step import Batch, TrainingState, advance, begin_round
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec.codec import compute_state_root, encode_training
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from tests.protocol.actions.specs import get_spec
+from tests.task_models import draw_first, get_model, respecify
 
 STEPS = 3
 FORMATS = ("exact8", "exact15", "exact20", "float32")
@@ -33,7 +33,7 @@ FORMATS = ("exact8", "exact15", "exact20", "float32")
 def make_spec(numeric_format: str, rows: int = 4, tokens: int = 128) -> TrainingSpec:
     """The tiny task, with a chunk of 128 positions for each of `rows` rows where these have 128 tokens."""
     spec = get_spec().training
-    return replace(
+    return respecify(
         spec, numeric_format=numeric_format, chunk_terms=128, sequences_per_step=rows, sequence_tokens=tokens
     )
 
@@ -41,12 +41,12 @@ def make_spec(numeric_format: str, rows: int = 4, tokens: int = 128) -> Training
 def make_batch(spec: TrainingSpec, step: int) -> Batch:
     generator = torch.Generator().manual_seed(step)
     shape = (spec.sequences_per_step, spec.sequence_tokens + 1)
-    rows = torch.randint(spec.model.vocabulary_size, shape, generator=generator)
+    rows = torch.randint(get_model(spec).vocabulary_size, shape, generator=generator)
     return Batch(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
 
 
 def begin(spec: TrainingSpec) -> TrainingState:
-    return begin_round(init_parameters(spec.model, 3), 0)
+    return begin_round(draw_first(spec, 3), 0)
 
 
 @cache
@@ -118,7 +118,7 @@ def test_where_chunks_go_over_rows_of_two_workers_the_bits_are_the_same(rows: in
 
 def test_nearly_all_work_is_cut_and_moments_lie_with_one_worker() -> None:
     spec = make_spec("exact15")
-    program = fold(build_program(describe_program(spec)).program, keeps_copies=False)
+    program = fold(get_program(spec).program, keeps_copies=False)
     cut = cut_program(program, 4, 1)
     whole, own = (sum(node.elements * node.terms for node in one.nodes) for one in (program, cut.program))
     assert own < 0.27 * whole
@@ -132,7 +132,7 @@ def test_leaves_are_dealt_out_whole_and_evenly() -> None:
 
 
 def test_more_workers_than_leaves_are_refused() -> None:
-    program = fold(build_program(describe_program(make_spec("exact15"))).program, keeps_copies=False)
+    program = fold(get_program(make_spec("exact15")).program, keeps_copies=False)
     with pytest.raises(InvalidInput, match="cannot be cut"):
         cut_program(program, 64, 0)
 
@@ -145,7 +145,7 @@ pin_kernels(1)
 import torch
 from protocol.compute.program.cutting import CutStep, Workers
 from protocol.spec.codec import decode_training
-from tests.protocol.compute.program.test_cutting import begin, join, run_steps
+from tests.protocol.compute.program.test_cutting import begin, join, make_spec, run_steps
 from torch import distributed
 
 def gather(own):
@@ -156,6 +156,7 @@ def gather(own):
 distributed.init_process_group("gloo")
 workers = Workers(distributed.get_world_size(), distributed.get_rank(), gather)
 spec = decode_training(bytes.fromhex(sys.argv[1]))
+assert make_spec(spec.numeric_format) == spec
 step = CutStep(spec, workers)
 roots, _ = run_steps(spec, step.own(begin(spec)), step.advance, lambda state: join(step, state))
 Path(sys.argv[2], f"roots-{workers.own}").write_text(roots.hex())

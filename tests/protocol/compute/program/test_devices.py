@@ -17,18 +17,19 @@ import torch
 from torch import Tensor
 
 from protocol.compute import determinism
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.bounds import rehearsal
 from protocol.compute.bounds.fault import ClaimedRoots, ClaimedTrace, ExactFaultFinder
 from protocol.compute.bounds.fault_finder import FaultFinder
 from protocol.compute.bounds.trace import retrace
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import Corpus, get_batch
 from protocol.compute.program import devices
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.devices import Call
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import (
     Batch,
     TrainingState,
@@ -37,22 +38,19 @@ from protocol.compute.program.step import (
     replay_segment,
     train_segment,
 )
-from protocol.compute.program.task_program import (
-    ProgramConfig,
-    build_program,
-    describe_program,
-)
-from protocol.spec.containers import ModelConfig, OptimizerConfig, StateHeader, TrainingSpec
+from protocol.spec.containers import StateHeader, TrainingSpec
 from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.params import PRODUCT_BITS
 from tests.protocol.compute.conftest import build_tiny_training
-from tests.protocol.compute.model.family_models import FAMILIES
+from tests.protocol.compute.decoders import DECODERS
 from tests.protocol.compute.program.recording_device import (
     RecordingDevice,
     SmallDevice,
     fail_to_capture,
     use_device,
 )
+from tests.task_models import DecoderStep, build_program, get_model
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
 
 FORMATS = ("float32", "exact8")
 SEED = bytes(32)
@@ -83,13 +81,11 @@ def test_a_device_computes_the_bits_of_the_processors_own_way(
     assert state_header(advance(state, batch, spec)[0].bring_home()) == state_header(trace.end)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", DECODERS)
 @pytest.mark.parametrize("numeric_format", FORMATS)
-def test_no_kernel_waits_for_a_number(family: str, numeric_format: str) -> None:
+def test_no_kernel_waits_for_a_number(name: str, numeric_format: str) -> None:
     """On a device without numbers a kernel that asks for one fails. One that is in a graph must not ask."""
-    config = ProgramConfig(
-        FAMILIES[family], OptimizerConfig(), 4, 16, 128, PRODUCT_BITS.get(numeric_format, 0)
-    )
+    config = DecoderStep(DECODERS[name], AdamW(), 4, 16, 128, numeric_format)
     built = build_program(config)
     interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format, device="meta")
     interpreter.make_static()
@@ -98,9 +94,7 @@ def test_no_kernel_waits_for_a_number(family: str, numeric_format: str) -> None:
 
 def test_a_device_computes_whole_tensors() -> None:
     """Tiles are for the processor's cache. On a card each would be a launch of its own."""
-    built = build_program(
-        ProgramConfig(ModelConfig(256, 64, 192, 1, 4, 4, 16), OptimizerConfig(), 1, 16, 128)
-    )
+    built = build_program(DecoderStep(DecoderConfig(256, 64, 192, 1, 4, 4, 16), AdamW(), 1, 16, 128))
     counts = []
     for device in ("cpu", "meta"):
         interpreter = Interpreter(built.program, built.constants, device=device, by_tensors=True)
@@ -126,7 +120,7 @@ def test_all_of_a_process_computes_on_its_device(
 ) -> None:
     """Numbers cannot come back from a device that has none: whoever computes there fails."""
     spec = build_tiny_training(numeric_format=numeric_format)
-    batches, built = make_batches(corpus, spec), build_program(describe_program(spec))
+    batches, built = make_batches(corpus, spec), get_program(spec)
     calls: dict[str, Callable[[], object]] = {
         "training": lambda: train_segment(state, spec, batches, 0, 1),
         "replay": lambda: replay_segment(state, spec, batches, 0, 1),
@@ -359,7 +353,7 @@ def test_what_does_not_fit_is_refused_and_training_goes_on(
 
     def try_bad() -> Iterator[Batch]:
         """Tokens past the vocabulary, and too few of them."""
-        yield Batch(batch.tokens_BT + spec.model.vocabulary_size, batch.labels_BT)
+        yield Batch(batch.tokens_BT + get_model(spec).vocabulary_size, batch.labels_BT)
         yield Batch(*(part[:-1] for part in batch))
 
     for bad in try_bad():

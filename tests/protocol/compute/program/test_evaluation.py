@@ -3,21 +3,20 @@
 import pytest
 import torch
 
-from protocol.compute.model.reference_model import init_parameters
 from protocol.compute.program.evaluation import Evaluator, cut_loss
 from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
-from protocol.compute.program.task_program import build_program
 from protocol.spec.errors import InvalidInput
-from tests.protocol.compute.model.family_models import FAMILIES
-from tests.protocol.compute.program.test_family_programs import configure
+from tests.protocol.compute.decoders import DECODERS
+from tests.protocol.compute.program.test_decoder_programs import configure
+from tests.task_models import build_program, init_parameters
 
 ROWS = 3
 
 
 @pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", DECODERS)
 def test_the_loss_is_that_of_a_step(name: str, numeric_format: str) -> None:
-    config = configure(FAMILIES[name], numeric_format)
+    config = configure(DECODERS[name], numeric_format)
     built, weights = build_program(config), init_parameters(config.model, 3)
     rows = torch.arange(ROWS * 17).view(ROWS, 17) ** 2 % config.model.vocabulary_size
     interpreter = Interpreter(built.program, built.constants, numeric_format=numeric_format)
@@ -32,7 +31,7 @@ def test_the_loss_is_that_of_a_step(name: str, numeric_format: str) -> None:
 
 
 def test_whole_batches_are_measured_and_a_short_one_is_filled() -> None:
-    config = configure(FAMILIES["llama"])
+    config = configure(DECODERS["grouped"])
     evaluator = Evaluator(build_program(config), ROWS)
     weights = init_parameters(config.model, 3)
     rows = torch.arange(8 * 17).view(8, 17) * 7 % config.model.vocabulary_size

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.program import exact_functions, exact_kernels, interpreter
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.layout import NodeViews
 from protocol.compute.program.step import TrainingState, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec import exact
 from protocol.spec.errors import InvalidInput
 from protocol.spec.program import (
@@ -111,7 +111,7 @@ def test_every_node_of_a_step_computes_what_the_specification_says(
 ) -> None:
     exact_functions.force_family(family)
     spec = build_tiny_training(numeric_format=numeric_format, chunk_terms=chunk_terms)
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     batch = get_batch(corpus, spec, bytes(32), 0, 0)
     scalars = compute_scalars(spec, 0, 0)
     kept = dict(enumerate((*state.vectors, *(t.reshape(-1) for t in batch), scalars))) | dict(built.constants)

@@ -16,25 +16,28 @@ from protocol.compute.program.fused_update import (
     match_update,
 )
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.task_program import ProgramConfig, build_program
-from protocol.spec.containers import ModelConfig, OptimizerConfig
-from protocol.spec.params import PRODUCT_BITS
 from protocol.spec.program import Operation, Program
 from tests.protocol.compute.program.test_interpreter import make_inputs
 from tests.protocol.compute.programs import Bench
+from tests.task_models import DecoderStep, build_program
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.views import View
 
-MODEL = ModelConfig(256, 64, 192, 1, 4, 4, 16)
+MODEL = DecoderConfig(256, 64, 192, 1, 4, 4, 16)
 FORMATS = ("float32", "exact15")
 
 
-def configure(numeric_format: str) -> ProgramConfig:
-    return ProgramConfig(MODEL, OptimizerConfig(), 2, 16, 512, PRODUCT_BITS.get(numeric_format, 0))
+def configure(numeric_format: str) -> DecoderStep:
+    return DecoderStep(MODEL, AdamW(), 2, 16, 512, numeric_format)
+
+
+PROGRAM = build_program(configure("float32")).program
 
 
 def find_update() -> FlatRun:
     program = build_program(configure("float32")).program
-    (update,) = [run for _, run in find_flat_runs(program) if match_update(run)]
+    (update,) = [run for _, run in find_flat_runs(program) if match_update(program, run)]
     return update
 
 
@@ -50,7 +53,7 @@ def run_step(numeric_format: str, rate: float) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize("numeric_format", FORMATS)
 def test_every_program_has_one_update(numeric_format: str) -> None:
     program = build_program(configure(numeric_format)).program
-    matched = [run for _, run in find_flat_runs(program) if match_update(run)]
+    matched = [run for _, run in find_flat_runs(program) if match_update(program, run)]
     assert len(matched) == 1 and matched[0].size > 3 * PIECE_ELEMENTS // 2
 
 
@@ -60,7 +63,7 @@ def test_its_bits_are_those_of_separate_passes(
     monkeypatch: pytest.MonkeyPatch, numeric_format: str, rate: float
 ) -> None:
     fused = run_step(numeric_format, rate)
-    monkeypatch.setattr(running, "match_update", lambda run: None)
+    monkeypatch.setattr(running, "match_update", lambda *_: None)
     apart = run_step(numeric_format, rate)
     assert all(torch.equal(a, b) for a, b in zip(fused, apart, strict=True))
 
@@ -80,20 +83,20 @@ def test_another_run_is_no_update(place: int) -> None:
         replace(node, output=replace(node.output, strides=(0,))),
     ):
         nodes = (*run.nodes[:place], changed, *run.nodes[place + 1 :])
-        assert match_update(replace(run, nodes=nodes)) is None
+        assert match_update(PROGRAM, replace(run, nodes=nodes)) is None
 
 
 def test_a_run_of_another_length_or_with_a_seen_inner_tensor_is_no_update() -> None:
     run = find_update()
-    assert match_update(replace(run, nodes=run.nodes[:-1])) is None
+    assert match_update(PROGRAM, replace(run, nodes=run.nodes[:-1])) is None
     for buffer in run.hidden:
-        assert match_update(replace(run, hidden=run.hidden - {buffer})) is None
+        assert match_update(PROGRAM, replace(run, hidden=run.hidden - {buffer})) is None
 
 
 def test_old_vectors_that_a_later_node_reads_are_not_written_over() -> None:
     program = build_program(configure("float32")).program
-    [(first, run)] = [(n, run) for n, run in find_flat_runs(program) if match_update(run)]
-    found = match_update(run)
+    [(first, run)] = [(n, run) for n, run in find_flat_runs(program) if match_update(program, run)]
+    found = match_update(program, run)
     assert found is not None
     new, old = (found["new_w"].buffer, found["new_m"].buffer, found["new_v"].buffer), (0, 1, 2)
     assert find_successors(program, first, run, found) == dict(zip(new, old, strict=True))

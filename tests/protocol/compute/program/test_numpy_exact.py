@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from protocol.compute.model.batches import Corpus, get_batch
+from protocol.compute.batches import Corpus, get_batch
 from protocol.compute.program import exact_functions
 from protocol.compute.program.built_program import BuiltProgram
 from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.known_steps import get_program
 from protocol.compute.program.step import TrainingState, advance, compute_scalars
-from protocol.compute.program.task_program import build_program, describe_program
 from protocol.spec import exact
 from protocol.spec.containers import TrainingSpec
 from protocol.spec.program import COMPUTED_ROLES, OPERAND_COUNTS, Access, Node, Operation
@@ -43,7 +43,7 @@ def _measured() -> Iterator[None]:
 
 def build(numeric_format: str, chunk_terms: int) -> tuple[TrainingSpec, BuiltProgram, dict[int, Floats]]:
     spec = build_tiny_training(numeric_format=numeric_format, chunk_terms=chunk_terms)
-    built = build_program(describe_program(spec))
+    built = get_program(spec)
     return spec, built, {number: values.numpy() for number, values in built.constants.items()}
 
 

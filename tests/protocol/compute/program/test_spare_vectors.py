@@ -21,7 +21,6 @@ from torch.utils.dlpack import from_dlpack
 
 from protocol.adapters.files import measure_resident_bytes
 from protocol.compute.digest import build_state_trees, tensor_bytes
-from protocol.compute.model.reference_model import init_parameters, parameter_count
 from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
 from protocol.compute.program import tensor_allocator
 from protocol.compute.program.step import Batch, TrainingState, begin_round, forget_steps, train_segment
@@ -33,13 +32,15 @@ from protocol.compute.program.tensor_allocator import (
     allocate_zeros,
     forget_spare,
 )
-from protocol.spec.containers import ModelConfig, TrainingSpec
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import EnvironmentFault
 from protocol.spec.float32 import float_to_bits
 from tests.protocol.compute.conftest import build_tiny_training
+from tests.task_models import init_parameters, parameter_count
+from touchstone.step.plain_decoder import DecoderConfig
 
 VECTOR = HUGE_PAGE_BYTES // 4 + 3
-MODEL = ModelConfig(257, 224, 600, 1, 4, 2, 48)
+MODEL = DecoderConfig(257, 224, 600, 1, 4, 2, 48)
 """Its vectors fill a huge page."""
 NAN = 0xFF
 """Four such bytes are one."""

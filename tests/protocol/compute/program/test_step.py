@@ -7,11 +7,9 @@ from hashlib import sha256
 import pytest
 import torch
 
+from protocol.compute.batches import Corpus, WholeCorpus, get_batch
 from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from protocol.compute.digest import state_header
-from protocol.compute.model.batches import Corpus, WholeCorpus, get_batch
-from protocol.compute.model.reference_model import build_tables, init_parameters
-from protocol.compute.model.reference_step import compute_gradient
 from protocol.compute.program.step import (
     Batch,
     TrainingState,
@@ -20,10 +18,13 @@ from protocol.compute.program.step import (
     compute_scalars,
     train_segment,
 )
-from protocol.spec.containers import ModelConfig, TrainingSpec
+from protocol.spec.containers import TrainingSpec
 from protocol.spec.errors import InvalidInput
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.programs import run_python
+from tests.task_models import compute_gradient, draw_first, get_model
+from touchstone.step.optimizers import AdamW
+from touchstone.step.plain_decoder import DecoderConfig
 
 BEACON = sha256(b"step").digest()
 
@@ -43,7 +44,7 @@ def test_loss_falls(state: TrainingState, corpus: Corpus, spec: TrainingSpec) ->
 
 def test_training_follows_torch_adamw(state: TrainingState, corpus: Corpus, spec: TrainingSpec) -> None:
     weights = torch.nn.Parameter(state.weights.clone())
-    options = spec.optimizer
+    options = AdamW()
     optimizer = torch.optim.AdamW(
         [weights],
         betas=(options.beta1, options.beta2),
@@ -52,9 +53,8 @@ def test_training_follows_torch_adamw(state: TrainingState, corpus: Corpus, spec
     )
     for step in range(5):
         optimizer.param_groups[0]["lr"] = float(compute_scalars(spec, step, step)[0])
-        _, weights.grad = compute_gradient(
-            weights.detach(), *batch_of(corpus, spec, step), build_tables(spec.model), spec.model
-        )
+        batch = batch_of(corpus, spec, step)
+        _, weights.grad = compute_gradient(weights.detach(), *batch, get_model(spec))
         torch.nn.utils.clip_grad_norm_([weights], options.clip_norm)
         optimizer.step()
     ours = train(state, corpus, spec, 5)
@@ -71,8 +71,8 @@ def test_segments_of_a_round_join(state: TrainingState, corpus: Corpus, spec: Tr
 
 def test_a_state_that_nobody_reads_is_written_over() -> None:
     """Where the model is large enough for the compiled update. The state that was given stays."""
-    spec = build_tiny_training(model=ModelConfig(256, 64, 192, 1, 4, 4, 16), sequence_tokens=16)
-    state = begin_round(init_parameters(spec.model, 1), 0)
+    spec = build_tiny_training(model=DecoderConfig(256, 64, 192, 1, 4, 4, 16), sequence_tokens=16)
+    state = begin_round(draw_first(spec, 1), 0)
     corpus = WholeCorpus(torch.arange(6000) % 256)
     first, _ = advance(state, batch_of(corpus, spec, 0), spec)
     before = [state_header(one) for one in (state, first)]
@@ -134,14 +134,14 @@ TRAIN_PROGRAM = """
 import sys
 from protocol.compute.determinism import pin_kernels
 from protocol.compute.digest import state_header
-from protocol.compute.model.reference_model import init_parameters
+from tests.task_models import draw_first
 from protocol.compute.program.step import begin_round, train_segment
-from protocol.compute.model.batches import get_batch, open_corpus
+from protocol.compute.batches import get_batch, open_corpus
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 pin_kernels(int(sys.argv[1]))
 spec = build_tiny_training()
 corpus = open_corpus(TOKENS, spec)
-state = begin_round(init_parameters(spec.model, 5), 0)
+state = begin_round(draw_first(spec, 5), 0)
 print(state_header(train_segment(state, spec, lambda i: get_batch(corpus, spec, bytes(32), 0, i), 0, 4)[0]))
 """
 

@@ -13,20 +13,26 @@ import torch
 from protocol.adapters.files import PageLimit, make_mapped, measure_resident_bytes
 from protocol.compute.program import fused_update, tensor_allocator
 from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.task_program import build_program
 from protocol.compute.program.tensor_allocator import (
+    ALIGNMENT,
     HUGE_PAGE_BYTES,
     LARGE_BYTES,
     Room,
     allocate,
     allocate_vector,
     allocate_zeros,
+    compute_lifetimes,
     forget_spare,
+    list_internal,
+    plan_memory,
     relax,
     use_room,
 )
 from protocol.spec.errors import EnvironmentFault
+from protocol.spec.program import Operation, Program
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from tests.protocol.compute.program.test_interpreter import TINY_CONFIG, make_inputs
+from tests.task_models import build_program
 
 
 @pytest.fixture
@@ -203,3 +209,41 @@ def test_a_step_in_parts_has_the_same_bits_trained_and_traced(monkeypatch: pytes
     monkeypatch.setattr(fused_update, "PART_ELEMENTS", 100)
     trained, traced = run_step(False), run_step(True)
     assert is_equal(trained, {place: tensor for place, tensor in traced.items() if place < 0})
+
+
+# --- The arena ----------------------------------------------------------------------------------------------
+def write_gaps(count: int) -> tuple[Program, list[int], list[int]]:
+    """A program with a gap behind each of `count` small tensors, then as many large ones, then a small one:
+    the first tensors, and those that come later."""
+    written = HandWritten(8)
+    small = [written.flat(Operation.SQUARE_ROOT, (W, 0), size=ALIGNMENT) for _ in range(2 * count)]
+    for buffer in small[1::2]:
+        written.flat(Operation.SQUARE_ROOT, (buffer, 0), size=1)
+    later = [written.flat(Operation.SQUARE_ROOT, (W, 0), size=2 * ALIGNMENT) for _ in range(count)]
+    later.append(written.flat(Operation.SQUARE_ROOT, (W, 0), size=ALIGNMENT))
+    for buffer in small[::2]:
+        written.flat(Operation.SQUARE_ROOT, (buffer, 0), size=1)
+    return written.finish(*written.copies(W, M, V)), small, later
+
+
+def test_a_tensor_lies_in_the_first_gap_that_has_room() -> None:
+    """Gaps between small tensors are too short for large ones: they lie behind the last that is read."""
+    count = 300
+    program, small, (*large, last) = write_gaps(count)
+    offsets, total = plan_memory(program, list_internal(program, compute_lifetimes(program)))
+    assert [offsets[buffer] for buffer in small] == [ALIGNMENT * n for n in range(1, 2 * count + 1)]
+    assert {offsets[buffer] for buffer in large} == {offsets[small[-1]]}, "nobody reads them"
+    assert offsets[last] == offsets[small[1]]
+    assert total == offsets[small[-1]] + 2 * ALIGNMENT
+
+
+def test_tensors_of_a_block_share_no_memory() -> None:
+    """They live from the first node of the block to its last."""
+    program, _, later = write_gaps(20)
+    lifetimes = compute_lifetimes(program)
+    internal, start = list_internal(program, lifetimes), lifetimes[later[0]].first
+    offsets, _ = plan_memory(
+        program, internal, blocks=[range(start, start + 10), range(start + 10, start + 20)]
+    )
+    assert [len({offsets[buffer] for buffer in part}) for part in (later[:10], later[10:20])] == [10, 10]
+    assert {offsets[buffer] for buffer in later[:10]} == {offsets[buffer] for buffer in later[10:20]}

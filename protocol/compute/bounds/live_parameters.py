@@ -1,0 +1,91 @@
+"""Parameters whose gradient is nothing but rounding noise.
+
+An optimizer may divide a gradient by its own size. Where the true gradient is zero for every batch, only
+rounding errors are left, and each becomes a full step of the learning rate. Honest machines then drift apart
+without limit in tasks that compare by limits, and a cheat can write its own numbers there and call them
+noise. A key bias is of this kind, because softmax does not see it.
+
+One step is computed twice, the second time with the operands of its products rounded to fewer bits. What a
+gradient really is hardly changes by that; noise becomes other noise. Gradients that are exactly zero stay so
+in every computation, and are no noise.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from protocol.compute.program.interpreter import Interpreter
+from protocol.compute.program.kernels import PROBE_FORMAT
+from protocol.compute.program.known_steps import TaskStep
+from protocol.compute.program.step import Batch
+from protocol.spec.containers import TrainingSpec
+from protocol.spec.errors import InvalidInput
+from protocol.spec.params import PRODUCT_BITS
+from protocol.spec.schedule import compute_bias_corrections
+from protocol.spec.weights_layout import WeightsLayout
+
+MOVED = 2.0**-6
+"""The weights are looked at so far from where they begin: a gradient may be zero there by their first
+values."""
+PERIOD = 1009
+NOISE_SHARE = 0.25
+"""Of an element: rounding moves one of a real gradient by a thousandth at most, unless it is near zero."""
+MOST_NOISY = 1 / 32
+"""Of a parameter's moved elements: some lie near zero by chance."""
+RATE = 2.0**-10
+SEEN = 2.0**-18
+"""Of a weight: a smaller move is not known from its rounding."""
+
+
+def require_live_parameters(step: TaskStep, spec: TrainingSpec, weights: Tensor, batch: Batch) -> None:
+    """Raises InvalidInput that names the parameters of which more than a few elements are moved by noise, in
+    W or in one of the vectors, with the bias corrections of a first and of a late step. Exact tasks may have
+    them. Computes four steps."""
+    if spec.numeric_format in PRODUCT_BITS:
+        return
+    places = torch.arange(weights.numel()) % PERIOD
+    apart = weights + torch.sin(places.float()) * MOVED
+    noisy = dict[str, None]()
+    for corrections in ((1.0, 1.0), compute_bias_corrections(spec.beta1, spec.beta2, 0)):
+        scalars = torch.tensor([RATE, *corrections])
+        found, probed = (
+            _compute_moved(step, name, apart, batch, scalars) for name in ("float32", PROBE_FORMAT)
+        )
+        for one, other in zip(found, probed, strict=True):
+            noisy |= dict.fromkeys(find_noisy(step.layout, one, other))
+    if noisy:
+        raise InvalidInput(
+            what="the model has parameters whose gradient is rounding noise",
+            expected="a gradient that data can move, for every trained parameter",
+            actual="; ".join(noisy),
+            remedy="Freeze them or take them out, or train in an exact format: in this one honest machines "
+            "drift apart in them, and a cheat may write there what it likes.",
+        )
+
+
+def _compute_moved(
+    step: TaskStep, numeric_format: str, weights: Tensor, batch: Batch, scalars: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """By how much a step from zero moves W beyond its rounding, and both new vectors."""
+    built, zero = step.built, torch.zeros_like(weights)
+    result = Interpreter(built.program, built.constants, numeric_format=numeric_format).run(
+        (weights, zero, zero), *batch, scalars
+    )
+    moved = result.weights - weights
+    is_seen = moved.abs() > weights.abs() * SEEN
+    return torch.where(is_seen, moved, 0.0), result.first_moment.clone(), result.second_moment.clone()
+
+
+def find_noisy(layout: WeightsLayout, found: Tensor, probed: Tensor) -> Sequence[str]:
+    """Names of parameters of which too many elements that moved differ."""
+    moved = found != 0
+    wrong = moved & ((found - probed).abs() > NOISE_SHARE * found.abs())
+    counts = {
+        entry.name: tuple(int(mask[offset : offset + entry.size].sum()) for mask in (wrong, moved))
+        for entry, offset in layout.list_places()
+    }
+    # One of a few elements may lie near zero. All of them together may not: whoever writes the layout draws
+    # where an entry ends.
+    few = 1 if int(wrong.sum()) <= MOST_NOISY * int(moved.sum()) else 0
+    return [name for name, (bad, of) in counts.items() if bad > max(min(few, of - 1), MOST_NOISY * of)]

@@ -1,1 +1,0 @@
-"""The families of models, one file each."""

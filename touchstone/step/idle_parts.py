@@ -1,0 +1,90 @@
+"""Elements of parameters whose gradient is rounding noise alone, found before a step is recorded.
+
+The bias of keys in an attention shifts all scores of a query alike, and softmax does not see it. Its gradient
+is zero, and float32 gives noise. An optimizer that divides a gradient by its size would turn noise into full
+steps. So the gradient of such elements is cut off: it is the constant 0 of the program.
+
+The loss is computed in float32 and in float64, on tokens that follow no rule, from the module's weights moved
+a little. Where float64 finds next to nothing of what float32 found, that was noise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from touchstone.step.borrowed_module import borrowed
+from touchstone.step.optimizers import Parameter
+
+SHARE = 2.0**-10
+"""Of a float32 gradient: where float64 has less, it was noise. A real one has all but a millionth."""
+MOVED = 2.0**-6
+LOOKS = 2
+"""With other tokens each: an element that is near zero once by chance is not so again. Where float32 itself
+gives zero, a look says nothing."""
+
+
+def find_idle(
+    module: nn.Module,
+    parameters: Sequence[Parameter],
+    loss: Callable[[nn.Module, Tensor, Tensor], Tensor],
+    batch: tuple[int, int],
+    vocabulary_size: int,
+) -> dict[str, Tensor]:
+    """By name of those parameters that have some: bool of the parameter's shape, true where an element is
+    idle. batch: rows and tokens that the loss takes."""
+    noise: dict[str, Tensor] = {}
+    real: dict[str, Tensor] = {}
+    for look in range(LOOKS):
+        tokens, labels = _draw(batch, vocabulary_size, look)
+        single, double = (
+            _compute_gradients(module, parameters, loss, tokens, labels, dtype, look)
+            for dtype in (torch.float32, torch.float64)
+        )
+        for name, one in single.items():
+            is_noise = double[name].abs() < SHARE * one.abs().double()
+            noise[name] = noise.get(name, False) | is_noise
+            real[name] = real.get(name, False) | ((one != 0) & ~is_noise)
+    idle = {name: some & ~real[name] for name, some in noise.items()}
+    return {name: some for name, some in idle.items() if bool(some.any())}
+
+
+def _draw(batch: tuple[int, int], vocabulary_size: int, look: int) -> tuple[Tensor, Tensor]:
+    numbers = torch.arange(batch[0] * batch[1]).view(batch)
+    tokens = (numbers**2 + numbers // 3 + 7 * look) % vocabulary_size
+    return tokens, (numbers * 5 + numbers**2 // 7 + look) % vocabulary_size
+
+
+def _compute_gradients(
+    module: nn.Module,
+    parameters: Sequence[Parameter],
+    loss: Callable[[nn.Module, Tensor, Tensor], Tensor],
+    tokens: Tensor,
+    labels: Tensor,
+    dtype: torch.dtype,
+    look: int,
+) -> Mapping[str, Tensor]:
+    named = dict(module.named_parameters())
+    buffers = [(one, name, value) for one in module.modules() for name, value in one._buffers.items()]
+    given = {name: value.detach().to(dtype) for name, value in named.items()}
+    for number, parameter in enumerate(parameters):
+        places = torch.arange(parameter.size, dtype=dtype).view(parameter.shape)
+        moved = given[parameter.name] + torch.sin(places + number + look).to(dtype) * MOVED
+        given[parameter.name] = moved.requires_grad_()
+    before = torch.get_default_dtype()
+    try:
+        # What a module makes on its way (masks, positions) has the type of its parameters too.
+        torch.set_default_dtype(dtype)
+        for one, name, value in buffers:
+            if value is not None and value.is_floating_point():
+                one._buffers[name] = value.to(dtype)
+        with borrowed(module, given), torch.enable_grad():
+            value = loss(module, tokens, labels)
+        wanted = [given[parameter.name] for parameter in parameters]
+        gradients = torch.autograd.grad(value, wanted, allow_unused=True)
+    finally:
+        torch.set_default_dtype(before)
+        for one, name, kept in buffers:
+            one._buffers[name] = kept
+    pairs = zip(parameters, gradients, strict=True)
+    return {p.name: torch.zeros(p.shape, dtype=dtype) if g is None else g for p, g in pairs}
