@@ -28,6 +28,11 @@ SIGNER, KEYS = Path("protocol/adapters/keys.py"), Path("protocol/adapters/keys.p
 COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numba", "numpy", "os", "platform", "torch"}
 # Threads of a process share a card's streams: one lock.
 LOCKING = Path("protocol/compute/program/devices.py")
+# What graphics cards alone run, and what loads it there.
+ON_CARDS = {
+    Path(f"protocol/compute/program/card_{name}.py"): {"triton"}
+    for name in ("compile", "numbers", "elements", "rows", "products")
+} | {Path("protocol/compute/program/card_choice.py"): {"importlib"}}
 # It calls the OpenSSL that `hashlib` is linked with.
 HASHING = Path("protocol/compute/digest.py")
 # It asks the system for huge pages, keeps memory of vectors, and gives back what malloc keeps.
@@ -69,6 +74,7 @@ def test_spec_imports_only_pure_standard_library(path: Path) -> None:
 @pytest.mark.parametrize("path", list_sources("protocol/compute"), ids=str)
 def test_compute_imports_only_torch_and_spec(path: Path) -> None:
     allowed = COMPUTE_ALLOWED | ({"threading"} if path == LOCKING else set())
+    allowed |= ON_CARDS.get(path, set())
     allowed |= {"_hashlib", "ctypes"} if path == HASHING else set()
     allowed |= {"ctypes", "mmap", "weakref"} if path == PAGING else set()
     assert not find_foreign_imports(parse(path), allowed, ("protocol.spec", "protocol.compute"))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from protocol.compute.determinism import get_device
+from protocol.compute.program.card_choice import choose_kernels
 from protocol.compute.program.device_kernels import DeviceKernels
 from protocol.compute.program.exact_kernels import ExactKernels
 from protocol.compute.program.fused_update import (
@@ -230,7 +231,8 @@ class Interpreter:
     def _choose_maker(self) -> Callable[[Node, MakeView], Kernel]:
         if self._format not in PRODUCT_BITS:
             return partial(make_kernel, numeric_format=self._format)
-        kinds = ExactKernels if self._device.type == "cpu" and not self._by_tensors else DeviceKernels
+        is_compiled = self._device.type == "cpu" and not self._by_tensors
+        kinds = ExactKernels if is_compiled else choose_kernels(self._device)
         self._exact: ExactKernels | DeviceKernels = kinds(self._folded)
         return self._exact.make
 

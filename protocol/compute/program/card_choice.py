@@ -1,0 +1,28 @@
+"""Which kernels run exact programs on a device that is no processor: PyTorch's operations, or Triton's.
+
+Nodes take PyTorch's operations. Triton's kernels give the same bits in Triton's interpreter, and no card has
+run them yet (docs/decisions/0067-card-kernels.md): a node whose card gave other bits would lose its stake.
+"""
+
+from importlib import import_module
+
+import torch
+
+from protocol.compute.program.device_kernels import DeviceKernels
+
+_takes_triton: list[bool] = []
+
+
+def take_card_kernels(is_taken: bool) -> None:
+    """Have this process take Triton's kernels on whatever is no processor, or none of them."""
+    _takes_triton[:] = [is_taken]
+
+
+def choose_kernels(device: torch.device) -> type[DeviceKernels]:
+    """The kernels of a device, or of the processor where a program goes by tensors there. Raises ImportError
+    where this process takes Triton's and Triton is not installed."""
+    if not any(_takes_triton):
+        return DeviceKernels
+    # Triton is optional, and takes a while to load.
+    found: type[DeviceKernels] = import_module("protocol.compute.program.card_kernels").CardKernels
+    return found

@@ -1,0 +1,46 @@
+"""The kernels of exact programs on graphics cards that Triton compiles for, with the bits of all others.
+
+What has no kernel here, or too many loops for it, goes by PyTorch's operations (`device_kernels.py`).
+"""
+
+from collections.abc import Callable
+
+from protocol.compute.program.card_elements import make_elementwise, make_quantize
+from protocol.compute.program.card_products import make_product
+from protocol.compute.program.card_rows import make_reduction
+from protocol.compute.program.device_kernels import DeviceKernels
+from protocol.compute.program.exact_functions import require_quantized
+from protocol.compute.program.kernels import Kernel
+from protocol.compute.program.layout import MakeView, NodeViews
+from protocol.spec.program import Node, Operation
+
+
+class CardKernels(DeviceKernels):
+    """Makes the kernels of one exact program in Triton."""
+
+    def make(self, node: Node, view: MakeView) -> Kernel:
+        """The kernel of a node on views of the buffers as they are now."""
+        require_quantized(node)
+        make = _MAKERS.get(node.operation)
+        return (make and make(NodeViews(node, view))) or super().make(node, view)
+
+
+def _make_plain_if_flat(views: NodeViews) -> Kernel | None:
+    """None where all tensors lie alike: PyTorch's kernels are as good there, and need no compiling."""
+    accesses = (views.node.output, *views.node.operands)
+    is_flat = len(views.node.sizes) <= 1 and all(one.strides in ((), (0,), (1,)) for one in accesses)
+    return None if is_flat else make_elementwise(views)
+
+
+_PLAIN = (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, Operation.DIVIDE, Operation.COPY)
+_FUSED = (
+    Operation.MAXIMUM, Operation.MINIMUM, Operation.SQUARE_ROOT, Operation.RECIPROCAL_ROOT,
+    Operation.EXPONENTIAL, Operation.LOGARITHM, Operation.SIGMOID, Operation.FLUSH, Operation.FINITE_SELECT,
+)  # fmt: skip
+_MAKERS: dict[Operation, Callable[[NodeViews], Kernel | None]] = {
+    **dict.fromkeys(_PLAIN, _make_plain_if_flat),
+    **dict.fromkeys(_FUSED, make_elementwise),
+    **dict.fromkeys((Operation.SUM, Operation.MAXIMUM_OF, Operation.SCALE_OF), make_reduction),
+    Operation.QUANTIZE: make_quantize,
+    Operation.QUANTIZED_PRODUCT_SUM: make_product,
+}
