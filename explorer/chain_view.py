@@ -16,30 +16,30 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from explorer.event_index import EventIndex, Reported, add_reports, make_losses
-from explorer.money_documents import TOTALS, Money, find_money, sum_money
-from explorer.number import find_number
-from explorer.story import TOLD_POTS, Conviction, Names, Teller, group_names
-from explorer.task_documents import (
+from touchstone.explorer.event_index import EventIndex, Reported, add_reports, make_losses
+from touchstone.explorer.money_documents import TOTALS, Money, find_money, sum_money
+from touchstone.explorer.number import find_number
+from touchstone.explorer.story import TOLD_POTS, Conviction, Names, Teller, group_names
+from touchstone.explorer.task_documents import (
     Totals,
     add_round,
     add_votes,
     make_round,
     make_training,
 )
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.follower import LogBatch
-from protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations
-from protocol.adapters.chain.pots import name_pot
-from protocol.spec.codec import decode_training
-from protocol.spec.errors import EnvironmentFault, TouchstoneError
-from protocol.spec.game.fates import get_epoch
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.state import GameRound, ProofKind
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations
+from touchstone.protocol.adapters.chain.pots import name_pot
+from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
+from touchstone.protocol.spec.game.fates import get_epoch
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.state import GameRound, ProofKind
 
 NUMBERS_AT_ONCE = 32
 """Transactions of convictions that are read with one block."""

@@ -17,18 +17,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from protocol.adapters.chain.abi import Entry, decode_values, encode_values, load_own_abi
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.deployment import GameDeployment
-from protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBatch
-from protocol.spec.containers import Comparison, DistanceReport, LossReport
-from protocol.spec.drawing import deal_shards
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.auditing import COMPARED_ENDS, get_drawn, is_segment_public
-from protocol.spec.game.fates import get_drawn_segment, get_votes, list_draws
-from protocol.spec.game.state import GameRound, GameState
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.adapters.chain.abi import Entry, decode_values, encode_values, load_own_abi
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.deployment import GameDeployment
+from touchstone.protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBatch
+from touchstone.protocol.spec.containers import Comparison, DistanceReport, LossReport
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.auditing import COMPARED_ENDS, get_drawn, is_segment_public
+from touchstone.protocol.spec.game.fates import get_drawn_segment, get_votes, list_draws
+from touchstone.protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.spec.statements import VoteWord
 
 SHOWN_DIGITS = 4
 """Of a loss in a table of rounds, behind the point."""

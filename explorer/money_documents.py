@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from explorer.story import Names, make_person, show_wei
-from protocol.spec.game.account_money import AccountMoney, compute_money
-from protocol.spec.game.fates import get_stake
-from protocol.spec.game.ledger import LoggedGame, get_state_at
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.reasons import KINDS, MoneyKind, Sums, add_sums
-from protocol.spec.game.state import Seat, SeatStatus
+from touchstone.explorer.story import Names, make_person, show_wei
+from touchstone.protocol.spec.game.account_money import AccountMoney, compute_money
+from touchstone.protocol.spec.game.fates import get_stake
+from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.reasons import KINDS, MoneyKind, Sums, add_sums
+from touchstone.protocol.spec.game.state import Seat, SeatStatus
 
 COLUMNS = ("locked", "earned", "settled", "lost", "spent")
 """Of a table of money. Settled less locked, lost and spent is what the task has changed of a credit."""

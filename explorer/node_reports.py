@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from explorer.chain_view import BROKEN, ChainView
-from explorer.event_index import LOSS, Reported, list_reporters, show_report
-from protocol.adapters.reports import (
+from touchstone.explorer.chain_view import BROKEN, ChainView
+from touchstone.explorer.event_index import LOSS, Reported, list_reporters, show_report
+from touchstone.protocol.adapters.reports import (
     DistancesSaid,
     LossSaid,
     ReportClient,
@@ -32,9 +32,9 @@ from protocol.adapters.reports import (
     read_distances,
     read_loss,
 )
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import GameState
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameState
 
 LOOK_S, LEAST_LOOK_S = 1.0, 0.1
 """Between two looks for reports that are missing; with a new block at once, but not more often than the

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.adapters.chain.abi import decode_values, find_function, load_abi
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.float32 import bits_to_float, is_finite
-from protocol.spec.merkle import compute_depth
-from protocol.spec.program import (
+from touchstone.protocol.adapters.chain.abi import decode_values, find_function, load_abi
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.float32 import bits_to_float, is_finite
+from touchstone.protocol.spec.merkle import compute_depth
+from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     INTEGER_ROLES,
     MAX_LOOPS,
@@ -28,7 +28,7 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from protocol.spec.referee import Judgement, judge_operation, read_terms
+from touchstone.protocol.spec.referee import Judgement, judge_operation, read_terms
 
 SELECTOR_BYTES = 4
 HASH_BYTES = 32

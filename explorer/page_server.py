@@ -20,12 +20,12 @@ from typing import Any
 
 from aiohttp import web
 
-from explorer.chain_view import BROKEN, ChainView
-from explorer.event_index import EventIndex
-from explorer.money_documents import list_seats, make_money
-from explorer.node_reports import Asked, follow
-from explorer.story import Conviction, Names, show_wei
-from explorer.task_documents import (
+from touchstone.explorer.chain_view import BROKEN, ChainView
+from touchstone.explorer.event_index import EventIndex
+from touchstone.explorer.money_documents import list_seats, make_money
+from touchstone.explorer.node_reports import Asked, follow
+from touchstone.explorer.story import Conviction, Names, show_wei
+from touchstone.explorer.task_documents import (
     WORK_COLUMNS,
     format_accounts,
     format_csv,
@@ -38,11 +38,11 @@ from explorer.task_documents import (
     make_training,
     to_hex,
 )
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.wire.limits import ConnectionWatch, WireLimits
-from protocol.adapters.wire.listener import make_request_log
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.wire.limits import ConnectionWatch, WireLimits
+from touchstone.protocol.adapters.wire.listener import make_request_log
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.ledger import LoggedGame
 
 PAGE, PAGE_MAX = 50, 500
 """Rows of an answer, unless the address asks for fewer or more; and the most that it gets."""

@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.actions.merge.merge_records import find_holder
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.pots import BONDS, STAKES, name_pot
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.fates import list_draws
-from protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
-from protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
-from protocol.spec.game.logs import VOTE_BYTES
-from protocol.spec.game.state import GameState, ProofKind, StatementRef
-from protocol.spec.game.timing import is_late_draw
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.actions.merge.merge_records import find_holder
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.fates import list_draws
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
+from touchstone.protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
+from touchstone.protocol.spec.game.logs import VOTE_BYTES
+from touchstone.protocol.spec.game.state import GameState, ProofKind, StatementRef
+from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.statements import VoteWord
 
 SHORT = 10
 TOLD_POTS = (BONDS, STAKES)

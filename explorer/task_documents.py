@@ -10,24 +10,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from explorer.money_documents import TOTALS
-from explorer.story import Conviction, Names, make_person, show_wei
-from protocol.spec.codec import decode_training
-from protocol.spec.drawing import RANKS, deal_shards
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.game.fates import (
+from touchstone.explorer.money_documents import TOTALS
+from touchstone.explorer.story import Conviction, Names, make_person, show_wei
+from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.drawing import RANKS, deal_shards
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.fates import (
     get_claim_fate,
     get_drawn_seat,
     get_drawn_segment,
     get_votes,
     list_draws,
 )
-from protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeStage, InnerDispute
-from protocol.spec.game.ledger import LoggedGame, get_state_at
-from protocol.spec.game.logs import VOTE_BYTES
-from protocol.spec.game.purse import ESCROW
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
+from touchstone.protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeStage, InnerDispute
+from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.logs import VOTE_BYTES
+from touchstone.protocol.spec.game.purse import ESCROW
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
 
 SHOWN_TERMS = 16
 """Of a convicted number, where it is not shown by itself."""

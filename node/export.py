@@ -20,8 +20,8 @@ from typing import Any
 
 from torch import Tensor
 
-from node.lora_export import describe_for_peft, find_adapters, merge, name_for_peft
-from node.model_folder import (
+from touchstone.node.lora_export import describe_for_peft, find_adapters, merge, name_for_peft
+from touchstone.node.model_folder import (
     CONFIG_NAME,
     MAX_CONFIG_BRACKETS,
     NOTE_NAME,
@@ -34,30 +34,30 @@ from node.model_folder import (
     format_tokenizer_config,
     list_file_names,
 )
-from node.tensor_file import Tensors, fill, measure_tensors, save_tensors
-from protocol.actions.merge.global_model import ask_outer, load_outer
-from protocol.actions.merge.merge_records import ClaimBook, OuterShown
-from protocol.actions.merge.outer_step import find_oldest
-from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from protocol.actions.runtime.opening import RECORDS, Reader, open_reader
-from protocol.actions.runtime.party import Party, list_peers
-from protocol.actions.runtime.task_inputs import make_start
-from protocol.actions.runtime.task_step import as_reader, fetch_step
-from protocol.actions.stored_tensors import load_tensor
-from protocol.adapters.blobs import BlobRef, refer_tensor
-from protocol.adapters.files import replace_file
-from protocol.adapters.journal import Journal
-from protocol.adapters.wire.session import Peer
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.known_steps import TaskStep, get_step
-from protocol.spec.codec import decode_training
-from protocol.spec.containers import OuterHeader, TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from protocol.spec.game.state import GameRound, GameState, RoundPhase
-from protocol.spec.game.terms import make_spec
-from protocol.spec.game.timing import get_live_round, is_start_alive
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from protocol.spec.weights_layout import encode_layout
+from touchstone.node.tensor_file import Tensors, fill, measure_tensors, save_tensors
+from touchstone.protocol.actions.merge.global_model import ask_outer, load_outer
+from touchstone.protocol.actions.merge.merge_records import ClaimBook, OuterShown
+from touchstone.protocol.actions.merge.outer_step import find_oldest
+from touchstone.protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
+from touchstone.protocol.actions.runtime.opening import RECORDS, Reader, open_reader
+from touchstone.protocol.actions.runtime.party import Party, list_peers
+from touchstone.protocol.actions.runtime.task_inputs import make_start
+from touchstone.protocol.actions.runtime.task_step import as_reader, fetch_step
+from touchstone.protocol.actions.stored_tensors import load_tensor
+from touchstone.protocol.adapters.blobs import BlobRef, refer_tensor
+from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
+from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.containers import OuterHeader, TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.game.timing import get_live_round, is_start_alive
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.weights_layout import encode_layout
 
 SETTLED = "every root before it stands, the time for contests is over, and none is open"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from node.tensor_file import PIECE_ELEMENTS, Made
+from touchstone.node.tensor_file import PIECE_ELEMENTS, Made
 
 SUFFIXES = WEIGHT, A, B, SCALE = (".base.weight", ".lora_A", ".lora_B", ".lora_scale")
 BIAS = ".base.bias"

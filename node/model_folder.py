@@ -21,15 +21,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from protocol.actions.stored_tensors import keep_tree
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.store import BlobStore
-from protocol.compute.audit.compare import MAGNITUDE_LIMIT
-from protocol.compute.digest import build_tensor_tree
-from protocol.compute.program.tensor_allocator import allocate, relax
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.weights_layout import WeightsLayout
+from touchstone.protocol.actions.stored_tensors import keep_tree
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
+from touchstone.protocol.compute.digest import build_tensor_tree
+from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 SAFETENSORS_NAME = "model.safetensors"
 SAFETENSORS_METADATA = {"format": "pt"}

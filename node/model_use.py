@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from node.published_model import PublishedModel
-from protocol.spec.errors import InvalidInput
+from touchstone.node.published_model import PublishedModel
+from touchstone.protocol.spec.errors import InvalidInput
 
 ROWS_AT_ONCE = 8
 

@@ -16,16 +16,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from node.model_folder import (
+from touchstone.node.model_folder import (
     CONFIG_NAME,
     MAX_CONFIG_BRACKETS,
     WeightsFolder,
     list_file_names,
     open_named,
 )
-from protocol.adapters.machine import load_extra
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import MAX_PARAMETERS
+from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import MAX_PARAMETERS
 
 TRIED = (
     "llama", "qwen2", "qwen3", "gpt2", "gemma", "gemma2", "mistral", "phi", "phi3", "olmo2", "smollm3",

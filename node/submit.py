@@ -10,32 +10,44 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from protocol.actions.runtime.joining import refer_dataset, refuse_harmful, require_format
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.task_step import refuse_costs
-from protocol.actions.stored_step import keep_step
-from protocol.adapters.chain.contract_events import Event
-from protocol.compute.batches import dataset_root
-from protocol.compute.digest import tensor_bytes, tensor_root, zero_root
-from protocol.compute.drawn_weights import draw_weights
-from protocol.compute.program.costs import measure_costs
-from protocol.compute.program.known_steps import TaskStep, get_step, learn_step, name_step, require_fit
-from protocol.compute.program.step_facts import with_step_root
-from protocol.spec.codec import encode_training
-from protocol.spec.containers import (
+from touchstone.protocol.actions.runtime.joining import refer_dataset, refuse_harmful, require_format
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.task_step import refuse_costs
+from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.compute.batches import dataset_root
+from touchstone.protocol.compute.digest import tensor_bytes, tensor_root, zero_root
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.compute.program.known_steps import (
+    TaskStep,
+    get_step,
+    learn_step,
+    name_step,
+    require_fit,
+)
+from touchstone.protocol.compute.program.step_facts import with_step_root
+from touchstone.protocol.spec.codec import encode_training
+from touchstone.protocol.spec.containers import (
     Limits,
     ScheduleConfig,
     TaskSpec,
     TrainingSpec,
     count_token_bytes,
 )
-from protocol.spec.float32 import float_to_bits
-from protocol.spec.game.ledger import read_terms
-from protocol.spec.game.terms import GameAmounts, GameWindows, PostedTerms, compute_escrow, make_spec
-from protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION
-from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from protocol.spec.statements import SigningDomain
-from protocol.spec.task_rules import Malformation, Rule, find_size_malformations, judge_range
+from touchstone.protocol.spec.float32 import float_to_bits
+from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.terms import (
+    GameAmounts,
+    GameWindows,
+    PostedTerms,
+    compute_escrow,
+    make_spec,
+)
+from touchstone.protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION
+from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.task_rules import Malformation, Rule, find_size_malformations, judge_range
 from touchstone.step.step_folder import StepFiles, StepShape
 
 STAND_IN = bytes(31) + b"\1"

@@ -14,10 +14,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from protocol.adapters.files import write_aside
-from protocol.compute.digest import tensor_bytes
-from protocol.compute.program.tensor_allocator import relax
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.adapters.files import write_aside
+from touchstone.protocol.compute.digest import tensor_bytes
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec.errors import InvalidInput
 
 PIECE_ELEMENTS = 1 << 20
 """In memory at a time: 4 MB."""

@@ -28,17 +28,17 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from node.submit import build_task
-from node.tensor_file import save_tensors
-from protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import list_peers
-from protocol.actions.runtime.task_inputs import load_start, make_start
-from protocol.actions.runtime.task_step import StepSource, fetch_step
-from protocol.actions.stored_step import keep_step, open_step
-from protocol.adapters.messages import write_profile
-from protocol.adapters.store import BlobStore
-from protocol.compute.audit.calibrate import (
+from touchstone.node.submit import build_task
+from touchstone.node.tensor_file import save_tensors
+from touchstone.protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import list_peers
+from touchstone.protocol.actions.runtime.task_inputs import load_start, make_start
+from touchstone.protocol.actions.runtime.task_step import StepSource, fetch_step
+from touchstone.protocol.actions.stored_step import keep_step, open_step
+from touchstone.protocol.adapters.messages import write_profile
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.audit.calibrate import (
     FLOORS,
     KernelConfiguration,
     Survey,
@@ -47,7 +47,7 @@ from protocol.compute.audit.calibrate import (
     list_every_configuration,
     name_stage,
 )
-from protocol.compute.audit.compare import (
+from touchstone.protocol.compute.audit.compare import (
     Distances,
     find_usual,
     is_well_conditioned,
@@ -55,12 +55,12 @@ from protocol.compute.audit.compare import (
     shake,
     unshake,
 )
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import GetBatch, TrainingState, begin_round, replay_segment
-from protocol.spec.calibration_rules import (
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, begin_round, replay_segment
+from touchstone.protocol.spec.calibration_rules import (
     DEFAULT_SEGMENTS,
     PROFILE_VERSION,
     QUANTITIES,
@@ -68,19 +68,19 @@ from protocol.spec.calibration_rules import (
     compute_maxima,
     compute_subject,
 )
-from protocol.spec.codec import decode_training, encode_training
-from protocol.spec.containers import TaskSpec, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.terms import make_spec
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, PRODUCT_BITS
-from protocol.spec.schedule import compute_learning_rate_sum
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts.command_form import read_path
-from scripts.console import Console, Document
-from scripts.home import unlock_key
-from scripts.home_checks import open_config
-from scripts.task_file import read_task_file
-from scripts.wallet import find_game
+from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, PRODUCT_BITS
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.scripts.command_form import read_path
+from touchstone.scripts.console import Console, Document
+from touchstone.scripts.home import unlock_key
+from touchstone.scripts.home_checks import open_config
+from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.wallet import find_game
 
 ROOT = Path(__file__).resolve().parents[1]
 BYTES_PER_ELEMENT = 12
@@ -268,7 +268,7 @@ def _train_slot(
 
 def start_worker(workplace: Workplace, configuration: KernelConfiguration) -> None:
     """Replay everything in a process with the configuration's environment; wait for it."""
-    command = [sys.executable, "-m", "scripts.calibrate_commands", str(workplace.folder)]
+    command = [sys.executable, "-m", "touchstone.scripts.calibrate_commands", str(workplace.folder)]
     environment = {**os.environ, **configuration.environment}
     done = subprocess.run(
         [*command, json.dumps(asdict(configuration))], env=environment, cwd=ROOT, check=False

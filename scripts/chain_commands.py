@@ -13,22 +13,22 @@ from pathlib import Path
 
 from msgspec import structs
 
-from explorer.node_reports import Asked
-from explorer.page_server import open_explorer
-from explorer.story import Names
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
-from protocol.adapters.chain.own_contracts import require_own_code, require_own_creations
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.files import replace_file
-from protocol.adapters.keys import is_keystore, read_new_password, read_password
-from protocol.adapters.wire.conventions import choose_endpoint
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from scripts import devnet
-from scripts.console import Console, Document
-from scripts.devnet import NEVER
-from scripts.figures import tell_other_limits
-from scripts.home import (
+from touchstone.explorer.node_reports import Asked
+from touchstone.explorer.page_server import open_explorer
+from touchstone.explorer.story import Names
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from touchstone.protocol.adapters.chain.own_contracts import require_own_code, require_own_creations
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.keys import is_keystore, read_new_password, read_password
+from touchstone.protocol.adapters.wire.conventions import choose_endpoint
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.scripts import devnet
+from touchstone.scripts.console import Console, Document
+from touchstone.scripts.devnet import NEVER
+from touchstone.scripts.figures import tell_other_limits
+from touchstone.scripts.home import (
     CONFIG_FILE,
     HomeConfig,
     check_config,

@@ -8,17 +8,17 @@ the majority of its shares. `contracts/game/interfaces/IShares.sol` is the manua
 import argparse
 from dataclasses import dataclass
 
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.pace import Pace, read_pace
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import Seat
-from protocol.spec.game.terms import EPOCH_ROUNDS
-from protocol.spec.game.timing import is_over
-from scripts.console import Console, Document, parse_tokens, spell_id
-from scripts.money_commands import find_holding, tell_release
-from scripts.wallet import (
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import Pace, read_pace
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import Seat
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.scripts.console import Console, Document, parse_tokens, spell_id
+from touchstone.scripts.money_commands import find_holding, tell_release
+from touchstone.scripts.wallet import (
     find_game,
     is_task_closable,
     list_open,

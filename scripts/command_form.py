@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from protocol.spec.errors import InvalidInput
-from scripts.console import LEVELS
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.console import LEVELS
 
 PREFIX = "TOUCHSTONE_"
 """`TOUCHSTONE_THREADS=2` stands for `threads = 2`."""

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from protocol.spec.calibration_rules import DEFAULT_SEGMENTS
-from protocol.spec.params import FORMAT_ALIASES, OFFERED_FORMATS
-from protocol.spec.program import CHUNK_TERMS
-from scripts.command_form import (
+from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS
+from touchstone.protocol.spec.params import FORMAT_ALIASES, OFFERED_FORMATS
+from touchstone.protocol.spec.program import CHUNK_TERMS
+from touchstone.scripts.command_form import (
     COUNT,
     HOME,
     LOGS,
@@ -20,7 +20,7 @@ from scripts.command_form import (
     read_path,
     whole,
 )
-from scripts.task_table import DATA_COMMANDS, SHARES_COMMANDS
+from touchstone.scripts.task_table import DATA_COMMANDS, SHARES_COMMANDS
 
 CHUNKS = tuple(map(str, CHUNK_TERMS))
 OPTIMIZERS = ("adamw", "sgd", "lion", "muon")
@@ -54,7 +54,7 @@ WHEN_IDLE = Option(
     "join once nobody else uses this machine, pause while somebody does, and leave where that lasts",
     {"action": "store_true"},
 )
-FREE_HOME = "scripts.home_lock:require_free_home"
+FREE_HOME = "touchstone.scripts.home_lock:require_free_home"
 """Called first of commands that work with a home alone."""
 SEAT = (TASK, STAKE, WEIGHTS, WHEN_IDLE, NICE, YES, *LOGS, *PARTY)
 
@@ -63,7 +63,7 @@ COMMANDS = (
         "devnet",
         "run a test network: Anvil, the contracts, money from a tap, a clock that skips idle time",
         "touchstone devnet --port 8545 --parties 9",
-        "scripts.chain_commands:run_devnet",
+        "touchstone.scripts.chain_commands:run_devnet",
         (
             Option(
                 "--port", "port of the JSON-RPC endpoint; 0 takes a free one", {"type": PORT, "default": 0}
@@ -87,7 +87,7 @@ COMMANDS = (
         "init",
         "make a home: keystore, TLS certificate, configuration",
         "touchstone init --home ~/alice --deployment deployments/31337.json --devnet",
-        "scripts.chain_commands:run_init",
+        "touchstone.scripts.chain_commands:run_init",
         (
             HOME,
             PASSWORD,
@@ -132,21 +132,21 @@ COMMANDS = (
         "stake",
         "add to the stake of a seat that this account has in a task",
         "touchstone stake 0x3fa9 100 --home ~/alice",
-        "scripts.money_commands:run_stake",
+        "touchstone.scripts.money_commands:run_stake",
         (TASK, Option("amount", "whole tokens, decimals allowed", {"metavar": "AMOUNT"}), YES, *PARTY),
     ),
     Command(
         "leave",
         "give up a seat; its stake becomes credit once nothing holds it",
         "touchstone leave 0x3fa9 --home ~/alice",
-        "scripts.money_commands:run_leave",
+        "touchstone.scripts.money_commands:run_leave",
         (TASK, YES, *PARTY),
     ),
     Command(
         "withdraw",
         "take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first",
         "touchstone withdraw --wait --home ~/alice",
-        "scripts.money_commands:run_withdraw",
+        "touchstone.scripts.money_commands:run_withdraw",
         (
             Option(
                 "--wait",
@@ -161,7 +161,7 @@ COMMANDS = (
         "task create",
         "post a task with its escrow and serve its dataset until it is closed",
         "touchstone task create --config task.toml --home ~/submitter",
-        "scripts.task_creation:run_task_create",
+        "touchstone.scripts.task_creation:run_task_create",
         (
             Option(
                 "--config",
@@ -178,7 +178,7 @@ COMMANDS = (
         "task example",
         "write a task file to begin with, and a small corpus for it",
         "touchstone task example --out example",
-        "scripts.chain_commands:run_task_example",
+        "touchstone.scripts.chain_commands:run_task_example",
         (
             Option(
                 "--out",
@@ -191,7 +191,7 @@ COMMANDS = (
         "task record",
         "record a training step of a model of Hugging Face, for a task file to name",
         "touchstone task record folder --out build/step --weights --sequences 8 --tokens 512 --format exact",
-        "scripts.recording:run_task_record",
+        "touchstone.scripts.recording:run_task_record",
         (
             Option("model", "folder of a model, or its config.json", {"type": read_path, "metavar": "MODEL"}),
             Option("--out", "folder to write", {"type": read_path, "required": True}),
@@ -220,14 +220,14 @@ COMMANDS = (
         "task close",
         "pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit",
         "touchstone task close 0x3fa9 --home ~/submitter",
-        "scripts.closing_commands:run_close",
+        "touchstone.scripts.closing_commands:run_close",
         (TASK, *PARTY),
     ),
     Command(
         "task halt",
         "end an own task: the round that runs is finished, none follows",
         "touchstone task halt 0x3fa9 --home ~/submitter",
-        "scripts.closing_commands:run_halt",
+        "touchstone.scripts.closing_commands:run_halt",
         (TASK, YES, *PARTY),
     ),
     *SHARES_COMMANDS,
@@ -235,7 +235,7 @@ COMMANDS = (
         "calibrate",
         "measure how far this machine's kernels differ on a task, and sign the result",
         "touchstone calibrate task.toml --out profile.json --home ~/alice",
-        "scripts.calibrate_commands:run_calibrate",
+        "touchstone.scripts.calibrate_commands:run_calibrate",
         (
             Option("task", "a task file (TOML), or the id of a posted task", {"metavar": "TASK"}),
             Option("--out", "profile to write", {"type": read_path, "required": True}),
@@ -250,7 +250,7 @@ COMMANDS = (
         "policy",
         "merge signed profiles of several operators into the limits of a task",
         "touchstone policy alice.json bob.json carol.json",
-        "scripts.figures:run_policy",
+        "touchstone.scripts.figures:run_policy",
         (
             Option(
                 "profiles",
@@ -264,7 +264,7 @@ COMMANDS = (
         "solve",
         "train in every round of a task, claim the results, answer disputes",
         "touchstone solve 0x3fa9 --home ~/alice",
-        "scripts.role_commands:run_solve",
+        "touchstone.scripts.role_commands:run_solve",
         SEAT,
         FREE_HOME,
     ),
@@ -272,7 +272,7 @@ COMMANDS = (
         "verify",
         "replay drawn segments of a task blind and vote",
         "touchstone verify 0x3fa9 --home ~/bob",
-        "scripts.role_commands:run_verify",
+        "touchstone.scripts.role_commands:run_verify",
         (*SEAT, EXECUTOR),
         FREE_HOME,
     ),
@@ -280,7 +280,7 @@ COMMANDS = (
         "watch",
         "audit a task late, check its roots, dispute what is wrong",
         "touchstone watch 0x3fa9 --home ~/carol",
-        "scripts.role_commands:run_watch",
+        "touchstone.scripts.role_commands:run_watch",
         (*SEAT, EXECUTOR),
         FREE_HOME,
     ),
@@ -288,7 +288,7 @@ COMMANDS = (
         "replay",
         "audit one segment of a claim without a seat; status 1 where its end lies beyond the limits",
         "touchstone replay 0x3fa9 3 0 2 --home ~/alice",
-        "scripts.model_commands:run_replay",
+        "touchstone.scripts.model_commands:run_replay",
         (
             TASK,
             Option("round", "number of the round", {"type": NUMBER, "metavar": "ROUND"}),
@@ -301,7 +301,7 @@ COMMANDS = (
         "status",
         "show tasks and rounds, seats and credit, and what can be taken out when; or one task in detail",
         "touchstone status --home ~/alice",
-        "scripts.status_commands:run_status",
+        "touchstone.scripts.status_commands:run_status",
         (
             Option("task", f"{TASK.help}; left out: all tasks", {"metavar": "TASK", "nargs": "?"}),
             HOME,
@@ -311,7 +311,7 @@ COMMANDS = (
         "explorer",
         "serve a web page of what the chain tells and nodes report: tasks, rounds, losses, disputes",
         "touchstone explorer --deployment deployments/31337.json --open",
-        "scripts.chain_commands:run_explorer",
+        "touchstone.scripts.chain_commands:run_explorer",
         (
             RPC_URL,
             DEPLOYMENT,
@@ -333,7 +333,7 @@ COMMANDS = (
         "doctor",
         "look for what is wrong with a home, its machine, its chain and its seats; status 1 if anything is",
         "touchstone doctor ~/alice 0x3fa9",
-        "scripts.doctor:run_doctor",
+        "touchstone.scripts.doctor:run_doctor",
         (
             Option(
                 "home",
@@ -348,14 +348,14 @@ COMMANDS = (
         "completion",
         "write a script by which bash or zsh completes commands and options",
         "touchstone completion bash",
-        "scripts.touchstone:run_completion",
+        "touchstone.scripts.touchstone:run_completion",
         (Option("shell", "whose script", {"choices": ("bash", "zsh"), "metavar": "SHELL"}),),
     ),
     Command(
         "export",
         "write the trained model as a folder that transformers loads",
         "touchstone export 0x3fa9 --out build/model --home ~/alice",
-        "scripts.model_commands:run_export",
+        "touchstone.scripts.model_commands:run_export",
         (
             TASK,
             Option("--out", "folder to write", {"type": read_path, "required": True}),

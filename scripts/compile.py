@@ -19,7 +19,7 @@ from typing import Any
 
 import solcx
 
-from scripts.toolchain import NODE_MODULES, ROOT, ToolMissing, solc_shim_path
+from touchstone.scripts.toolchain import NODE_MODULES, ROOT, ToolMissing, solc_shim_path
 
 ABI_DIR = ROOT / "protocol" / "adapters" / "abi"
 FORGE_OUT = ROOT / "build" / "forge" / "out"

@@ -31,18 +31,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Confirm
 from rich.table import Table
 
-from protocol.adapters.log_facts import RoundField
-from protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
-from protocol.spec.game.money import MoneyRule
-from protocol.spec.params import TOKEN_WEI
-from protocol.spec.tokens import format_tokens
+from touchstone.protocol.adapters.log_facts import RoundField
+from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
+from touchstone.protocol.spec.game.money import MoneyRule
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.tokens import format_tokens
 
 if TYPE_CHECKING:  # Whoever only asks for help waits for no library of the chain.
-    from protocol.adapters.chain.chain_client import GameChain
+    from touchstone.protocol.adapters.chain.chain_client import GameChain
 
 # --- For people ---------------------------------------------------------------------------------------------
 LEVELS = ("debug", "info", "warning", "error")
-PACKAGES = ("protocol", "node", "verifier", "whistleblower", "scripts")
+OWN = logging.getLogger("touchstone")
 """Whose lines are logged from the chosen level on; libraries only warn."""
 SAID = logging.getLogger("touchstone.said")
 """What is told to the operator. Its level says what is shown too."""
@@ -95,13 +95,12 @@ def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -
         kept = WatchedFileHandler(path, encoding="utf-8")
         kept.setLevel(level.upper() if level else logging.INFO)
         handlers.append(kept)
-    root, own = logging.getLogger(), [logging.getLogger(name) for name in PACKAGES]
-    before = [(one, one.level) for one in (root, SAID, *own)]
+    root = logging.getLogger()
+    before = [(one, one.level) for one in (root, SAID, OWN)]
     least = min(handler.level for handler in handlers)
     root.setLevel(usual)
     SAID.setLevel(level.upper() if level else logging.INFO)
-    for logger in own:
-        logger.setLevel(least)
+    OWN.setLevel(least)
     for handler in handlers:
         handler.setFormatter(OneLine())
         handler.addFilter(RoundField())

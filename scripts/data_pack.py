@@ -23,14 +23,14 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import numpy as np
 
-from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
-from protocol.adapters.files import sync
-from protocol.spec.containers import count_token_bytes
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import GrowingRoot, hash_leaf
-from protocol.spec.params import LEAF_BYTES
-from scripts.console import Console, Document
-from scripts.documents import (
+from touchstone.node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
+from touchstone.protocol.adapters.files import sync
+from touchstone.protocol.spec.containers import count_token_bytes
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
+from touchstone.protocol.spec.params import LEAF_BYTES
+from touchstone.scripts.console import Console, Document
+from touchstone.scripts.documents import (
     JSONL,
     PARQUET,
     ByteTokens,

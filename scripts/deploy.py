@@ -17,27 +17,27 @@ from typing import Any
 
 from eth_utils.address import to_checksum_address
 
-from protocol.adapters.chain.chain_client import GameChain, read_limits
-from protocol.adapters.chain.connection import Connection, check_deployment
-from protocol.adapters.chain.creation import (
+from touchstone.protocol.adapters.chain.chain_client import GameChain, read_limits
+from touchstone.protocol.adapters.chain.connection import Connection, check_deployment
+from touchstone.protocol.adapters.chain.creation import (
     PLAIN,
     WITH_DRAND,
     compute_creation_address,
     compute_creation_code,
     compute_game_code,
 )
-from protocol.adapters.chain.deployment import (
+from touchstone.protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     GameDeployment,
     read_game_deployment,
     write_game_deployment,
 )
-from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
-from protocol.adapters.keys import load_keystore, read_password
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from protocol.spec.game.terms import LIMITS, DeploymentLimits
-from scripts.command_form import read_path
-from scripts.console import render_error
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from touchstone.protocol.adapters.keys import load_keystore, read_password
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits
+from touchstone.scripts.command_form import read_path
+from touchstone.scripts.console import render_error
 
 SAMPLE_BLOCKS = 16
 """Blocks looked at. A rollup repeats the value of the chain below for its 6 blocks or more."""
@@ -296,9 +296,9 @@ def default_game_path(chain_id: int) -> Path:
 def main(arguments: list[str] | None = None) -> int:
     """Deploy as the options say; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m scripts.deploy",
+        prog="python -m touchstone.scripts.deploy",
         description="Put the contracts of the round on a chain.",
-        epilog="Example: python -m scripts.deploy --rpc-url https://rpc.example --keystore key.json",
+        epilog="Example: python -m touchstone.scripts.deploy --rpc-url https://rpc.example --keystore k.json",
     )
     parser.add_argument("--rpc-url", required=True, help="JSON-RPC endpoint of the chain")
     parser.add_argument("--keystore", type=read_path, required=True, help="of the account that pays")

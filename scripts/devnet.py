@@ -29,22 +29,22 @@ from typing import Any
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from protocol.actions.runtime.chain_state import Seated
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import Addresses, GameDeployment
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.addresses import may_lead_to
-from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
-from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.params import TOKEN_WEI
-from scripts.deploy import DEV_TOKEN, default_game_path, deploy_game_once
-from scripts.toolchain import HARDFORK, anvil_path
+from touchstone.protocol.actions.runtime.chain_state import Seated
+from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import Addresses, GameDeployment
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.addresses import may_lead_to
+from touchstone.protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
+from touchstone.protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.scripts.deploy import DEV_TOKEN, default_game_path, deploy_game_once
+from touchstone.scripts.toolchain import HARDFORK, anvil_path
 
 POLL_S = 0.1
 BLOCK_S = 0.5

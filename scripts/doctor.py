@@ -18,33 +18,33 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from node.submit import sketch_task
-from protocol.actions.runtime.config import describe_machine
-from protocol.actions.runtime.gas_factor import measure_gas_factor
-from protocol.actions.stored_step import open_step
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.gate import BLOCK_S
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.chain.transactions import COIN_REMEDY
-from protocol.adapters.files import read_bits
-from protocol.adapters.wire.conventions import MAX_AGE_SECONDS
-from protocol.analysis.amounts import price_gas
-from protocol.compute.determinism import pin_kernels, require_device
-from protocol.compute.digest import state_header
-from protocol.compute.drawn_weights import draw_weights
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import Batch, advance, begin_round
-from protocol.spec.codec import compute_state_root, decode_training
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
-from protocol.spec.game.state import Seat, SeatRole
-from protocol.spec.game.terms import make_spec
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts import endpoint_checks, home_checks, provider_checks
-from scripts.chain_commands import CORPUS_BYTES, TASK_FILE, judge_contracts
-from scripts.console import (
+from touchstone.node.submit import sketch_task
+from touchstone.protocol.actions.runtime.config import describe_machine
+from touchstone.protocol.actions.runtime.gas_factor import measure_gas_factor
+from touchstone.protocol.actions.stored_step import open_step
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.gate import BLOCK_S
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.adapters.chain.transactions import COIN_REMEDY
+from touchstone.protocol.adapters.files import read_bits
+from touchstone.protocol.adapters.wire.conventions import MAX_AGE_SECONDS
+from touchstone.protocol.analysis.amounts import price_gas
+from touchstone.protocol.compute.determinism import pin_kernels, require_device
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import Batch, advance, begin_round
+from touchstone.protocol.spec.codec import compute_state_root, decode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake
+from touchstone.protocol.spec.game.state import Seat, SeatRole
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.scripts import endpoint_checks, home_checks, provider_checks
+from touchstone.scripts.chain_commands import CORPUS_BYTES, TASK_FILE, judge_contracts
+from touchstone.scripts.console import (
     Console,
     Document,
     ExitCode,
@@ -53,10 +53,10 @@ from scripts.console import (
     is_of_disk,
     render_error,
 )
-from scripts.home import HomeConfig
-from scripts.home_checks import NotTested, Patient
-from scripts.task_file import read_task_file
-from scripts.wallet import find_game, read_state, show_seat, show_task
+from touchstone.scripts.home import HomeConfig
+from touchstone.scripts.home_checks import NotTested, Patient
+from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.wallet import find_game, read_state, show_seat, show_task
 
 LATE_BLOCKS = 3
 """So many blocks may be missed, or late, in a row."""

@@ -17,9 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-from node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
-from protocol.adapters.machine import load_extra
-from protocol.spec.errors import InvalidInput
+from touchstone.node.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
+from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.spec.errors import InvalidInput
 
 # --- Documents ----------------------------------------------------------------------------------------------
 PIECE_BYTES = 64 * 1024

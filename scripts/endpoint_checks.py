@@ -8,29 +8,29 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from protocol.actions.runtime.reachability import SeenBy, ask_peers, list_askable, make_unreached
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import (
+from touchstone.protocol.actions.runtime.reachability import SeenBy, ask_peers, list_askable, make_unreached
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import (
     ANY_PORT,
     Reach,
     RequestSigner,
     choose_endpoint,
     find_own_host,
 )
-from protocol.adapters.wire.listener import (
+from touchstone.protocol.adapters.wire.listener import (
     CERTIFICATE_FILE,
     fetch_fingerprint,
     load_or_create_identity,
     make_server_context,
 )
-from protocol.adapters.wire.object_storage import TLS_PORT
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.fates import find_seat
-from scripts.home_checks import NotTested, Patient
-from scripts.wallet import is_node_running, show_seat, show_task
+from touchstone.protocol.adapters.wire.object_storage import TLS_PORT
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.scripts.home_checks import NotTested, Patient
+from touchstone.scripts.wallet import is_node_running, show_seat, show_task
 
 CONNECT_S = 10.0
 

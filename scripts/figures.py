@@ -20,16 +20,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from protocol.adapters.files import replace_file
-from protocol.adapters.messages import read_profile
-from protocol.analysis.amounts import price_gas
-from protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
-from protocol.spec.containers import Limits
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.game.money import MoneyRule, check_money
-from protocol.spec.game.refusing import Figures
-from protocol.spec.game.terms import (
+from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.messages import read_profile
+from touchstone.protocol.analysis.amounts import price_gas
+from touchstone.protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.game.money import MoneyRule, check_money
+from touchstone.protocol.spec.game.refusing import Figures
+from touchstone.protocol.spec.game.terms import (
     LIMITS,
     DeploymentLimits,
     GameAmounts,
@@ -37,10 +37,10 @@ from protocol.spec.game.terms import (
     GameWindows,
     check_terms,
 )
-from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TAU_FRACTION_BITS, UNIT_EXPONENT
-from scripts.command_form import expect_known
-from scripts.console import Console, Document, parse_tokens, show_money
-from scripts.home import CONFIG_FILE
+from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TAU_FRACTION_BITS, UNIT_EXPONENT
+from touchstone.scripts.command_form import expect_known
+from touchstone.scripts.console import Console, Document, parse_tokens, show_money
+from touchstone.scripts.home import CONFIG_FILE
 
 Container = TypeVar("Container")
 ToUnits = Callable[[type, Mapping[str, Any]], Mapping[str, Any]]

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs, toml
 
-from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
-from protocol.adapters.chain.fees import NO_CAP_WEI
-from protocol.adapters.files import replace_private_file
-from protocol.adapters.keys import (
+from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
+from touchstone.protocol.adapters.files import replace_private_file
+from touchstone.protocol.adapters.keys import (
     AccountKey,
     create_devnet_keystore,
     create_keystore,
@@ -25,11 +25,11 @@ from protocol.adapters.keys import (
     load_keystore,
     read_password,
 )
-from protocol.adapters.machine import MachineUse
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.object_storage import ObjectStorage, require_usable
-from protocol.spec.errors import InvalidInput
-from scripts.command_form import PREFIX, expect_known, read_overrides, read_path
+from touchstone.protocol.adapters.machine import MachineUse
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, require_usable
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.command_form import PREFIX, expect_known, read_overrides, read_path
 
 GWEI = 10**9
 CONFIG_FILE = "config.toml"

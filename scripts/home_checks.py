@@ -21,36 +21,42 @@ from math import ceil
 from pathlib import Path
 from typing import Any, TypeVar
 
-from protocol.actions.audit.replay_pool import load_ray
-from protocol.actions.pruning.windows import list_foreign
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, LossBoard, PartyConfig
-from protocol.actions.runtime.joining import compute_task_bytes
-from protocol.actions.runtime.opening import RECORDS, open_reader
-from protocol.actions.runtime.task_step import as_reader, fetch_program
-from protocol.actions.stored_step import list_constants, read_program, refer_named
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.files import require_private_file
-from protocol.adapters.journal import Journal
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.machine import MachineUse, measure_memory_bytes
-from protocol.adapters.reports import SPARE_DISK_BYTES
-from protocol.adapters.store import BlobStore
-from protocol.compute.program.costs import ProgramCosts, measure_costs
-from protocol.compute.program.step import STATES_BYTES
-from protocol.spec.codec import decode_training
-from protocol.spec.containers import TaskSpec, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import GameTerms, make_spec
-from protocol.spec.program import Program
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from scripts.console import Console, explain_disk
-from scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
-from scripts.task_file import (
+from touchstone.protocol.actions.audit.replay_pool import load_ray
+from touchstone.protocol.actions.pruning.windows import list_foreign
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import (
+    JOURNAL_FILE,
+    MEGABYTE,
+    STORE_FOLDER,
+    LossBoard,
+    PartyConfig,
+)
+from touchstone.protocol.actions.runtime.joining import compute_task_bytes
+from touchstone.protocol.actions.runtime.opening import RECORDS, open_reader
+from touchstone.protocol.actions.runtime.task_step import as_reader, fetch_program
+from touchstone.protocol.actions.stored_step import list_constants, read_program, refer_named
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.files import require_private_file
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.machine import MachineUse, measure_memory_bytes
+from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
+from touchstone.protocol.compute.program.step import STATES_BYTES
+from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.terms import GameTerms, make_spec
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.scripts.console import Console, explain_disk
+from touchstone.scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
+from touchstone.scripts.task_file import (
     BYTES_PER_DELTA_ELEMENT,
     BYTES_PER_STATE_ELEMENT,
     BYTES_PER_TENSOR_ELEMENT,

@@ -2,7 +2,7 @@
 
 import argparse
 
-from protocol.adapters.journal import FILE_NAME, require_free
+from touchstone.protocol.adapters.journal import FILE_NAME, require_free
 
 
 def require_free_home(options: argparse.Namespace) -> None:

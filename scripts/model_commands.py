@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from node import export
-from node.lora_export import A as LORA_A
-from node.model_folder import (
+from touchstone.node import export
+from touchstone.node.lora_export import A as LORA_A
+from touchstone.node.model_folder import (
     BYTE_VOCABULARY,
     CONFIG_NAME,
     TOKENIZER_NAME,
@@ -27,24 +27,24 @@ from node.model_folder import (
     read_note,
     read_trained,
 )
-from node.model_use import Measure, Taste, generate, measure_rows
-from node.published_model import PublishedModel, read_published
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import open_data
-from protocol.actions.runtime.opening import open_reader
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.compute.batches import read_known_rows
-from protocol.compute.program.evaluation import Evaluator
-from protocol.compute.program.known_steps import get_step
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from protocol.spec.statements import VoteWord
-from scripts.console import Console, Document, ExitCode, spell_id
-from scripts.data_pack import PackedDataset, open_dataset
-from scripts.documents import ByteTokens, FileTokens, Tokens
-from scripts.home_checks import open_config
-from scripts.wallet import find_game, read_state
+from touchstone.node.model_use import Measure, Taste, generate, measure_rows
+from touchstone.node.published_model import PublishedModel, read_published
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import open_data
+from touchstone.protocol.actions.runtime.opening import open_reader
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.compute.batches import read_known_rows
+from touchstone.protocol.compute.program.evaluation import Evaluator
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts.console import Console, Document, ExitCode, spell_id
+from touchstone.scripts.data_pack import PackedDataset, open_dataset
+from touchstone.scripts.documents import ByteTokens, FileTokens, Tokens
+from touchstone.scripts.home_checks import open_config
+from touchstone.scripts.wallet import find_game, read_state
 from touchstone.step.step_folder import load_step
-from verifier import verifier
+from touchstone.verifier import verifier
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """Tokens, flat."""

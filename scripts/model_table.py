@@ -15,12 +15,12 @@ from typing import Any
 
 from torch import Tensor
 
-from protocol.spec.params import GIVEN_START, MAX_PARAMETERS
-from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS
-from protocol.spec.task_rules import Rule, judge_range
-from scripts.command_form import read_path
-from scripts.data_pack import PackedDataset
-from scripts.figures import MISSING_KEY, build_container, malformed
+from touchstone.protocol.spec.params import GIVEN_START, MAX_PARAMETERS
+from touchstone.protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS
+from touchstone.protocol.spec.task_rules import Rule, judge_range
+from touchstone.scripts.command_form import read_path
+from touchstone.scripts.data_pack import PackedDataset
+from touchstone.scripts.figures import MISSING_KEY, build_container, malformed
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import Decoder, DecoderConfig, describe_decoder
 from touchstone.step.record_step import RecordedStep, Shape, record_step

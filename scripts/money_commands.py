@@ -18,25 +18,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from explorer.task_documents import tell_phase
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.pace import Pace, read_pace, show_duration
-from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
-from protocol.adapters.reports import read_node_state
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.disputes import list_questions
-from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_held
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.seats import is_crowded_out
-from protocol.spec.game.settling import is_in_pool
-from protocol.spec.game.state import GameState, Seat, SeatStatus
-from protocol.spec.game.terms import compute_release_blocks
-from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
-from scripts.console import Console, Document, parse_tokens, spell_id
-from scripts.home import note_left
-from scripts.wallet import (
+from touchstone.explorer.task_documents import tell_phase
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import Pace, read_pace, show_duration
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
+from touchstone.protocol.adapters.reports import read_node_state
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.disputes import list_questions
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_held
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.seats import is_crowded_out
+from touchstone.protocol.spec.game.settling import is_in_pool
+from touchstone.protocol.spec.game.state import GameState, Seat, SeatStatus
+from touchstone.protocol.spec.game.terms import compute_release_blocks
+from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
+from touchstone.scripts.console import Console, Document, parse_tokens, spell_id
+from touchstone.scripts.home import note_left
+from touchstone.scripts.wallet import (
     NUMBER_BITS,
     find_game,
     read_state,

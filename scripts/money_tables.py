@@ -5,18 +5,24 @@ from typing import Any
 
 from rich.table import Table
 
-from protocol.adapters.chain.pace import Pace
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.spec.game.account_money import AccountMoney, Lock, LockKind, RoundEntry, compute_account
-from protocol.spec.game.fates import get_required_stake
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, Sums, sum_kind
-from protocol.spec.game.state import SeatRole, SeatStatus
-from protocol.spec.game.timing import is_over
-from scripts.console import Document, spell_id
-from scripts.money_commands import Holding, find_holding, tell_release
-from scripts.wallet import NUMBER_BITS, is_task_closable, list_open, show_seat, show_task
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.spec.game.account_money import (
+    AccountMoney,
+    Lock,
+    LockKind,
+    RoundEntry,
+    compute_account,
+)
+from touchstone.protocol.spec.game.fates import get_required_stake
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, Sums, sum_kind
+from touchstone.protocol.spec.game.state import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.scripts.console import Document, spell_id
+from touchstone.scripts.money_commands import Holding, find_holding, tell_release
+from touchstone.scripts.wallet import NUMBER_BITS, is_task_closable, list_open, show_seat, show_task
 
 COMING = PAID | {MoneyReason.RESTITUTION}
 ROW_KINDS = {

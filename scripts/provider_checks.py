@@ -9,17 +9,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import GameDeployment
-from protocol.adapters.chain.gate import LAG_BLOCKS
-from protocol.adapters.chain.rpc import name_place
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from protocol.spec.game.terms import LIMITS
-from scripts.figures import refuse_other_limits, tell_other_limits
-from scripts.home import GWEI, HomeConfig
-from scripts.home_checks import Patient
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import GameDeployment
+from touchstone.protocol.adapters.chain.gate import LAG_BLOCKS
+from touchstone.protocol.adapters.chain.rpc import name_place
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from touchstone.protocol.spec.game.terms import LIMITS
+from touchstone.scripts.figures import refuse_other_limits, tell_other_limits
+from touchstone.scripts.home import GWEI, HomeConfig
+from touchstone.scripts.home_checks import Patient
 
 PATIENCE_S = 30.0
 """For all questions to one endpoint."""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from msgspec import structs
 
-from node.model_folder import TOKENIZER_NAME, hash_file
-from node.published_model import read_published
-from protocol.compute.program.costs import measure_costs
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import FORMAT_ALIASES
-from scripts.console import Console, Document
+from touchstone.node.model_folder import TOKENIZER_NAME, hash_file
+from touchstone.node.published_model import read_published
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import FORMAT_ALIASES
+from touchstone.scripts.console import Console, Document
 from touchstone.step.lora import Lora, add_lora
 from touchstone.step.optimizers import SGD, AdamW, Lion, Muon, Optimizer
 from touchstone.step.record_step import Shape, record_step

@@ -13,26 +13,26 @@ from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 
-from node.model_folder import import_start
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, limit_memory
-from protocol.actions.runtime.joining import SeatWish, require_joinable
-from protocol.actions.stored_step import read_program
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.pace import read_pace
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.machine import lower_priority
-from protocol.adapters.store import BlobStore
-from protocol.compute.determinism import require_device
-from protocol.spec.errors import Declined, GameRefusal, InvalidInput
-from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.disputes import has_duties
-from protocol.spec.game.fates import find_seat, get_required_stake
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import GameState, Seat, SeatRole
-from protocol.spec.game.terms import LIMITS
-from protocol.spec.game.timing import get_live_round
-from scripts.console import (
+from touchstone.node.model_folder import import_start
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, limit_memory
+from touchstone.protocol.actions.runtime.joining import SeatWish, require_joinable
+from touchstone.protocol.actions.stored_step import read_program
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.pace import read_pace
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.adapters.machine import lower_priority
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.determinism import require_device
+from touchstone.protocol.spec.errors import Declined, GameRefusal, InvalidInput
+from touchstone.protocol.spec.game.calls import JoinSeat
+from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameState, Seat, SeatRole
+from touchstone.protocol.spec.game.terms import LIMITS
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.scripts.console import (
     Console,
     Document,
     NotNeeded,
@@ -41,10 +41,10 @@ from scripts.console import (
     spell_id,
     with_company,
 )
-from scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
-from scripts.home import CONFIG_FILE, HomeConfig, list_left, note_left, open_use, read_home
-from scripts.home_checks import choose_executor, find_room, open_config, read_checked_spec
-from scripts.wallet import (
+from touchstone.scripts.figures import read_figures, refuse_bad_money, refuse_bad_terms, refuse_other_limits
+from touchstone.scripts.home import CONFIG_FILE, HomeConfig, list_left, note_left, open_use, read_home
+from touchstone.scripts.home_checks import choose_executor, find_room, open_config, read_checked_spec
+from touchstone.scripts.wallet import (
     OTHER_TASK,
     find_own_game,
     read_state,
@@ -63,8 +63,8 @@ from scripts.wallet import (
 
 ROLES = {
     SeatRole.SOLVER: "node.solver:run",
-    SeatRole.VERIFIER: "verifier.verifier:run",
-    SeatRole.WHISTLEBLOWER: "whistleblower.watcher:run",
+    SeatRole.VERIFIER: "touchstone.verifier.verifier:run",
+    SeatRole.WHISTLEBLOWER: "touchstone.whistleblower.watcher:run",
 }
 """Long-running work: `async run(config, task, wish)`, whether it ended because the task is closed."""
 TASK_CLOSED = "the task is closed; your pay and your stake are credit: touchstone withdraw"

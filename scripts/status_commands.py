@@ -15,23 +15,23 @@ from typing import Any
 
 from rich.table import Table
 
-from explorer.task_documents import count_sitting, tell_phase
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.pace import Pace, read_pace
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.reports import FULL_DISK_BYTES, NodeState, read_node_state, tell_node_state
-from protocol.spec.game.account_money import AccountMoney, compute_money
-from protocol.spec.game.fates import find_seat, get_required_stake, get_stake
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.purse import ESCROW
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
-from protocol.spec.game.timing import is_over
-from scripts.console import Console, Document, spell_id
-from scripts.home import HomeConfig, read_config
-from scripts.money_commands import Holding, describe_stake, find_holding
-from scripts.money_tables import (
+from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.pace import Pace, read_pace
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.adapters.reports import FULL_DISK_BYTES, NodeState, read_node_state, tell_node_state
+from touchstone.protocol.spec.game.account_money import AccountMoney, compute_money
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.purse import ESCROW
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.scripts.console import Console, Document, spell_id
+from touchstone.scripts.home import HomeConfig, read_config
+from touchstone.scripts.money_commands import Holding, describe_stake, find_holding
+from touchstone.scripts.money_tables import (
     describe_money,
     find_money,
     has_money,
@@ -39,7 +39,7 @@ from scripts.money_tables import (
     make_rounds_table,
     sum_account,
 )
-from scripts.wallet import (
+from touchstone.scripts.wallet import (
     DIGITS,
     find_game,
     is_task_closable,

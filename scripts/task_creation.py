@@ -8,29 +8,29 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from node import export
-from node.submit import build_task, post_task, refuse_bad_task
-from protocol.actions.runtime import offers, upkeep_duties
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import compute_task_bytes
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import play
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.files import map_file
-from protocol.compute.program.costs import measure_costs
-from protocol.compute.program.known_steps import get_program
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.money import MoneyRule
-from protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
-from scripts.console import Console, Put, ignore, show_progress, spell_id, with_company
-from scripts.data_pack import NOTE_NAME
-from scripts.figures import refuse_bad_money, refuse_bad_terms
-from scripts.home import read_config
-from scripts.home_checks import open_config
-from scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
-from scripts.wallet import require_agreement, require_coin, require_tokens, show_task
+from touchstone.node import export
+from touchstone.node.submit import build_task, post_task, refuse_bad_task
+from touchstone.protocol.actions.runtime import offers, upkeep_duties
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import compute_task_bytes
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.playing import play
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.adapters.files import map_file
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.money import MoneyRule
+from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
+from touchstone.scripts.console import Console, Put, ignore, show_progress, spell_id, with_company
+from touchstone.scripts.data_pack import NOTE_NAME
+from touchstone.scripts.figures import refuse_bad_money, refuse_bad_terms
+from touchstone.scripts.home import read_config
+from touchstone.scripts.home_checks import open_config
+from touchstone.scripts.task_file import TaskFile, compute_disk_bytes, read_task_file, sketch_terms
+from touchstone.scripts.wallet import require_agreement, require_coin, require_tokens, show_task
 
 REMEDY = "Correct the task file."
 

@@ -30,28 +30,42 @@ from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
-from node.submit import RoundPlan, find_plan_malformations
-from protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.analysis.amounts import derive_amounts
-from protocol.spec.containers import Limits, count_token_bytes
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.ledger import count_contest_levels
-from protocol.spec.game.refusing import Figures
-from protocol.spec.game.terms import GAME_WINDOWS, LIMITS, LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
-from protocol.spec.params import (
+from touchstone.node.submit import RoundPlan, find_plan_malformations
+from touchstone.protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.analysis.amounts import derive_amounts
+from touchstone.protocol.spec.containers import Limits, count_token_bytes
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.ledger import count_contest_levels
+from touchstone.protocol.spec.game.refusing import Figures
+from touchstone.protocol.spec.game.terms import (
+    GAME_WINDOWS,
+    LIMITS,
+    LIMITS_LOCAL,
+    GameAmounts,
+    GameTerms,
+    GameWindows,
+)
+from touchstone.protocol.spec.params import (
     FORMAT_ALIASES,
     OFFERED_FORMATS,
     PRODUCT_BITS,
     TAU_FRACTION_BITS,
     UNIT_EXPONENT,
 )
-from protocol.spec.task_rules import Malformation
-from scripts.command_form import expect_known, read_path
-from scripts.console import parse_tokens
-from scripts.data_pack import PackedDataset, find_largest_token, open_dataset
-from scripts.figures import MISSING_KEY, build_container, malformed, read_figures, read_toml, refuse_bad_terms
-from scripts.model_table import STEP_OWNS, NamedStep, record_sizes, take_step
+from touchstone.protocol.spec.task_rules import Malformation
+from touchstone.scripts.command_form import expect_known, read_path
+from touchstone.scripts.console import parse_tokens
+from touchstone.scripts.data_pack import PackedDataset, find_largest_token, open_dataset
+from touchstone.scripts.figures import (
+    MISSING_KEY,
+    build_container,
+    malformed,
+    read_figures,
+    read_toml,
+    refuse_bad_terms,
+)
+from touchstone.scripts.model_table import STEP_OWNS, NamedStep, record_sizes, take_step
 
 BYTES_PER_STATE_ELEMENT = 12
 """W, m and v in float32."""

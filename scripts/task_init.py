@@ -13,19 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from protocol.compute.digest import tensor_root
-from protocol.spec.containers import count_token_bytes
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.ledger import count_contest_levels
-from protocol.spec.game.terms import GAME_WINDOWS, LIMITS, compute_escrow
-from protocol.spec.params import PRODUCT_BITS
-from scripts.command_form import read_path
-from scripts.console import Console, Document, parse_tokens
-from scripts.data_pack import PackedDataset, open_dataset
-from scripts.figures import describe_money
-from scripts.model_table import count_parameters
-from scripts.task_creation import justify, tell_cost
-from scripts.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.protocol.compute.digest import tensor_root
+from touchstone.protocol.spec.containers import count_token_bytes
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.ledger import count_contest_levels
+from touchstone.protocol.spec.game.terms import GAME_WINDOWS, LIMITS, compute_escrow
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.scripts.command_form import read_path
+from touchstone.scripts.console import Console, Document, parse_tokens
+from touchstone.scripts.data_pack import PackedDataset, open_dataset
+from touchstone.scripts.figures import describe_money
+from touchstone.scripts.model_table import count_parameters
+from touchstone.scripts.task_creation import justify, tell_cost
+from touchstone.scripts.task_file import TaskFile, read_task_file, sketch_terms
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.step_folder import load_step
 

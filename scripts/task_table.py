@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from scripts.command_form import COUNT, NUMBER, PARTY, TASK, Command, Option, decimal, read_path
+from touchstone.scripts.command_form import COUNT, NUMBER, PARTY, TASK, Command, Option, decimal, read_path
 
 DATA_COMMANDS = (
     Command(
         "data pack",
         "turn text files, JSONL or Parquet into a folder with the tokens of a task",
         "touchstone data pack texts.jsonl --tokenizer tokenizer.json --end-of-text '</s>' --out corpus",
-        "scripts.data_pack:run_data_pack",
+        "touchstone.scripts.data_pack:run_data_pack",
         (
             Option(
                 "inputs",
@@ -36,7 +36,7 @@ DATA_COMMANDS = (
         "task init",
         "write a commented task file from a few answers; each question has an option",
         "touchstone task init --dataset corpus --size small --rounds 4 --pay 10 --preset local",
-        "scripts.task_init:run_task_init",
+        "touchstone.scripts.task_init:run_task_init",
         (
             Option("--dataset", "folder of `touchstone data pack`, or a raw file of one byte a token"),
             Option("--size", "tiny, small, medium or large; small if not said"),
@@ -55,7 +55,7 @@ DATA_COMMANDS = (
         "task check",
         "say whether a task file can be posted, and why its amounts are what they are",
         "touchstone task check --config task.toml",
-        "scripts.task_init:run_task_check",
+        "touchstone.scripts.task_init:run_task_check",
         (
             Option("--config", "task file (TOML)", {"type": read_path, "required": True}),
             Option(
@@ -69,7 +69,7 @@ DATA_COMMANDS = (
         "eval",
         "measure a model: loss and perplexity on held-out tokens or on a text",
         "touchstone eval build/model --dataset corpus",
-        "scripts.model_commands:run_eval",
+        "touchstone.scripts.model_commands:run_eval",
         (
             Option(
                 "model",
@@ -91,7 +91,7 @@ DATA_COMMANDS = (
         "sample",
         "let a model go on with a text",
         "touchstone sample build/model --prompt Once --tokens 100 --temperature 0.8 --top-k 40",
-        "scripts.model_commands:run_sample",
+        "touchstone.scripts.model_commands:run_sample",
         (
             Option(
                 "model",
@@ -117,7 +117,7 @@ VOTES = Option("amount", "shares that vote: all, none, or a number", {"metavar":
 
 def _shares(verb: str, summary: str, words: str = "", *options: Option) -> Command:
     example = f"touchstone shares {verb} 0x3fa9{words} --home ~/alice"
-    run = f"scripts.closing_commands:run_shares_{verb}"
+    run = f"touchstone.scripts.closing_commands:run_shares_{verb}"
     return Command(f"shares {verb}", summary, example, run, (TASK, *options, *PARTY))
 
 

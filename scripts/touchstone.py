@@ -19,10 +19,10 @@ from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
-from protocol.spec.errors import EnvironmentFault, TouchstoneError
-from scripts.command_form import Command, Option, read_path
-from scripts.command_table import COMMANDS, GROUPS
-from scripts.console import (
+from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
+from touchstone.scripts.command_form import Command, Option, read_path
+from touchstone.scripts.command_table import COMMANDS, GROUPS
+from touchstone.scripts.console import (
     Document,
     ExitCode,
     JsonOutput,

@@ -13,31 +13,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from explorer.task_documents import count_sitting, tell_phase
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
-from protocol.adapters.chain.follower import LogBatch
-from protocol.adapters.chain.pace import Pace, show_duration
-from protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
-from protocol.adapters.chain.transaction_queue import QUEUE_FILE
-from protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
-from protocol.adapters.journal import FILE_NAME, require_free
-from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
-from protocol.spec.game import calls
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.disputes import has_duties
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.settling import is_closable
-from protocol.spec.game.state import GameState, Seat, SeatRole
-from protocol.spec.game.terms import LIMITS_LOCAL, GameTerms, compute_release_blocks
-from protocol.spec.game.timing import find_first_round, get_live_round, is_over
-from protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
-from protocol.spec.params import LATE_RATE_ONE
-from scripts.console import Console, Document, NotNeeded
-from scripts.devnet import CHAIN_ID
-from scripts.home import HomeConfig, read_config, unlock_key
+from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.pace import Pace, show_duration
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
+from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
+from touchstone.protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
+from touchstone.protocol.adapters.journal import FILE_NAME, require_free
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.settling import is_closable
+from touchstone.protocol.spec.game.state import GameState, Seat, SeatRole
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameTerms, compute_release_blocks
+from touchstone.protocol.spec.game.timing import find_first_round, get_live_round, is_over
+from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
+from touchstone.protocol.spec.params import LATE_RATE_ONE
+from touchstone.scripts.console import Console, Document, NotNeeded
+from touchstone.scripts.devnet import CHAIN_ID
+from touchstone.scripts.home import HomeConfig, read_config, unlock_key
 
 Answer = TypeVar("Answer")
 OTHER_TASK = "Choose another task: `touchstone status` lists them."

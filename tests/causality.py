@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.program import Operation
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.program import Operation
 from touchstone.step.step_folder import StepFiles
 
 SCALARS = torch.tensor([1e-3, 0.1, 0.05])

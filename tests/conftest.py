@@ -19,7 +19,7 @@ settings.load_profile("touchstone")
 def large_tensors_lie_in_memory() -> Iterator[None]:
     """A home with memory_mb moves those of its process into files, and other tests share the process."""
     yield
-    if allocator := sys.modules.get("protocol.compute.program.tensor_allocator"):
+    if allocator := sys.modules.get("touchstone.protocol.compute.program.tensor_allocator"):
         allocator.use_room(None)
 
 

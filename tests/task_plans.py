@@ -3,10 +3,10 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from node.submit import RoundPlan
-from protocol.spec.program import DEFAULT_CHUNK_TERMS
-from protocol.spec.program_codec import compute_program_root
 from tests.task_models import DecoderStep, describe_program, record_decoder
+from touchstone.node.submit import RoundPlan
+from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
+from touchstone.protocol.spec.program_codec import compute_program_root
 from touchstone.step.optimizers import AdamW, Optimizer
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -6,21 +6,21 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration, count_floor_units
-from protocol.compute.audit.compare import Distances, Floors
-from protocol.compute.batches import Corpus, dataset_root, open_corpus
-from protocol.compute.bounds.check import Provider
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.spec.calibration_rules import make_limits
-from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import float_to_bits, nearest
-from protocol.spec.merkle import compute_levels
-from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.program import Program, Role
-from scripts.chain_commands import read_python_sources
 from tests.task_models import compute_loss, describe_step, make_plain_step, make_training, split_parameters
+from touchstone.protocol.compute.audit.calibrate import FLOORS, KernelConfiguration, count_floor_units
+from touchstone.protocol.compute.audit.compare import Distances, Floors
+from touchstone.protocol.compute.batches import Corpus, dataset_root, open_corpus
+from touchstone.protocol.compute.bounds.check import Provider
+from touchstone.protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
+from touchstone.protocol.spec.calibration_rules import make_limits
+from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import float_to_bits, nearest
+from touchstone.protocol.spec.merkle import compute_levels
+from touchstone.protocol.spec.params import PROTOCOL_VERSION
+from touchstone.protocol.spec.program import Program, Role
+from touchstone.scripts.chain_commands import read_python_sources
 from touchstone.step.plain_decoder import DecoderConfig
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from protocol.actions.audit import audit_duties as audits
-from protocol.actions.audit.audit_messages import (
+from touchstone.protocol.actions.audit import audit_duties as audits
+from touchstone.protocol.actions.audit.audit_messages import (
     PUBLIC,
     BoundarySaid,
     SegmentAsked,
@@ -27,37 +27,52 @@ from protocol.actions.audit.audit_messages import (
     are_steps_right,
     make_form,
 )
-from protocol.actions.audit.audit_room import AuditTask, StateShelf, read_audit_task
-from protocol.actions.audit.replaying import carry_nothing, judge_ends
-from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.merge import contesting, posting
-from protocol.actions.merge.global_model import WORK, AskWork, ask_outer
-from protocol.actions.pruning import pruning_duties as pruning
-from protocol.actions.runtime import idle_mode, offers, upkeep_duties
-from protocol.actions.runtime.config import PartyConfig, hold_folder
-from protocol.actions.runtime.joining import SeatWish, open_data
-from protocol.actions.runtime.opening import Reader, open_party, open_reader
-from protocol.actions.runtime.party import ListDuties
-from protocol.actions.runtime.playing import play
-from protocol.actions.runtime.task_step import as_reader, fetch_step
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.reports import SPARE_DISK_BYTES
-from protocol.adapters.wire.session import Peer, ask_in_turn
-from protocol.compute.audit.compare import measure_apart
-from protocol.compute.batches import get_batch, prepare_steps
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.step import Batch, replay_segment
-from protocol.spec.calibration_rules import QUANTITIES
-from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root, decode_training
-from protocol.spec.containers import OuterHeader, StateHeader
-from protocol.spec.drawing import deal_shards
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.game.auditing import REORG_BLOCKS, AuditPlace, find_last_merged, is_segment_public
-from protocol.spec.game.state import GameRound, GameState, SeatRole, SlotClaim
-from protocol.spec.game.terms import make_spec
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import VoteWord, compute_carried_root, compute_work_leaf, verify_in_claim
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.actions.audit.audit_room import AuditTask, StateShelf, read_audit_task
+from touchstone.protocol.actions.audit.replaying import carry_nothing, judge_ends
+from touchstone.protocol.actions.dispute import dispute_duties as disputes
+from touchstone.protocol.actions.merge import contesting, posting
+from touchstone.protocol.actions.merge.global_model import WORK, AskWork, ask_outer
+from touchstone.protocol.actions.pruning import pruning_duties as pruning
+from touchstone.protocol.actions.runtime import idle_mode, offers, upkeep_duties
+from touchstone.protocol.actions.runtime.config import PartyConfig, hold_folder
+from touchstone.protocol.actions.runtime.joining import SeatWish, open_data
+from touchstone.protocol.actions.runtime.opening import Reader, open_party, open_reader
+from touchstone.protocol.actions.runtime.party import ListDuties
+from touchstone.protocol.actions.runtime.playing import play
+from touchstone.protocol.actions.runtime.task_step import as_reader, fetch_step
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
+from touchstone.protocol.adapters.wire.session import Peer, ask_in_turn
+from touchstone.protocol.compute.audit.compare import measure_apart
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import Batch, replay_segment
+from touchstone.protocol.spec.calibration_rules import QUANTITIES
+from touchstone.protocol.spec.codec import (
+    compute_boundary_leaf,
+    compute_outer_root,
+    compute_state_root,
+    decode_training,
+)
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import (
+    REORG_BLOCKS,
+    AuditPlace,
+    find_last_merged,
+    is_segment_public,
+)
+from touchstone.protocol.spec.game.state import GameRound, GameState, SeatRole, SlotClaim
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import (
+    VoteWord,
+    compute_carried_root,
+    compute_work_leaf,
+    verify_in_claim,
+)
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,

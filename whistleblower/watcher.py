@@ -1,16 +1,16 @@
 """The whistleblower: audits late, checks posted roots and others' votes, and disputes false statements."""
 
-from protocol.actions.audit import audit_duties as audits
-from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.merge import contesting, posting
-from protocol.actions.pruning import pruning_duties as pruning
-from protocol.actions.runtime import idle_mode, offers, upkeep_duties
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import ListDuties
-from protocol.actions.runtime.playing import play
-from protocol.spec.game.state import SeatRole
+from touchstone.protocol.actions.audit import audit_duties as audits
+from touchstone.protocol.actions.dispute import dispute_duties as disputes
+from touchstone.protocol.actions.merge import contesting, posting
+from touchstone.protocol.actions.pruning import pruning_duties as pruning
+from touchstone.protocol.actions.runtime import idle_mode, offers, upkeep_duties
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import ListDuties
+from touchstone.protocol.actions.runtime.playing import play
+from touchstone.protocol.spec.game.state import SeatRole
 
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,

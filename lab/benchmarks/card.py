@@ -26,8 +26,8 @@ from lab.benchmarks.card_run.steps import (
     run_on_cpu,
 )
 from lab.benchmarks.reports import write_report
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.card_choice import choose_kernels, take_card_kernels
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.card_choice import choose_kernels, take_card_kernels
 
 DEVICE = "cuda"
 ROWS, TOKENS = 8, 1024

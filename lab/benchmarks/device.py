@@ -31,25 +31,25 @@ from lab.benchmarks.honesty.kinds import FUNCTIONS, measure_kinds, measure_trace
 from lab.benchmarks.honesty.planted import STAGES, open_training
 from lab.benchmarks.program import SCALARS, Setting, make_setting, time_in_turn
 from lab.benchmarks.reports import write_report
-from protocol.compute.audit.calibrate import FLOORS, list_devices
-from protocol.compute.audit.compare import judge_state, measure_distances
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.digest import state_header
-from protocol.compute.program import device_kernels, exact_functions
-from protocol.compute.program.devices import KINDS, DeviceSteps, open_device
-from protocol.compute.program.exact_functions import FAMILIES, force_family
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import TrainingState, advance, replay_segment, train_segment
-from protocol.spec.containers import Limits
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import Operation
-from protocol.spec.referee import ULPS
-from protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
-from scripts.chain_commands import run_task_example
-from scripts.task_file import read_task_file
 from tests.task_models import split_parameters
 from tests.training_setting import read_standard_library
+from touchstone.protocol.compute.audit.calibrate import FLOORS, list_devices
+from touchstone.protocol.compute.audit.compare import judge_state, measure_distances
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program import device_kernels, exact_functions
+from touchstone.protocol.compute.program.devices import KINDS, DeviceSteps, open_device
+from touchstone.protocol.compute.program.exact_functions import FAMILIES, force_family
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.step import TrainingState, advance, replay_segment, train_segment
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.referee import ULPS
+from touchstone.protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
+from touchstone.scripts.chain_commands import run_task_example
+from touchstone.scripts.task_file import read_task_file
 from touchstone.step.plain_decoder import Decoder
 from touchstone.step.record_step import next_token_loss
 

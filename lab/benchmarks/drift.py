@@ -25,14 +25,14 @@ from lab.benchmarks.honest_replays import measure_track, propose_from
 from lab.benchmarks.replays.machines import Machine, Worker, list_machines, name_step, run_workers
 from lab.benchmarks.replays.pairs import PHASES, Track, compare_pairs, open_track
 from lab.benchmarks.reports import write_report
-from protocol.actions.dispute.step_judging import find_false_step
-from protocol.compute.audit.compare import judge_state
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.step import TrainingState
-from protocol.spec.containers import Limits
-from scripts.calibrate_commands import Segment, Workplace, make_starts
 from tests.task_models import draw_first
 from tests.training_setting import OUTER_RATES_BITS
+from touchstone.protocol.actions.dispute.step_judging import find_false_step
+from touchstone.protocol.compute.audit.compare import judge_state
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.containers import Limits
+from touchstone.scripts.calibrate_commands import Segment, Workplace, make_starts
 
 # --- One phase of one model ---------------------------------------------------------------------------------
 SAMPLE_SEED = 37

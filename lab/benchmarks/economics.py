@@ -17,8 +17,8 @@ from lab.benchmarks.economy.contracts_table import play_contracts
 from lab.benchmarks.economy.ground import FIGURES, LIMITS, MODEL_WORTH, REPLAY, ROUNDS, make_terms
 from lab.benchmarks.economy.worth import AGENTS, Worth, weigh
 from lab.benchmarks.reports import BUILD, write_report
-from protocol.spec.params import TOKEN_WEI
 from tests.rounds.chain import open_round_chain
+from touchstone.protocol.spec.params import TOKEN_WEI
 
 SEEDS, CHAIN_ROUNDS = 8, 3
 Json = dict[str, Any]

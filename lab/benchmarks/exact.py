@@ -28,8 +28,8 @@ from lab.benchmarks.referee import measure_sums
 from lab.benchmarks.referee_vectors import compare_verdicts, generate_exact_cases
 from lab.benchmarks.replays.pairs import PHASES, USUAL
 from lab.benchmarks.reports import write_report
-from protocol.compute.determinism import pin_kernels
-from protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.spec.params import PRODUCT_BITS
 
 FORMAT = "exact15"
 """Of what is walked in all ways."""

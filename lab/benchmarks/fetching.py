@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from protocol.adapters.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef
-from protocol.adapters.leaf_runs import list_runs, measure_most, split_requests
-from protocol.spec.drawing import draw_sample_start
-from protocol.spec.params import LEAF_BYTES
+from touchstone.protocol.adapters.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.leaf_runs import list_runs, measure_most, split_requests
+from touchstone.protocol.spec.drawing import draw_sample_start
+from touchstone.protocol.spec.params import LEAF_BYTES
 
 TOKEN_BYTES = 2
 DATASET_BYTES = 1_000_000_000

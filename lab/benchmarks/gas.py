@@ -22,10 +22,10 @@ from lab.benchmarks.gas_bounds.gas_bounds import measure_answer, measure_contest
 from lab.benchmarks.gas_bounds.gas_dispute import measure_dispute
 from lab.benchmarks.gas_bounds.gas_play import DRAWS, EPOCH_ROUNDS, Case, Play
 from lab.benchmarks.reports import BUILD, write_report
-from protocol.analysis.amounts import price_gas
-from protocol.spec.game.refusing import GasCosts
-from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
+from touchstone.protocol.analysis.amounts import price_gas
+from touchstone.protocol.spec.game.refusing import GasCosts
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 CONTEST_LEVELS = 7
 """of 2^31 parameters."""

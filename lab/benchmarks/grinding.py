@@ -5,8 +5,8 @@ import sys
 from fractions import Fraction
 from math import comb
 
-from protocol.analysis.grinding import bound_known, count_moments, play
-from protocol.spec.game.terms import GAME_WINDOWS, PLAY_MONEY, WINDOWS_12S
+from touchstone.protocol.analysis.grinding import bound_known, count_moments, play
+from touchstone.protocol.spec.game.terms import GAME_WINDOWS, PLAY_MONEY, WINDOWS_12S
 
 DRAWS = {
     "10 of 100 segments spoiled, 5 drawn": comb(90, 5) / comb(100, 5),

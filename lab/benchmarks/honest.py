@@ -41,10 +41,10 @@ from lab.benchmarks.honesty.planted import (
     plant_wirings,
 )
 from lab.benchmarks.reports import write_report
-from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.determinism import describe_kernels, list_cpu_capabilities, pin_kernels
-from protocol.spec.program import BOUNDED_OPERATIONS
 from tests.training_setting import read_standard_library
+from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.determinism import describe_kernels, list_cpu_capabilities, pin_kernels
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS
 
 MKL_SETTINGS = ("", "COMPATIBLE", "AVX2")
 """MKL_CBWR, which binds its kernels to one kind of processor; empty: not set."""

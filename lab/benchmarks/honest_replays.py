@@ -37,14 +37,14 @@ from lab.benchmarks.replays.pairs import (
     open_track,
 )
 from lab.benchmarks.reports import BUILD, write_report
-from protocol.compute.audit.compare import Distances, find_usual, is_well_conditioned
-from protocol.compute.determinism import describe_kernels, pin_kernels
-from protocol.compute.program.step import TrainingState
-from protocol.spec.calibration_rules import MARGIN
-from protocol.spec.containers import Limits
-from scripts.calibrate_commands import Segment, Workplace, make_starts
 from tests.task_models import draw_first
 from tests.training_setting import OUTER_RATES_BITS, propose_limits
+from touchstone.protocol.compute.audit.compare import Distances, find_usual, is_well_conditioned
+from touchstone.protocol.compute.determinism import describe_kernels, pin_kernels
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.calibration_rules import MARGIN
+from touchstone.protocol.spec.containers import Limits
+from touchstone.scripts.calibrate_commands import Segment, Workplace, make_starts
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 BINS_PER_DECADE = 10

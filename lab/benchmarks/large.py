@@ -32,19 +32,6 @@ from lab.benchmarks.large_run.party import (
     read_peak_bytes,
 )
 from lab.benchmarks.reports import BUILD, write_report
-from node.submit import build_task, post_task
-from protocol.actions.runtime import upkeep_duties
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.joining import catch_up, open_task
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.files import map_file
-from protocol.adapters.machine import load_extra
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.game.state import SeatRole
-from scripts.chain_commands import read_python_sources
-from scripts.data_pack import PackPlan, pack
-from scripts.task_file import TaskFile, read_task_file
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.player import Said, Trained, withdraw
@@ -53,6 +40,19 @@ from tests.e2e.demo.run import Setting, Show, cancel, open_show, wait_for
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
 from tests.task_models import parameter_count
+from touchstone.node.submit import build_task, post_task
+from touchstone.protocol.actions.runtime import upkeep_duties
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.joining import catch_up, open_task
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.files import map_file
+from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts.chain_commands import read_python_sources
+from touchstone.scripts.data_pack import PackPlan, pack
+from touchstone.scripts.task_file import TaskFile, read_task_file
 from touchstone.step.plain_decoder import Decoder, DecoderConfig, describe_decoder
 from touchstone.step.record_step import Shape, record_step
 

@@ -32,21 +32,21 @@ from lab.benchmarks.honest import Configuration
 from lab.benchmarks.honesty.planted import MODELS, Step, load_step, open_training
 from lab.benchmarks.replays.machines import SUMS, Machine
 from lab.benchmarks.reports import write_report
-from protocol.adapters.blobs import refer_trace_tensor
-from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, OperationFault
-from protocol.compute.bounds.fault_finder import FaultFinder
-from protocol.compute.bounds.trace import build_buffer_tree
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.layout import look
-from protocol.compute.program.step import Batch
-from protocol.compute.program.tensor_allocator import list_written
-from protocol.spec.float32 import nearest
-from protocol.spec.program import INPUTS, Operation, Program, Role, leaf_bytes
 from tests.task_models import DecoderStep, build_program, init_parameters
 from tests.training_setting import SEQUENCES_PER_STEP, read_standard_library
+from touchstone.protocol.adapters.blobs import refer_trace_tensor
+from touchstone.protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, OperationFault
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.trace import build_buffer_tree
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.layout import look
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.tensor_allocator import list_written
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.program import INPUTS, Operation, Program, Role, leaf_bytes
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

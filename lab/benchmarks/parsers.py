@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from lab.benchmarks.parsing import chain_parsers, step_parsers, wire_parsers
 from lab.benchmarks.parsing.mutating import Mutator, Parser
 from lab.benchmarks.reports import write_report
-from protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.errors import TouchstoneError
 
 SHORT_INPUTS = 20_000
 SHOWN_CRASHES = 5

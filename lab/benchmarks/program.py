@@ -19,13 +19,6 @@ from typing import Any
 import torch
 
 from lab.benchmarks.reports import read_report, write_report
-from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch
-from protocol.compute.program.tensor_allocator import allocate_vector
-from protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 from tests.task_models import (
     DecoderStep,
     build_program,
@@ -34,6 +27,13 @@ from tests.task_models import (
     split_parameters,
 )
 from tests.training_setting import DEMO_MODEL, build_trace_tree
+from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.tensor_allocator import allocate_vector
+from touchstone.protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import Decoder, DecoderConfig
 from touchstone.step.record_step import next_token_loss

@@ -21,12 +21,12 @@ from lab.benchmarks.recipes_run.mutated_programs import run_all
 from lab.benchmarks.recipes_run.playing import play
 from lab.benchmarks.recipes_run.recipe_list import RECIPES, ROWS, TOKENS, VOCABULARY, Recipe, make_class
 from lab.benchmarks.reports import write_report
-from node.export import ADAPTER_FOLDER, write_model
-from node.model_folder import list_file_names
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import TaskStep
 from tests.causality import Changed, change_later_tokens
+from touchstone.node.export import ADAPTER_FOLDER, write_model
+from touchstone.node.model_folder import list_file_names
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.step.borrowed_module import borrowed
 from touchstone.step.record_step import RecordedStep, next_token_loss
 

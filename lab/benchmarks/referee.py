@@ -23,23 +23,23 @@ from eth_account import Account
 from lab.benchmarks.program import SCALARS, make_setting
 from lab.benchmarks.referee_vectors import compare_verdicts, generate_cases
 from lab.benchmarks.reports import BUILD, write_report
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey
-from protocol.compute.bounds.fault import OperationFault, prove_operation
-from protocol.compute.bounds.trace import TraceTree
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.containers import StateHeader, StepContext, StepFacts
-from protocol.spec.params import FORMAT_NUMBERS, ZERO_WORD
-from protocol.spec.program import CHUNK_TERMS, ELEMENT_BYTES, Operation, Program
-from protocol.spec.program_codec import compute_program_root
-from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import FAULTS, Ending, convict_all
 from tests.e2e.raids import QUICK_RAIDS, RAIDS, raid
 from tests.training_setting import build_trace_tree
+from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.compute.bounds.fault import OperationFault, prove_operation
+from touchstone.protocol.compute.bounds.trace import TraceTree
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.containers import StateHeader, StepContext, StepFacts
+from touchstone.protocol.spec.params import FORMAT_NUMBERS, ZERO_WORD
+from touchstone.protocol.spec.program import CHUNK_TERMS, ELEMENT_BYTES, Operation, Program
+from touchstone.protocol.spec.program_codec import compute_program_root
+from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(256, 128, 416, 4, 4, 4, 128)

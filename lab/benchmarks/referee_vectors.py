@@ -35,24 +35,24 @@ from lab.vectors.referee_cases import (
     make_terms,
     step,
 )
-from protocol.adapters.chain.abi import find_function, parse_abi
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey
-from protocol.spec.exact import compute_element
-from protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
-from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
-from protocol.spec.program import (
+from tests.fixed_values import bits as bits_of
+from touchstone.protocol.adapters.chain.abi import find_function, parse_abi
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.exact import compute_element
+from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
+from touchstone.protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
+from touchstone.protocol.spec.program import (
     BOUNDED_OPERATIONS,
     ELEMENT_BYTES,
     QUANTIZED_LIMITS,
     QUANTIZED_ROLES,
     Operation,
 )
-from protocol.spec.referee import FORMATS, Terms, judge_operation
-from scripts.compile import Artifact, compile_contracts
-from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
-from tests.fixed_values import bits as bits_of
+from touchstone.protocol.spec.referee import FORMATS, Terms, judge_operation
+from touchstone.scripts.compile import Artifact, compile_contracts
+from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 
 HARNESS = "tests/contracts/JudgeHarness.sol"
 CASE_TYPE = "(uint8,uint32,uint32,uint256,uint256,uint256,(bytes,uint256,bool)[])[]"

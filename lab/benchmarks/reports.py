@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from protocol.compute.determinism import describe_kernels
+from touchstone.protocol.compute.determinism import describe_kernels
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.benchmarks.reports import write_report
-from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.e2e.leaving import list_leaving_flaws, play_leaving
 from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld
 from tests.rounds.chain import open_round_chain
 from tests.rounds.troubled import choose_silences, open_troubled
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 FOLDER = Path("build/silence")
 KINDS = {"unpaid": "unpaid", "lost": "unpaid", "open": "open", "stuck": "stuck"}

@@ -24,11 +24,6 @@ import aiohttp
 
 from lab.benchmarks.reports import BUILD, write_report
 from lab.benchmarks.strangers_run.load import MALFORMED_S, Target
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.conventions import RequestSigner
-from protocol.spec.codec import decode_training
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import open_company
 from tests.e2e.demo.plan import DEFAULT, build_plan, read_dataset
@@ -37,6 +32,11 @@ from tests.e2e.demo.roster import make_roster
 from tests.e2e.demo.run import Setting, Show, cancel, open_show, open_submitter, wait_for
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.spec.codec import decode_training
 
 LOOK_S = 1.0
 MOST_SOCKETS = 256 + 64 + 96

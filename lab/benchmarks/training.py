@@ -29,7 +29,7 @@ from lab.benchmarks.diloco.verifiable import (
     measure_share,
 )
 from lab.benchmarks.reports import BUILD, write_report
-from protocol.compute.determinism import describe_kernels, pin_kernels
+from touchstone.protocol.compute.determinism import describe_kernels, pin_kernels
 
 PAGE = BUILD.parent / "docs" / "training.md"
 OPENING, CLOSING = "<!-- figures -->\n", "<!-- end of figures -->\n"

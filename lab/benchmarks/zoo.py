@@ -45,12 +45,12 @@ from lab.benchmarks.hunting.earnings import (
 from lab.benchmarks.hunting.scoreboard import publish
 from lab.benchmarks.hunting.seam import Tally, count_decades, judge_all
 from lab.benchmarks.reports import write_report
-from protocol.compute.audit.calibrate import KernelConfiguration
-from protocol.compute.determinism import pin_kernels
-from protocol.spec.containers import Limits
-from protocol.spec.params import TAU_FRACTION_BITS
 from tests.attacks.adaptive import run_adaptive
 from tests.attacks.coverage import ENTRIES
+from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 
 
 def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from typing import Any
 
 from lab.campaigns import prove
 from lab.campaigns.mutation.project import hash_sources
-from scripts.compile import ABI_DIR, find_stale_code
-from scripts.toolchain import ROOT, forge_path
+from touchstone.scripts.compile import ABI_DIR, find_stale_code
+from touchstone.scripts.toolchain import ROOT, forge_path
 
 BUILD = ROOT / "build" / "fuzz"
 TEST = "tests/contracts/invariant/Protocol.t.sol"

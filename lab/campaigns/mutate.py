@@ -37,8 +37,8 @@ from lab.campaigns.mutation.project import (
     make_plan,
     write_project,
 )
-from scripts.compile import CompileError
-from scripts.toolchain import ROOT, ToolMissing
+from touchstone.scripts.compile import CompileError
+from touchstone.scripts.toolchain import ROOT, ToolMissing
 
 BUILD = ROOT / "build" / "mutate"
 REPORT = BUILD / "report.json"

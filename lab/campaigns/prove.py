@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.campaigns.mutation.project import hash_sources
-from scripts.toolchain import ROOT, ToolMissing, forge_path
+from touchstone.scripts.toolchain import ROOT, ToolMissing, forge_path
 
 BUILD = ROOT / "build" / "prove"
 REPORT = BUILD / "report.json"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.toolchain import ROOT, forge_path
+from touchstone.scripts.toolchain import ROOT, forge_path
 
 VERSION = "0.11.6"
 BUILD = ROOT / "build" / "slither"

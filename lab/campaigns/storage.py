@@ -11,8 +11,8 @@ from typing import Any
 
 import solcx
 
-from scripts.compile import CompileError, list_published_names, read_settings, read_sources
-from scripts.toolchain import ROOT, ToolMissing, solc_shim_path
+from touchstone.scripts.compile import CompileError, list_published_names, read_settings, read_sources
+from touchstone.scripts.toolchain import ROOT, ToolMissing, solc_shim_path
 
 LAYOUT = ROOT / "tests" / "contracts" / "storage.txt"
 

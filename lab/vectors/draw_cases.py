@@ -10,10 +10,10 @@ from eth_utils.crypto import keccak
 
 from lab.vectors.encoding_cases import MAX_FINITE
 from lab.vectors.table import Table, make_leaf
-from protocol.spec import drawing, float32, tolerance
-from protocol.spec.codec import tag_word
-from protocol.spec.containers import Limits
 from tests.fixed_values import LIMITS, ROUND_1000, TIMESTAMP_S, WIDER, bits, word
+from touchstone.protocol.spec import drawing, float32, tolerance
+from touchstone.protocol.spec.codec import tag_word
+from touchstone.protocol.spec.containers import Limits
 
 
 def audit_draw_tables() -> dict[str, Table]:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from lab.vectors.table import Table
-from protocol.spec import codec, drawing, float32, tolerance
-from protocol.spec.codec import hash_words
-from protocol.spec.containers import OuterHeader, StateHeader, StepFacts
-from protocol.spec.params import TAG_UNIFORM
 from tests.fixed_values import ACCOUNT, bits, number, word
+from touchstone.protocol.spec import codec, drawing, float32, tolerance
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader, StepFacts
+from touchstone.protocol.spec.params import TAG_UNIFORM
 
 REGISTRY = "0x" + "0b" * 20
 

@@ -20,18 +20,18 @@ from lab.vectors.referee_cases import (
     step,
 )
 from lab.vectors.table import Table
-from protocol.spec.exact import NAN, compute_element
-from protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
-from protocol.spec.program import (
+from tests.fixed_values import bits as bits_of
+from tests.fixed_values import number
+from touchstone.protocol.spec.exact import NAN, compute_element
+from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
+from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     QUANTIZED_FACTORS,
     QUANTIZED_LIMITS,
     QUANTIZED_ROLES,
     Operation,
 )
-from protocol.spec.referee import Terms
-from tests.fixed_values import bits as bits_of
-from tests.fixed_values import number
+from touchstone.protocol.spec.referee import Terms
 
 ONE, LEAST_NORMAL = 0x3F800000, 0x00800000
 NANS = (NAN, INFINITY + 1, SIGN_BIT | NAN, 0xFFFFFFFF)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from itertools import combinations
 
 from lab.vectors.table import Table
-from protocol.spec import merkle
 from tests.fixed_values import word
+from touchstone.protocol.spec import merkle
 
 
 def merkle_tables() -> dict[str, Table]:

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from lab.vectors.table import Table
-from protocol.spec.program import (
+from tests.fixed_values import number, word
+from touchstone.protocol.spec.program import (
     CHUNK_TERMS,
     Access,
     Buffer,
@@ -17,8 +18,7 @@ from protocol.spec.program import (
     lay_row_major,
     leaf_bytes,
 )
-from protocol.spec.program_codec import encode_node
-from tests.fixed_values import number, word
+from touchstone.protocol.spec.program_codec import encode_node
 
 
 def node_tables() -> dict[str, Table]:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from lab.vectors.encoding_cases import MAX_FINITE
 from lab.vectors.table import Table, make_leaf
-from protocol.spec import float32, outer
-from protocol.spec.errors import ProtocolFault
 from tests.fixed_values import bits, number
+from touchstone.protocol.spec import float32, outer
+from touchstone.protocol.spec.errors import ProtocolFault
 
 
 def outer_tables() -> dict[str, Table]:

@@ -13,7 +13,8 @@ from fractions import Fraction
 from itertools import count
 
 from lab.vectors.table import Table
-from protocol.spec.float32 import (
+from tests.fixed_values import number
+from touchstone.protocol.spec.float32 import (
     ENCLOSURES,
     INFINITY,
     LIMIT,
@@ -23,9 +24,8 @@ from protocol.spec.float32 import (
     round_to_bits,
     to_fraction,
 )
-from protocol.spec.program import BOUNDED_OPERATIONS, INDEXED, OPERAND_COUNTS, Operation
-from protocol.spec.referee import FORMATS, Terms, judge_operation
-from tests.fixed_values import number
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, INDEXED, OPERAND_COUNTS, Operation
+from touchstone.protocol.spec.referee import FORMATS, Terms, judge_operation
 
 Draw = Callable[[int], int]
 FORMAT_NUMBERS = {name: number for number, name in enumerate(FORMATS)}

@@ -9,11 +9,12 @@ from eth_keys.constants import SECPK1_N
 from eth_utils.crypto import keccak
 
 from lab.vectors.table import Table
-from protocol.adapters.keys import AccountKey, hash_statement, recover_signer, sign_statement
-from protocol.spec import statements
-from protocol.spec.codec import compute_boundary_leaf
-from protocol.spec.errors import ProtocolFault
-from protocol.spec.statements import (
+from tests.fixed_values import word
+from touchstone.protocol.adapters.keys import AccountKey, hash_statement, recover_signer, sign_statement
+from touchstone.protocol.spec import statements
+from touchstone.protocol.spec.codec import compute_boundary_leaf
+from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.statements import (
     STATEMENT_TYPES,
     MergeSignature,
     Sealed,
@@ -23,7 +24,6 @@ from protocol.spec.statements import (
     VoteOpening,
     VoteWord,
 )
-from tests.fixed_values import word
 
 DEPLOYER = bytes(19) + b"\xd0"
 CONTRACT = "0x" + keccak(rlp.encode([DEPLOYER, 0]))[12:].hex()

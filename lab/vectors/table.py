@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from protocol.spec import float32
 from tests.fixed_values import bits, number
+from touchstone.protocol.spec import float32
 
 SAFE_INTEGER = 1 << 53
 """JSON readers keep integers below this exactly."""

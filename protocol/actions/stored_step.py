@@ -6,17 +6,23 @@ The task's training names program and layout, the program its constants.
 import torch
 from torch import Tensor
 
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import tensor_bytes
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.known_steps import TaskStep, get_step, knows_step, learn_step, require_fit
-from protocol.compute.program.program_form import require_constants
-from protocol.compute.program.tensor_allocator import view_mapped
-from protocol.spec.containers import NamedBytes, TrainingSpec
-from protocol.spec.program import Program, Role
-from protocol.spec.program_codec import decode_program, encode_program
-from protocol.spec.weights_layout import WeightsLayout, decode_layout, encode_layout
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import tensor_bytes
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.known_steps import (
+    TaskStep,
+    get_step,
+    knows_step,
+    learn_step,
+    require_fit,
+)
+from touchstone.protocol.compute.program.program_form import require_constants
+from touchstone.protocol.compute.program.tensor_allocator import view_mapped
+from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
+from touchstone.protocol.spec.program import Program, Role
+from touchstone.protocol.spec.program_codec import decode_program, encode_program
+from touchstone.protocol.spec.weights_layout import WeightsLayout, decode_layout, encode_layout
 
 MAPPED_BYTES = 1 << 20
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.adapters.blobs import (
+from touchstone.protocol.adapters.blobs import (
     ROOT_BYTES,
     BlobKey,
     BlobKind,
@@ -26,18 +26,18 @@ from protocol.adapters.blobs import (
     refer_roots,
     refer_trace_tensor,
 )
-from protocol.adapters.files import FilePrint, read_piece
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer
-from protocol.compute.bounds.fault import ClaimedLeaf
-from protocol.compute.digest import ByteTree, StateTrees, tensor_bytes
-from protocol.compute.program.step import TrainingState
-from protocol.compute.program.tensor_allocator import SHOWN_TYPES, relax, view_mapped
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import Levels, hash_leaf
-from protocol.spec.program import ELEMENT_BYTES, INDEX_ROLES, Program, Role, leaf_bytes
+from touchstone.protocol.adapters.files import FilePrint, read_piece
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.bounds.fault import ClaimedLeaf
+from touchstone.protocol.compute.digest import ByteTree, StateTrees, tensor_bytes
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.tensor_allocator import SHOWN_TYPES, relax, view_mapped
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import Levels, hash_leaf
+from touchstone.protocol.spec.program import ELEMENT_BYTES, INDEX_ROLES, Program, Role, leaf_bytes
 
 FETCHED_BYTES = 1 << 30
 """of other nodes' traces on disk at a time, unless told otherwise."""

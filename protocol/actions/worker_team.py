@@ -25,19 +25,30 @@ from pathlib import Path
 import torch
 from torch import Tensor, distributed
 
-from protocol.actions.audit.replay_pool import ReplayJob, begin_worker, measure_job, view_job
-from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
-from protocol.actions.stored_step import open_step
-from protocol.adapters.files import make_shared, map_shared
-from protocol.adapters.store import BlobStore
-from protocol.compute.program.cutting import CutStep, Workers
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
-from protocol.compute.program.tensor_allocator import allocate, allocate_zeros
-from protocol.spec.codec import decode_training, encode_training
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.actions.audit.replay_pool import ReplayJob, begin_worker, measure_job, view_job
+from touchstone.protocol.actions.runtime.config import (
+    STORE_FOLDER,
+    PartyConfig,
+    make_scratch,
+    share_memory_mb,
+)
+from touchstone.protocol.actions.stored_step import open_step
+from touchstone.protocol.adapters.files import make_shared, map_shared
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.program.cutting import CutStep, Workers
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    begin_round,
+    train_segment,
+)
+from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
+from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.params import PRODUCT_BITS
 
 PREFIX = "team-"
 """Of files in the scratch folder. A killed node leaves some, and its next start removes them."""

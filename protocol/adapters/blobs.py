@@ -13,10 +13,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from protocol.spec import merkle
-from protocol.spec.containers import LeafProof, StateHeader
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, ZERO_WORD
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import LeafProof, StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, ZERO_WORD
 
 ROOT_BYTES = 32
 CHUNK_DEPTH = 10

@@ -21,13 +21,13 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.machine import load_extra
-from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS
-from protocol.adapters.wire.limits import RateLimit
-from protocol.adapters.wire.object_storage import CONNECT_S, ObjectStorage, require_usable
-from protocol.adapters.wire.session import show
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS
+from touchstone.protocol.adapters.wire.limits import RateLimit
+from touchstone.protocol.adapters.wire.object_storage import CONNECT_S, ObjectStorage, require_usable
+from touchstone.protocol.adapters.wire.session import show
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 READ_S = 30.0
 PART_BYTES = 64 * 1024 * 1024

@@ -34,7 +34,7 @@ from weakref import WeakSet
 
 import msgspec
 
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 PIECE_BYTES = 1 << 21
 """Written directly at a time. A smaller file goes through the cache."""

@@ -30,8 +30,8 @@ from typing import Any
 
 import msgspec
 
-from protocol.adapters.files import require_private_file, write_private_file
-from protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
+from touchstone.protocol.adapters.files import require_private_file, write_private_file
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 
 
 @dataclass(frozen=True)

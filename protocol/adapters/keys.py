@@ -28,9 +28,9 @@ from eth_keys.exceptions import BadSignature
 from eth_utils.crypto import keccak
 from eth_utils.exceptions import ValidationError
 
-from protocol.adapters.files import require_private_file, write_private_file
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.statements import NodeStatement, SigningDomain, Statement, to_typed_data
+from touchstone.protocol.adapters.files import require_private_file, write_private_file
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.statements import NodeStatement, SigningDomain, Statement, to_typed_data
 
 SCRYPT_WORK_FACTOR = 1 << 18
 """N of scrypt: about a second and 256 MiB for each guess of a password."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from protocol.adapters.blobs import ROOT_BYTES, BlobRef, split_roots, stack_chunk
-from protocol.spec import merkle
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.adapters.blobs import ROOT_BYTES, BlobRef, split_roots, stack_chunk
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 MAX_RUNS = 128
 """in one request"""

@@ -23,7 +23,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
 def load_extra(module: str, what: str, extra: str = "data") -> Any:

@@ -20,12 +20,12 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from protocol.adapters.files import replace_file
-from protocol.adapters.keys import AccountKey, recover_signer, sign_statement
-from protocol.spec.calibration_rules import MAX_PROFILE_BYTES, Profile, compute_profile_digest
-from protocol.spec.codec import WORD_BYTES
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.statements import ANYWHERE, Calibration
+from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.keys import AccountKey, recover_signer, sign_statement
+from touchstone.protocol.spec.calibration_rules import MAX_PROFILE_BYTES, Profile, compute_profile_digest
+from touchstone.protocol.spec.codec import WORD_BYTES
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.statements import ANYWHERE, Calibration
 
 MAX_SHOWN = 200
 """Characters of a stranger's words in an error."""

@@ -23,11 +23,11 @@ from itertools import count, islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, split_roots
-from protocol.adapters.leaf_runs import LeafRun, RootList, cut_chunk, encode_answer, is_proven
-from protocol.adapters.store import BlobStore
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, split_roots
+from touchstone.protocol.adapters.leaf_runs import LeafRun, RootList, cut_chunk, encode_answer, is_proven
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 FILE_NAME = "parts.sqlite"
 """In a home."""

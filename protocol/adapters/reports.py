@@ -26,18 +26,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from protocol.adapters.keys import recover_signer
-from protocol.adapters.messages import Count, Form, Message, Signature
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.addresses import is_public
-from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, WireLimits
-from protocol.adapters.wire.listener import make_request_log
-from protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
-from protocol.spec.containers import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.state import GameState
-from protocol.spec.statements import SigningDomain, VoteWord
+from touchstone.protocol.adapters.keys import recover_signer
+from touchstone.protocol.adapters.messages import Count, Form, Message, Signature
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.addresses import is_public
+from touchstone.protocol.adapters.wire.limits import ConnectionWatch, RateLimit, WireLimits
+from touchstone.protocol.adapters.wire.listener import make_request_log
+from touchstone.protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
+from touchstone.protocol.spec.containers import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.statements import SigningDomain, VoteWord
 
 # --- Metrics ------------------------------------------------------------------------------------------------
 PATH = "/metrics"

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from protocol.adapters.blobs import (
+from touchstone.protocol.adapters.blobs import (
     ROOT_BYTES,
     BlobKey,
     BlobKind,
@@ -30,7 +30,7 @@ from protocol.adapters.blobs import (
     split_roots,
     tell_damage,
 )
-from protocol.adapters.files import (
+from touchstone.protocol.adapters.files import (
     FilePrint,
     UnchangedFiles,
     fill_file,
@@ -39,9 +39,9 @@ from protocol.adapters.files import (
     sync,
     take_print,
 )
-from protocol.spec import merkle
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 READ_BYTES = 256 * 1024
 """bytes per read: large enough for the disk, small enough to stop soon."""

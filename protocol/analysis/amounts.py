@@ -4,12 +4,12 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from math import ceil
 
-from protocol.spec.drawing import RANKS
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.money import MoneyRule, check_money
-from protocol.spec.game.refusing import Figures, GasCosts, compute_least_fee
-from protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX, GameAmounts, GameTerms
-from protocol.spec.params import MAX_SEGMENT_DRAWS, TOKEN_WEI
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.money import MoneyRule, check_money
+from touchstone.protocol.spec.game.refusing import Figures, GasCosts, compute_least_fee
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX, GameAmounts, GameTerms
+from touchstone.protocol.spec.params import MAX_SEGMENT_DRAWS, TOKEN_WEI
 
 FEE_MARGIN = Fraction(2)
 """F is so many times its least. Close to the least, the stake that fees are taken out of grows without end.

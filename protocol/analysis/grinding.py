@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
-from protocol.spec.game.terms import GameWindows
+from touchstone.protocol.spec.game.terms import GameWindows
 
 SLOTS = 20_000
 """Slots whose owners are drawn, always the same."""

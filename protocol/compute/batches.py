@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.digest import build_byte_tree
-from protocol.compute.program.step import Batch
-from protocol.spec.containers import LeafProof, TrainingSpec
-from protocol.spec.drawing import draw_sample_start
-from protocol.spec.errors import ProtocolFault
-from protocol.spec.merkle import compute_data_root
+from touchstone.protocol.compute.digest import build_byte_tree
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.spec.containers import LeafProof, TrainingSpec
+from touchstone.protocol.spec.drawing import draw_sample_start
+from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.merkle import compute_data_root
 
 TOKEN_TYPES = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}
 

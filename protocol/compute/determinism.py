@@ -17,7 +17,7 @@ from hashlib import sha256
 import numpy as np
 import torch
 
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.program.exact_loops import UInt8s, compile_loop
-from protocol.compute.program.step import TrainingState
-from protocol.compute.program.tensor_allocator import relax
-from protocol.spec.containers import OuterHeader, StateHeader
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.merkle import (
+from touchstone.protocol.compute.program.exact_loops import UInt8s, compile_loop
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.merkle import (
     Levels,
     compute_levels,
     compute_path,
@@ -33,7 +33,7 @@ from protocol.spec.merkle import (
     hash_leaf,
     hash_node,
 )
-from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
 
 BLOCK_LEAVES = 64
 """Leaves that are laid out for hashing at a time."""

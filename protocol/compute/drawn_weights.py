@@ -6,9 +6,9 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from protocol.compute.program.tensor_allocator import allocate, relax
-from protocol.spec.float32 import nearest
-from protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout
+from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout
 
 
 def draw_weights(layout: WeightsLayout, seed: int) -> Tensor:

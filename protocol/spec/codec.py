@@ -14,15 +14,15 @@ from dataclasses import astuple, fields, is_dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from protocol.spec.containers import (
+from touchstone.protocol.spec.containers import (
     OuterHeader,
     StateHeader,
     StepFacts,
     TrainingSpec,
 )
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.float32 import SIGN_BIT, bits_to_float, float_to_bits, is_finite
-from protocol.spec.params import (
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.float32 import SIGN_BIT, bits_to_float, float_to_bits, is_finite
+from touchstone.protocol.spec.params import (
     TAG_BOUNDARY,
     TAG_DOMAIN,
     TAG_OUTER,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import isfinite, isnan
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import require_float32
-from protocol.spec.params import GIVEN_START
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import require_float32
+from touchstone.protocol.spec.params import GIVEN_START
 
 
 @dataclass(frozen=True)

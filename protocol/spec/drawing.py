@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from protocol.spec.codec import hash_words
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import LATE_RATE_ONE, TAG_SAMPLE, TAG_SLOT, TAG_UNIFORM
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import LATE_RATE_ONE, TAG_SAMPLE, TAG_SLOT, TAG_UNIFORM
 
 
 def _require(condition: bool, what: str, expected: str, actual: object) -> None:

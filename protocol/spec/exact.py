@@ -13,9 +13,9 @@ bits. A quantized value is a signed integer; it stands for that many times the s
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from protocol.spec import float32
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import (
+from touchstone.protocol.spec import float32
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import (
     FRACTION_BITS,
     HIDDEN_BIT,
     INFINITY,
@@ -25,7 +25,7 @@ from protocol.spec.float32 import (
     round_to_bits,
     to_units,
 )
-from protocol.spec.program import QUANTIZED_LIMITS, Operation
+from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Operation
 
 NAN = 0x7FC00000
 """The one pattern that stands for all NaN."""

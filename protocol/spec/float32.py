@@ -14,8 +14,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Operation
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Operation
 
 SIGN_BIT = 1 << 31
 EXPONENT_MASK = 0xFF

@@ -10,8 +10,8 @@ leaf.
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.params import LEAF_BYTES, LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.params import LEAF_BYTES, LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
 
 Levels = Sequence[Sequence[bytes]]
 """Of a tree: hashes of 32 bytes, leaves first."""

@@ -12,10 +12,10 @@ The trees of a contested root: the nodes that an answer opens, and the first tha
 from collections.abc import Sequence
 from fractions import Fraction
 
-from protocol.spec import float32
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.merkle import Levels, hash_node
-from protocol.spec.params import (
+from touchstone.protocol.spec import float32
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.merkle import Levels, hash_node
+from touchstone.protocol.spec.params import (
     BLOCK_ELEMENTS,
     DELTA_BLOCK_BYTES,
     DELTA_LEAF_BYTES,

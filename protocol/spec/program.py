@@ -18,7 +18,7 @@ from enum import IntEnum, unique
 from math import prod
 from typing import Any
 
-from protocol.spec.params import LEAF_BYTES
+from touchstone.protocol.spec.params import LEAF_BYTES
 
 CHUNK_TERMS = (128, 512, 4096)
 """Longest sums that a task may choose: shorter ones leave a cheat less room, longer ones compute faster."""

@@ -9,9 +9,9 @@ buffers. All integers are 8-byte big-endian two's complement unless said otherwi
 from dataclasses import replace
 from functools import lru_cache
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import Levels, compute_levels, compute_path, compute_root, hash_leaf
-from protocol.spec.program import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path, compute_root, hash_leaf
+from touchstone.protocol.spec.program import (
     CHUNK_TERMS,
     MAX_LOOPS,
     OPERAND_COUNTS,
@@ -24,7 +24,7 @@ from protocol.spec.program import (
     Role,
     leaf_bytes,
 )
-from protocol.spec.program_rules import require_valid
+from touchstone.protocol.spec.program_rules import require_valid
 
 MAX_PROGRAM_BYTES = 1 << 24
 """A node has some 200 bytes: eighty thousand nodes. The largest published decoders have a few thousand."""

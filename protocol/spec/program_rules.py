@@ -2,9 +2,9 @@
 allocated.
 """
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import MAX_VOCABULARY
-from protocol.spec.program import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import MAX_VOCABULARY
+from touchstone.protocol.spec.program import (
     CHUNK_TERMS,
     COMPUTED_ROLES,
     FINITE_ROLES,
@@ -26,7 +26,7 @@ from protocol.spec.program import (
     Role,
     is_run,
 )
-from protocol.spec.program_tiling import is_tiled
+from touchstone.protocol.spec.program_tiling import is_tiled
 
 SCALARS = 3
 """Learning rate, 1 - beta1^t, 1 - beta2^t."""

@@ -11,7 +11,7 @@ cut into blocks of the largest stride, each of which must be tiled by what lies 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from protocol.spec.program import Access
+from touchstone.protocol.spec.program import Access
 
 MOST_PIECES = 1 << 20
 """Pieces that are looked at for one tensor; a recorder's own programs need a few thousand."""

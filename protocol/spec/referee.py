@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.exact import compute_element
-from protocol.spec.float32 import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.exact import compute_element
+from touchstone.protocol.spec.float32 import (
     ENCLOSURES,
     LEAST_NORMAL,
     LIMIT,
@@ -35,8 +35,8 @@ from protocol.spec.float32 import (
     to_fraction,
     to_units,
 )
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import (
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import (
     BOUNDED_OPERATIONS,
     CHUNK_TERMS,
     INDEXED,

@@ -37,11 +37,11 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
-from protocol.spec.codec import WORD_BYTES, compute_boundary_leaf, hash_words
-from protocol.spec.containers import DistanceReport, LossReport, StateHeader
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.merkle import compute_depth, compute_root, fold_path
-from protocol.spec.params import PROTOCOL_VERSION, ZERO_WORD
+from touchstone.protocol.spec.codec import WORD_BYTES, compute_boundary_leaf, hash_words
+from touchstone.protocol.spec.containers import DistanceReport, LossReport, StateHeader
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.merkle import compute_depth, compute_root, fold_path
+from touchstone.protocol.spec.params import PROTOCOL_VERSION, ZERO_WORD
 
 TAG_CLAIM = "touchstone.claim"
 TAG_WORK = "touchstone.work"

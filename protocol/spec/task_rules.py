@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import is_finite, to_fraction
-from protocol.spec.merkle import compute_zero_tensor_root
-from protocol.spec.params import (
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import is_finite, to_fraction
+from touchstone.protocol.spec.merkle import compute_zero_tensor_root
+from touchstone.protocol.spec.params import (
     DECAY_SHAPES,
     MAX_DATASET_BYTES,
     MAX_PARAMETERS,
@@ -28,9 +28,9 @@ from protocol.spec.params import (
     PROTOCOL_VERSION,
     ZERO_WORD,
 )
-from protocol.spec.program_codec import MAX_PROGRAM_BYTES
-from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from protocol.spec.weights_layout import MAX_LAYOUT_BYTES
+from touchstone.protocol.spec.program_codec import MAX_PROGRAM_BYTES
+from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from touchstone.protocol.spec.weights_layout import MAX_LAYOUT_BYTES
 
 Rule = tuple[bool, str, str, object]
 """Holds, name, expected, actual."""

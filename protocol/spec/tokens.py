@@ -1,6 +1,6 @@
 """Tells amounts of tokens to people."""
 
-from protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.params import TOKEN_WEI
 
 
 def format_tokens(amount_wei: int) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import NamedTuple
 
-from protocol.spec.containers import Limits
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import is_finite, to_units, unpack_bits
-from protocol.spec.params import (
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import is_finite, to_units, unpack_bits
+from touchstone.protocol.spec.params import (
     LEARNING_RATE_FRACTION_BITS,
     LEARNING_RATE_SUM_MAX,
     MAGNITUDE_LIMIT_UNITS,

@@ -16,8 +16,8 @@ from enum import StrEnum
 from math import prod
 from typing import Any
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import bits_to_float, float_to_bits, is_finite
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits, is_finite
 
 MAX_LAYOUT_BYTES = 1 << 22
 MAX_CONFIG_CHARACTERS = 1 << 18

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from protocol.spec.errors import REMEDIES
-from scripts.toolchain import ROOT
 from tests.architecture.sources import Function, parse
+from touchstone.protocol.spec.errors import REMEDIES
+from touchstone.scripts.toolchain import ROOT
 
 PAGE = ROOT / "docs" / "errors.md"
 MARK = "<!-- The rest is written by `python -m tests.architecture.error_list`. -->\n"

@@ -68,7 +68,7 @@ def test_import_linter_contracts_are_kept() -> None:
 
 @pytest.mark.parametrize("path", list_sources("protocol/spec"), ids=str)
 def test_spec_imports_only_pure_standard_library(path: Path) -> None:
-    assert not find_foreign_imports(parse(path), SPEC_ALLOWED, ("protocol.spec",))
+    assert not find_foreign_imports(parse(path), SPEC_ALLOWED, ("touchstone.protocol.spec",))
 
 
 @pytest.mark.parametrize("path", list_sources("protocol/compute"), ids=str)
@@ -77,7 +77,9 @@ def test_compute_imports_only_torch_and_spec(path: Path) -> None:
     allowed |= ON_CARDS.get(path, set())
     allowed |= {"_hashlib", "ctypes"} if path == HASHING else set()
     allowed |= {"ctypes", "mmap", "weakref"} if path == PAGING else set()
-    assert not find_foreign_imports(parse(path), allowed, ("protocol.spec", "protocol.compute"))
+    assert not find_foreign_imports(
+        parse(path), allowed, ("touchstone.protocol.spec", "touchstone.protocol.compute")
+    )
 
 
 @pytest.mark.parametrize("path", list_sources(), ids=str)
@@ -95,9 +97,9 @@ def test_one_module_signs_and_recovers(path: Path) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_roles_do_not_import_each_other(role: str) -> None:
-    others = set(ROLES) - {role} | {"scripts", "tests"}
+    others = tuple(f"touchstone.{other}" for other in {*ROLES, "scripts"} - {role})
     for path in list_sources(role):
-        assert not {name for name in get_imported_names(parse(path)) if name.split(".")[0] in others}, path
+        assert not {name for name in get_imported_names(parse(path)) if name.startswith(others)}, path
 
 
 @pytest.mark.parametrize("path", list_sources(), ids=str)
@@ -106,10 +108,10 @@ def test_no_import_inside_a_function(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["import time", "from random import choice", "import protocol.compute.program.step"]
+    "text", ["import time", "from random import choice", "import touchstone.protocol.compute.program.step"]
 )
 def test_foreign_imports_are_found(text: str) -> None:
-    assert find_foreign_imports(ast.parse(text), SPEC_ALLOWED, ("protocol.spec",))
+    assert find_foreign_imports(ast.parse(text), SPEC_ALLOWED, ("touchstone.protocol.spec",))
 
 
 def test_local_imports_are_found() -> None:

@@ -10,9 +10,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from protocol.actions.runtime.measures import METRICS
-from protocol.adapters.reports import Trouble
 from tests.architecture.sources import ROOT
+from touchstone.protocol.actions.runtime.measures import METRICS
+from touchstone.protocol.adapters.reports import Trouble
 
 FOLDER = Path(ROOT, "docs", "monitoring")
 NAME = re.compile(r"\b(?:touchstone|process)_[a-z_]+\b|\bup\b")

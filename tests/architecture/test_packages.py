@@ -1,15 +1,27 @@
-"""The wheel holds the product: every package of it, and none of our own tools."""
+"""The wheel installs one import name, `touchstone`: every package of the product, and no tool of ours."""
 
 import tomllib
 from pathlib import Path
 
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import ROOT, get_imported_names, list_sources, parse
 
-PRODUCT = ("protocol", "touchstone", "node", "verifier", "whistleblower", "explorer", "scripts")
+ROOMS = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
+"""Folders at the top of the repository that are packages inside of `touchstone`, by links."""
 
 
 def test_the_wheel_has_every_package_of_the_product_and_nothing_else() -> None:
     settings = tomllib.loads(Path(ROOT, "pyproject.toml").read_text())
     listed = settings["tool"]["setuptools"]["packages"]
-    here = [path.parent.relative_to(ROOT) for top in PRODUCT for path in Path(ROOT, top).rglob("__init__.py")]
+    rooms = [path.parent.relative_to(ROOT) for top in ROOMS for path in Path(ROOT, top).rglob("__init__.py")]
+    own = [path.parent.relative_to(ROOT) for path in Path(ROOT, "touchstone").rglob("__init__.py")]
+    here = [*(Path("touchstone") / room for room in rooms), *own]
     assert sorted(listed) == sorted(".".join(path.parts) for path in here)
+
+
+def test_each_room_is_imported_under_one_name() -> None:
+    """A module that is loaded under two names is two modules: types differ, and caches are kept twice."""
+    for room in ROOMS:
+        assert (ROOT / "touchstone" / room).readlink() == Path("..", room)
+    imported = {name for path in list_sources() for name in get_imported_names(parse(path))}
+    imported |= {name for path in list_sources("tests", "lab") for name in get_imported_names(parse(path))}
+    assert not {name for name in imported if name.split(".")[0] in ROOMS}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.console import ExitCode
-from scripts.toolchain import ROOT
-from scripts.touchstone import make_parser
+from touchstone.scripts.console import ExitCode
+from touchstone.scripts.toolchain import ROOT
+from touchstone.scripts.touchstone import make_parser
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(ROOT) for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")))

@@ -8,8 +8,8 @@ from threading import Thread
 import pytest
 import torch
 
-from protocol.compute.determinism import pin_kernels
-from protocol.spec import float32
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.spec import float32
 
 
 def bits_of(x: torch.Tensor) -> list[int]:

@@ -18,9 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.audit.compare import compute_allowances
-from protocol.compute.program.step import TrainingState
-from protocol.spec.containers import Limits
 from tests.attacks.adaptive_course import (
     CLAIMANT,
     DRAWS,
@@ -36,6 +33,9 @@ from tests.attacks.adaptive_course import (
     open_course,
 )
 from tests.task_models import compute_gradient, get_model
+from touchstone.protocol.compute.audit.compare import compute_allowances
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.containers import Limits
 
 FULL_STEPS, QUICK_STEPS = 5000, 200
 FULL_STARTS, QUICK_STARTS = 25, 5

@@ -15,15 +15,6 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from protocol.compute.audit.calibrate import FLOORS
-from protocol.compute.audit.compare import Distances, compute_excess, measure_distances
-from protocol.compute.batches import Corpus, dataset_root, get_batch, open_corpus
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
-from protocol.spec.drawing import draw_circle_segments
-from protocol.spec.float32 import nearest
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
-from protocol.spec.schedule import compute_learning_rate
 from tests.task_models import draw_first, get_model, make_training
 from tests.training_setting import (
     compute_heldout_loss,
@@ -32,6 +23,21 @@ from tests.training_setting import (
     read_standard_library,
     train_plainly,
 )
+from touchstone.protocol.compute.audit.calibrate import FLOORS
+from touchstone.protocol.compute.audit.compare import Distances, compute_excess, measure_distances
+from touchstone.protocol.compute.batches import Corpus, dataset_root, get_batch, open_corpus
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    begin_round,
+    train_segment,
+)
+from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.drawing import draw_circle_segments
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
+from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(

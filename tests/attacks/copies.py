@@ -3,12 +3,18 @@ runs. The contract binds a claim to task, round, solver and segment; here is wha
 content.
 """
 
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.containers import TrainingSpec
 from tests.attacks.data import FAR
 from tests.attacks.frame import Attack, count, share, whole
 from tests.task_models import draw_first, get_model
 from tests.training_setting import compute_heldout_loss
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    begin_round,
+    train_segment,
+)
+from touchstone.protocol.spec.containers import TrainingSpec
 
 SHARD_BEGINS = 3 * FAR
 """Data of another shard, which nobody has dealt to this solver."""

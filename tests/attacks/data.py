@@ -5,11 +5,11 @@ What is not here: rows of one batch in another order. Their mean is the same num
 
 import torch
 
-from protocol.compute.program.step import Batch, GetBatch, TrainingState
-from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, every, fed, first, last, share, take_step
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
+from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState
+from touchstone.protocol.spec.containers import TrainingSpec
 
 FAR = 10_000
 """Added to a step's number: data that another step, shard or beacon was dealt, as far as anybody can tell."""

@@ -12,20 +12,20 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.actions.audit import audit_duties as audits
-from protocol.actions.dispute.casebook import Compute, Train
-from protocol.actions.dispute.known_statements import find_solver
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
-from protocol.compute.program.step import GetBatch, TrainingState, train_segment
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.game.state import SeatRole
-from protocol.spec.schedule import compute_learning_rate
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.grafting import make_grafting_compute
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import Part
+from touchstone.protocol.actions.audit import audit_duties as audits
+from touchstone.protocol.actions.dispute.casebook import Compute, Train
+from touchstone.protocol.actions.dispute.known_statements import find_solver
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.schedule import compute_learning_rate
 
 
 def take_shared_step(

@@ -11,10 +11,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from protocol.actions.dispute.casebook import Train
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
-from protocol.spec.containers import TrainingSpec
 from tests.task_models import compute_gradient, describe_step, get_model, parameter_layout
+from touchstone.protocol.actions.dispute.casebook import Train
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    compute_scalars,
+    train_segment,
+)
+from touchstone.protocol.spec.containers import TrainingSpec
 
 Step = Callable[[TrainingState, TrainingSpec, GetBatch, int], TrainingState]
 """(state, spec, batches, inner step) to the state after one step."""

@@ -5,12 +5,19 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from protocol.actions.dispute.casebook import Compute, Train
-from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import GetBatch, TrainingState
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.merkle import Levels, compute_levels
+from touchstone.protocol.actions.dispute.casebook import Compute, Train
+from touchstone.protocol.compute.bounds.trace import (
+    Retraced,
+    Show,
+    TraceTree,
+    build_buffer_tree,
+    ignore,
+    retrace,
+)
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.merkle import Levels, compute_levels
 
 
 def make_grafting_compute(train: Train) -> Compute:

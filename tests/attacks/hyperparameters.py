@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import torch
 
-from protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.float32 import nearest
 from tests.attacks.frame import Attack, Step, every, last, take_step, tuned
 from tests.task_models import describe_step, respecify
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.float32 import nearest
 from touchstone.step.optimizers import AdamW
 
 AHEAD = 1

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from protocol.compute.program.step import GetBatch, TrainingState
-from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, every, find_layer, last, put, take_step
 from tests.task_models import get_model, parameter_layout
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.spec.containers import TrainingSpec
 
 RANK_DIVISOR = 4
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from protocol.compute.program.step import GetBatch, TrainingState
-from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import Attack, Step, every, last, one_step, share, take_step, with_weights
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.spec.containers import TrainingSpec
 
 PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm"})
 SAVED_TF32 = 1 - 67 / 495

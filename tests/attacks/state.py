@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import torch
 
-from protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.schedule import compute_learning_rate
 from tests.attacks.frame import Attack, every, take_step, tampered
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.schedule import compute_learning_rate
 
 COORDINATE = 4_321
 

@@ -2,8 +2,6 @@
 
 import torch
 
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, train_segment
-from protocol.spec.containers import TrainingSpec
 from tests.attacks.frame import (
     Attack,
     all_but_one,
@@ -20,6 +18,14 @@ from tests.attacks.frame import (
     whole,
 )
 from tests.task_models import compute_logits, get_model, split_parameters
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    compute_scalars,
+    train_segment,
+)
+from touchstone.protocol.spec.containers import TrainingSpec
 
 TINY_STEP = 1e-3
 """Of an honest update: small enough to be near the truth in absolute terms."""

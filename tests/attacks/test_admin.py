@@ -3,8 +3,8 @@ the rules."""
 
 import re
 
-from protocol.adapters.chain.abi import list_package_abis, load_abi
 from tests.architecture.sources import ROOT
+from touchstone.protocol.adapters.chain.abi import list_package_abis, load_abi
 
 POWERS = re.compile(
     r"owner|admin|governor|guardian|pause|upgrade|initiali[sz]e|migrate|setParam|withdrawAll|rescue|sweep",

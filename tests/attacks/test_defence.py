@@ -5,15 +5,15 @@ from functools import partial
 
 import torch
 
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.program.step import GetBatch, begin_round, train_segment
 from tests.attacks.defence import make_defended_compute, watch
 from tests.attacks.frame import Attack, every, whole
 from tests.attacks.hyperparameters import scale
 from tests.attacks.steps import move_a_little
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first, respecify
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.program.step import GetBatch, begin_round, train_segment
 from touchstone.step.optimizers import AdamW
 
 SPEC = build_tiny_training()

@@ -15,27 +15,27 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.actions.audit import audit_room, sealing
-from protocol.actions.merge import training
-from protocol.actions.merge.merge_records import ClaimFinished
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.compute.audit import compare
-from protocol.compute.audit.calibrate import FLOORS, count_floor_units
-from protocol.compute.audit.compare import judge_state
-from protocol.compute.batches import dataset_root, get_batch, open_corpus
-from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.codec import encode_training
-from protocol.spec.containers import Limits, StateHeader
-from protocol.spec.drawing import compute_round_seed, draw_circle_segments, draw_late
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.terms import PostedTerms
-from protocol.spec.params import TAU_FRACTION_BITS
-from protocol.spec.schedule import compute_learning_rate
-from protocol.spec.tolerance import is_element_beyond
 from tests.attacks.frame import Attack, all_but_one
 from tests.attacks.steps import ATTACKS as STEPS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first, respecify
+from touchstone.protocol.actions.audit import audit_room, sealing
+from touchstone.protocol.actions.merge import training
+from touchstone.protocol.actions.merge.merge_records import ClaimFinished
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.compute.audit import compare
+from touchstone.protocol.compute.audit.calibrate import FLOORS, count_floor_units
+from touchstone.protocol.compute.audit.compare import judge_state
+from touchstone.protocol.compute.batches import dataset_root, get_batch, open_corpus
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.codec import encode_training
+from touchstone.protocol.spec.containers import Limits, StateHeader
+from touchstone.protocol.spec.drawing import compute_round_seed, draw_circle_segments, draw_late
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import PostedTerms
+from touchstone.protocol.spec.params import TAU_FRACTION_BITS
+from touchstone.protocol.spec.schedule import compute_learning_rate
+from touchstone.protocol.spec.tolerance import is_element_beyond
 from touchstone.step.optimizers import AdamW
 
 SPEC = build_tiny_training()

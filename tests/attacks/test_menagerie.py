@@ -5,17 +5,17 @@ from functools import partial
 import pytest
 import torch
 
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.outer.outer_tensors import count_delta_bytes, encode_delta
-from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.containers import ScheduleConfig
-from protocol.spec.float32 import nearest
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.attacks.precision import BF16, FP16, Round, round_to_tf32, short_operands
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.outer.outer_tensors import count_delta_bytes, encode_delta
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.containers import ScheduleConfig
+from touchstone.protocol.spec.float32 import nearest
 from touchstone.step.optimizers import AdamW
 
 # Still warming up and clipped, so that attacks on either change something.

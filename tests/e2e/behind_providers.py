@@ -5,8 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from protocol.actions.runtime.party import Duty, Party, Wait
-from protocol.spec.game.state import GameState, RoundPhase
 from tests.e2e.harassing import list_harassment
 from tests.e2e.raids import list_contests, make_raider
 from tests.e2e.reading import list_closed, read_happened
@@ -14,6 +12,8 @@ from tests.e2e.roles import make_cast
 from tests.e2e.test_happy_path import withdraw
 from tests.e2e.world import GRANT_WEI, TINY_PLAN, Part, World, open_world, run_world
 from tests.faults.provider import Fault, Provider, run_provider
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait
+from touchstone.protocol.spec.game.state import GameState, RoundPhase
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

@@ -10,24 +10,31 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from protocol.actions.audit import audit_duties as audits
-from protocol.actions.audit import replaying
-from protocol.actions.audit.replaying import judge_ends
-from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.dispute.casebook import Compute
-from protocol.actions.merge import ahead, training
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
-from protocol.compute.audit.compare import compute_allowances
-from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
-from protocol.spec.containers import Limits, TrainingSpec
-from protocol.spec.game.state import SeatRole
-from protocol.spec.merkle import Levels, compute_levels
-from protocol.spec.schedule import compute_learning_rate_sum
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import Part
+from touchstone.protocol.actions.audit import audit_duties as audits
+from touchstone.protocol.actions.audit import replaying
+from touchstone.protocol.actions.audit.replaying import judge_ends
+from touchstone.protocol.actions.dispute import dispute_duties as disputes
+from touchstone.protocol.actions.dispute.casebook import Compute
+from touchstone.protocol.actions.merge import ahead, training
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from touchstone.protocol.compute.audit.compare import compute_allowances
+from touchstone.protocol.compute.bounds.trace import (
+    Retraced,
+    Show,
+    TraceTree,
+    build_buffer_tree,
+    ignore,
+    retrace,
+)
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.spec.containers import Limits, TrainingSpec
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.merkle import Levels, compute_levels
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 
 HONEST = Compute(replay_segment, retrace)
 _computing: ContextVar[Compute] = ContextVar("computing", default=HONEST)

@@ -9,10 +9,10 @@ processor does not count: a busy machine costs nobody a deadline.
 import asyncio
 from collections.abc import Mapping
 
-from protocol.actions.runtime.config import FAR
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.connection import Connection
 from tests.e2e.own_time import OwnTime
+from touchstone.protocol.actions.runtime.config import FAR
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.connection import Connection
 
 POLL_S = 0.05
 SLOW_BLOCK_S = 2.0

@@ -5,27 +5,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from node.submit import RoundPlan
-from protocol.actions.dispute.known_statements import (
-    find_accused,
-    get_inner,
-    is_disputable,
-    list_provable_rounds,
-)
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, Party, Wait
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.state import SeatRole, StatementRef
-from protocol.spec.game.terms import GameWindows
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import BOUNDED_OPERATIONS, INPUTS, Operation
-from protocol.spec.program import Role as Buffers
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.harassing import Harass
 from tests.e2e.planted import make_planting_compute, twist_input
 from tests.e2e.reading import DisputeTold, list_closed, read_happened
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
+from touchstone.node.submit import RoundPlan
+from touchstone.protocol.actions.dispute.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+)
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.state import SeatRole, StatementRef
+from touchstone.protocol.spec.game.terms import GameWindows
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, INPUTS, Operation
+from touchstone.protocol.spec.program import Role as Buffers
 
 TWISTED = (Buffers.TOKENS, Buffers.LABELS, Buffers.SCALARS)
 

@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 
-from protocol.adapters import keys
-from scripts.command_table import COMMANDS
-from scripts.role_commands import ROLES
+from touchstone.protocol.adapters import keys
+from touchstone.scripts.command_table import COMMANDS
+from touchstone.scripts.role_commands import ROLES
 
 CLIENT = """\
 import json, os, socket, sys

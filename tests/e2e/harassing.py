@@ -4,27 +4,27 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.dispute.asking import Doubt, ask
-from protocol.actions.dispute.casebook import KnownVote
-from protocol.actions.dispute.known_statements import (
+from tests.e2e.roles import SOLVER
+from tests.e2e.world import Part
+from touchstone.protocol.actions.dispute import dispute_duties as disputes
+from touchstone.protocol.actions.dispute.asking import Doubt, ask
+from touchstone.protocol.actions.dispute.casebook import KnownVote
+from touchstone.protocol.actions.dispute.known_statements import (
     find_accused,
     get_inner,
     is_disputable,
     list_provable_rounds,
     sign_form,
 )
-from protocol.actions.dispute.prosecuting import demand
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, Party
-from protocol.adapters.blobs import refer_state
-from protocol.spec.containers import StateHeader
-from protocol.spec.game.disputes import count_open_disputes
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
-from protocol.spec.statements import VoteWord
-from tests.e2e.roles import SOLVER
-from tests.e2e.world import Part
+from touchstone.protocol.actions.dispute.prosecuting import demand
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.party import Duty, Party
+from touchstone.protocol.adapters.blobs import refer_state
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game.disputes import count_open_disputes
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.wire.session import Patience
-from protocol.spec.game.state import GameRound, RoundPhase, SeatStatus
-from protocol.spec.game.terms import SILENCES_MAX
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.terms import SILENCES_MAX
 
 SOLVERS, VERIFIERS, KILLED = 4, 3, ("solver 2", "solver 3")
 ROUNDS = 7

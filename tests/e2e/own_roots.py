@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from functools import partial
 
-from protocol.actions.merge.merge_records import get_shards
-from protocol.actions.runtime.party import Joined
-from protocol.compute.batches import get_batch
-from protocol.compute.digest import outer_header
-from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
-from protocol.compute.program.step import TrainingState, begin_round, replay_segment
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.game.state import GameRound
 from tests.task_models import draw_first
+from touchstone.protocol.actions.merge.merge_records import get_shards
+from touchstone.protocol.actions.runtime.party import Joined
+from touchstone.protocol.compute.batches import get_batch
+from touchstone.protocol.compute.digest import outer_header
+from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
+from touchstone.protocol.compute.program.step import TrainingState, begin_round, replay_segment
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.game.state import GameRound
 
 
 def compute_roots(task: Joined, rounds: Sequence[GameRound]) -> list[bytes]:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from protocol.actions.dispute.casebook import Compute
-from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.merkle import compute_levels
-from protocol.spec.program import Node, Operation, get_constant_roots, locate, unravel
+from touchstone.protocol.actions.dispute.casebook import Compute
+from touchstone.protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.merkle import compute_levels
+from touchstone.protocol.spec.program import Node, Operation, get_constant_roots, locate, unravel
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 """Tokens, labels, scalars."""

@@ -4,15 +4,15 @@ lost."""
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
-from protocol.adapters.chain.abi import load_own_abi
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event
-from protocol.spec.game.contests import InnerTurn
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.inner_dispute import AskEnding, DisputeStage
-from protocol.spec.game.state import GameState, SeatStatus
 from tests.e2e.world import World
+from touchstone.protocol.adapters.chain.abi import load_own_abi
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.game.contests import InnerTurn
+from touchstone.protocol.spec.game.fates import get_claim_fate
+from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage
+from touchstone.protocol.spec.game.state import GameState, SeatStatus
 
 FUNCTIONS = {entry.selector: entry.name for entry in load_own_abi("Disputes") if entry.kind == "function"}
 CONVICTED = "CONVICTED"

@@ -1,11 +1,11 @@
 """Parts of a world's cast."""
 
-from node import solver
-from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.game.state import SeatRole
 from tests.e2e.world import Part
-from verifier import verifier
-from whistleblower import watcher
+from touchstone.node import solver
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.verifier import verifier
+from touchstone.whistleblower import watcher
 
 SOLVER = Part(solver.ROOMS, SeatWish(SeatRole.SOLVER))
 VERIFIER = Part(verifier.ROOMS, SeatWish(SeatRole.VERIFIER))

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.config import PartyConfig
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import RoundPhase
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.protocol.adapters.storages import BUCKET, make_settings, run_moto, use_credentials
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import RoundPhase
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

@@ -19,35 +19,41 @@ import rich.console
 from eth_account import Account
 from safetensors.torch import load_file
 
-from node import export
-from node.export import choose_newest, choose_settled, write_model
-from node.model_folder import SAFETENSORS_NAME
-from protocol.actions.runtime.config import PartyConfig
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
-from protocol.adapters.keys import AccountKey
-from protocol.compute.drawn_weights import draw_weights
-from protocol.compute.program.known_steps import TaskStep
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import SeatRole
-from scripts import devnet
-from scripts.chain_commands import make_home
-from scripts.closing_commands import claim_revenue, halt_by_vote, pay_revenue, show_shares, vote_halt
-from scripts.console import Console, Document
-from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
-from scripts.home import read_config
-from scripts.home_checks import open_config
-from scripts.model_commands import export_model, measure_task, replay_segment
-from scripts.money_commands import withdraw
-from scripts.role_commands import Offer, play_role
-from scripts.status_commands import tell_status
-from scripts.task_creation import create_task
-from scripts.task_file import read_task_file
-from scripts.wallet import read_state
 from tests.e2e.own_time import OwnTime
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
+from touchstone.node import export
+from touchstone.node.export import choose_newest, choose_settled, write_model
+from touchstone.node.model_folder import SAFETENSORS_NAME
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.deployment import read_game_deployment
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts import devnet
+from touchstone.scripts.chain_commands import make_home
+from touchstone.scripts.closing_commands import (
+    claim_revenue,
+    halt_by_vote,
+    pay_revenue,
+    show_shares,
+    vote_halt,
+)
+from touchstone.scripts.console import Console, Document
+from touchstone.scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
+from touchstone.scripts.home import read_config
+from touchstone.scripts.home_checks import open_config
+from touchstone.scripts.model_commands import export_model, measure_task, replay_segment
+from touchstone.scripts.money_commands import withdraw
+from touchstone.scripts.role_commands import Offer, play_role
+from touchstone.scripts.status_commands import tell_status
+from touchstone.scripts.task_creation import create_task
+from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.wallet import read_state
 from touchstone.step.step_folder import save_step
 
 TASK_FILE = """

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-from protocol.actions.merge.merge_records import MergeMade
-from protocol.actions.runtime.party import Party
-from protocol.actions.stored_tensors import load_tensor
-from protocol.adapters.blobs import refer_tensor
-from protocol.compute.digest import tensor_bytes, tensor_root
-from protocol.spec.game.state import RoundPhase, SeatStatus
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
+from touchstone.protocol.actions.merge.merge_records import MergeMade
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.stored_tensors import load_tensor
+from touchstone.protocol.adapters.blobs import refer_tensor
+from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
+from touchstone.protocol.spec.game.state import RoundPhase, SeatStatus
 
 PLAN = replace(TINY_PLAN, least_solvers=1)
 SPOILED_ELEMENT = 700

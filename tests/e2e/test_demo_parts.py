@@ -13,22 +13,6 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from node.submit import build_task
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.follower import LogBatch
-from protocol.compute.audit.compare import judge_state
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.program.step import begin_round, train_segment
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.account_money import AccountMoney, Lock, LockKind
-from protocol.spec.game.ledger import read_terms
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.reasons import MoneyReason
-from protocol.spec.game.state import GameRound, Pool, SeatRole
-from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
-from protocol.spec.program import Operation
-from protocol.spec.schedule import compute_learning_rate_sum
-from protocol.spec.statements import SigningDomain
 from tests.e2e.demo import isolation
 from tests.e2e.demo.__main__ import FAULTS, make_setting, parse
 from tests.e2e.demo.company import open_company
@@ -43,6 +27,22 @@ from tests.e2e.demo.watch import Watch
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import make_dataset
 from tests.task_models import draw_first
+from touchstone.node.submit import build_task
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.compute.audit.compare import judge_state
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.account_money import AccountMoney, Lock, LockKind
+from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.state import GameRound, Pool, SeatRole
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.protocol.spec.statements import SigningDomain
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
 SOLVER = "0x" + "a" * 40

@@ -7,17 +7,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook, VoteMade
-from protocol.actions.dispute import dispute_duties
-from protocol.actions.dispute.casebook import TracedStep
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.party import Party
-from protocol.actions.worker_team import Team
-from protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
-from protocol.spec.game.state import SeatStatus
-from protocol.spec.merkle import compute_levels, hash_leaf
-from protocol.spec.program import Operation, get_constant_roots
-from protocol.spec.statements import VoteOpening, do_roots_fit_word
 from tests.e2e import test_disputes
 from tests.e2e.cheating import allow_cheating, make_cheating_solver, make_lying_verifier
 from tests.e2e.faults import convict_all
@@ -26,6 +15,17 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.task_plans import respecify_plan
+from touchstone.protocol.actions.audit.audit_records import AuditBook, VoteMade
+from touchstone.protocol.actions.dispute import dispute_duties
+from touchstone.protocol.actions.dispute.casebook import TracedStep
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.worker_team import Team
+from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
+from touchstone.protocol.spec.game.state import SeatStatus
+from touchstone.protocol.spec.merkle import compute_levels, hash_leaf
+from touchstone.protocol.spec.program import Operation, get_constant_roots
+from touchstone.protocol.spec.statements import VoteOpening, do_roots_fit_word
 
 FAULTS = ("QUANTIZED_PRODUCT_SUM", "QUANTIZE", "SCALE_OF", "EXPONENTIAL", "SUM", "TOKENS")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")

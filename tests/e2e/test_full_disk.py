@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.reports import Trouble, read_node_state
-from protocol.spec.game.state import ClaimFate, GameRound
-from scripts.status_commands import list_node_lines
 from tests.e2e.reading import list_closed, read_fates
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.reports import Trouble, read_node_state
+from touchstone.protocol.spec.game.state import ClaimFate, GameRound
+from touchstone.scripts.status_commands import list_node_lines
 
 NAME, ROUNDS, SIZE = "solver 0", 4, "200m"
 PLAN = replace(

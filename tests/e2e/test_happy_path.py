@@ -5,21 +5,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast as read_as
 
-from protocol.actions.merge.training import get_basis
-from protocol.actions.runtime.config import STORE_FOLDER
-from protocol.actions.runtime.measures import Measures
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.watching import Watch
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.reports import Samples
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.server import BlobServer
-from protocol.spec.game.state import RoundPhase
-from protocol.spec.params import TOKEN_WEI
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, run_world
+from touchstone.protocol.actions.merge.training import get_basis
+from touchstone.protocol.actions.runtime.config import STORE_FOLDER
+from touchstone.protocol.actions.runtime.measures import Measures
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.watching import Watch
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.reports import Samples
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.server import BlobServer
+from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.params import TOKEN_WEI
 
 SOLVERS, VERIFIERS, WATCHERS = 3, 3, 3
 CLAIMS = SOLVERS * TINY_PLAN.rounds

@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from node.solver import ROOMS
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import play
-from protocol.adapters.machine import LASTING_S, MachineUse
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import GameRound, Seat, SeatRole, SeatStatus
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import LOOK_S, TINY_PLAN, Part, World, open_world, run_world
+from touchstone.node.solver import ROOMS
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.playing import play
+from touchstone.protocol.adapters.machine import LASTING_S, MachineUse
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameRound, Seat, SeatRole, SeatStatus
 
 NAME, OTHERS = "shared solver", 3
 TYPING = "somebody types in a terminal"

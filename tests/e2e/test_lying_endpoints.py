@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.party import Duty, Party, name_duty
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.gate import Gate
-from protocol.adapters.keys import Signed
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.statements import Vote, VoteWord
-from scripts.devnet import run_anvil
 from tests.e2e.behind_providers import CAST, check_paid, open_behind, play
 from tests.faults.provider import PASS, Fault, Refusal, Request, lag
+from touchstone.protocol.actions.runtime.party import Duty, Party, name_duty
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.gate import Gate
+from touchstone.protocol.adapters.keys import Signed
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.statements import Vote, VoteWord
+from touchstone.scripts.devnet import run_anvil
 
 CLOCKS_OFF_S = {"clock + 90 s": 90, "clock - 90 s": -90, "clock + 1 h": 3_600, "clock - 1 h": -3_600}
 AMID = {

@@ -21,19 +21,19 @@ from shlex import quote
 
 from eth_account import Account
 
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.creation import compute_creation_code
-from protocol.adapters.chain.deployment import read_game_deployment
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey, import_keystore
-from protocol.spec.params import TOKEN_WEI
-from scripts.deploy import DEV_TOKEN, create
-from scripts.devnet import BLOCK_GAS, DevnetClock, claim_port, run_anvil
-from scripts.toolchain import ROOT, anvil_path
 from tests.e2e.forking import CLIENT
 from tests.e2e.world import TINY_PLAN, make_dataset
+from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.creation import compute_creation_code
+from touchstone.protocol.adapters.chain.deployment import read_game_deployment
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey, import_keystore
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.scripts.deploy import DEV_TOKEN, create
+from touchstone.scripts.devnet import BLOCK_GAS, DevnetClock, claim_port, run_anvil
+from touchstone.scripts.toolchain import ROOT, anvil_path
 
 PAGE = ROOT / "docs" / "node.md"
 BLOCK = re.compile(r'^```bash title="(.+?)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -143,7 +143,7 @@ async def open_checkout(folder: Path) -> AsyncIterator[None]:
     (folder / "node_modules" / ".bin").mkdir(parents=True)
     (folder / "node_modules" / ".bin" / "cast").symlink_to(anvil_path().parents[2] / CAST)
     (tools / "activate").write_text(f"PATH={quote(str(tools))}:$PATH\n")
-    for name, module in (("python", ""), ("touchstone", "scripts.touchstone")):
+    for name, module in (("python", ""), ("touchstone", "touchstone.scripts.touchstone")):
         (tools / f"{name}.py").write_text(CLIENT.format(path=str(wire), module=module))
         (tools / name).write_text(
             f'#!/bin/sh\nexec {quote(sys.executable)} -I -S {quote(str(tools / name))}.py "$@"\n'

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime import offers
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobKind
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import RoundPhase, SeatRole
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
+from touchstone.protocol.actions.runtime import offers
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

@@ -10,24 +10,24 @@ from pathlib import Path
 
 from eth_account import Account
 
-from node.submit import RoundPlan, build_task, post_task
-from protocol.actions.runtime import upkeep_duties
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Joined, ListDuties, Party
-from protocol.actions.runtime.playing import Loop, play
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
-from protocol.adapters.keys import AccountKey
-from protocol.spec.containers import Limits, ScheduleConfig
-from protocol.spec.float32 import nearest
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
-from scripts.deploy import deploy_game
-from scripts.devnet import fund, give_coin, run_anvil
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
+from touchstone.node.submit import RoundPlan, build_task, post_task
+from touchstone.protocol.actions.runtime import upkeep_duties
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import Joined, ListDuties, Party
+from touchstone.protocol.actions.runtime.playing import Loop, play
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.containers import Limits, ScheduleConfig
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
+from touchstone.scripts.deploy import deploy_game
+from touchstone.scripts.devnet import fund, give_coin, run_anvil
 from touchstone.step.plain_decoder import DecoderConfig
 
 TINY_MODEL = DecoderConfig(256, 16, 32, 1, 2, 1, 32)

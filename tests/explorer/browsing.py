@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Response, async_playwright
 
-from scripts.toolchain import NODE_MODULES, ROOT
+from touchstone.scripts.toolchain import NODE_MODULES, ROOT
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.explorer.plays import play_task
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 
 @pytest.fixture(scope="session")

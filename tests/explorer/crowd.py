@@ -16,23 +16,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from explorer.event_index import EventIndex
-from explorer.page_server import open_explorer
-from explorer.story import Names
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.abi import load_own_abi
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.follower import LogBatch
-from protocol.adapters.chain.pots import BONDS, STAKES, name_pot
-from protocol.spec.containers import StateHeader
-from protocol.spec.game.fates import get_late_draw
-from protocol.spec.game.inner_dispute import NO_DRAW, DisputeStage
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import ProofKind, SeatRole, compute_seat_id
-from protocol.spec.game.terms import EPOCH_ROUNDS, LIMITS_LOCAL
-from protocol.spec.statements import SigningDomain, VoteWord
+from touchstone.explorer.event_index import EventIndex
+from touchstone.explorer.page_server import open_explorer
+from touchstone.explorer.story import Names
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.abi import load_own_abi
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game.fates import get_late_draw
+from touchstone.protocol.spec.game.inner_dispute import NO_DRAW, DisputeStage
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import ProofKind, SeatRole, compute_seat_id
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, LIMITS_LOCAL
+from touchstone.protocol.spec.statements import SigningDomain, VoteWord
 
 FIRST_BLOCK = 100
 TRAIN_BLOCKS, ROUND_BLOCKS = 30, 36

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.event_index import LOSS, EventIndex, Reported
-from node.submit import build_task
-from protocol.adapters.chain.follower import LogBatch
-from protocol.spec.codec import encode_training
-from protocol.spec.game.terms import WINDOWS_LOCAL
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.explorer.crowd import DEPLOYMENT, SUBMITTER, TASK, Crowd, fill, make_address, make_word
+from touchstone.explorer.event_index import LOSS, EventIndex, Reported
+from touchstone.node.submit import build_task
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.spec.codec import encode_training
+from touchstone.protocol.spec.game.terms import WINDOWS_LOCAL
 
 MORE_ROUNDS = 4
 """that the task would still have: pools are frozen before a round opens."""

@@ -4,18 +4,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from explorer.chain_view import ChainView
-from explorer.event_index import EventIndex
-from explorer.story import Names
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.follower import LogBatch
-from scripts.devnet import CHAIN_ID
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+from touchstone.explorer.chain_view import ChainView
+from touchstone.explorer.event_index import EventIndex
+from touchstone.explorer.story import Names
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.scripts.devnet import CHAIN_ID
 
 STEPS = 160
 

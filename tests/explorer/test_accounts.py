@@ -10,11 +10,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from explorer import chain_view
-from explorer.money_documents import TOTALS, sum_money
-from explorer.page_server import Explorer
-from explorer.story import show_wei
-from explorer.task_documents import (
+from tests.explorer.plays import make_batch
+from tests.explorer.test_page_server import get, open_pages
+from tests.rounds.chain import RoundChain
+from tests.rounds.player import Player
+from touchstone.explorer import chain_view
+from touchstone.explorer.money_documents import TOTALS, sum_money
+from touchstone.explorer.page_server import Explorer
+from touchstone.explorer.story import show_wei
+from touchstone.explorer.task_documents import (
     ACCOUNT_COLUMNS,
     DONE,
     WORK_COLUMNS,
@@ -23,14 +27,10 @@ from explorer.task_documents import (
     list_work,
     make_round,
 )
-from protocol.adapters.chain.contract_events import Event
-from protocol.spec.game.fates import get_drawn_seat
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.state import SeatStatus
-from tests.explorer.plays import make_batch
-from tests.explorer.test_page_server import get, open_pages
-from tests.rounds.chain import RoundChain
-from tests.rounds.player import Player
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.state import SeatStatus
 
 Pages = tuple[Explorer, aiohttp.ClientSession]
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from explorer.page_server import open_explorer
-from explorer.story import Names
 from tests.explorer.browsing import LOOKS, Flaws, open_browser, open_page, require_chromium, see
 from tests.explorer.crowd import DISPUTED_EVERY, make_chain
 from tests.explorer.crowd_files import PLACE, make_files, report
 from tests.explorer.test_page_server import open_others, open_pages
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+from touchstone.explorer.page_server import open_explorer
+from touchstone.explorer.story import Names
 
 
 async def test_every_look_of_played_tasks(chain: RoundChain, players: list[Player], tmp_path: Path) -> None:

@@ -9,22 +9,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from explorer import chain_view
-from explorer.chain_view import ChainView
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.follower import LogBatch
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.account_money import AccountMoney
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.purse import BURNED
-from protocol.spec.game.reasons import MoneyKind
 from tests.explorer.plays import find_first, make_batch, open_reader, open_view, play_task, read_all
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+from touchstone.explorer import chain_view
+from touchstone.explorer.chain_view import ChainView
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.account_money import AccountMoney
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.purse import BURNED
+from touchstone.protocol.spec.game.reasons import MoneyKind
 
 SECRET_URL = "https://chain.example/key-of-the-operator"
 

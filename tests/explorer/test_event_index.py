@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from explorer.event_index import BLOCKS_AT_ONCE, LOSS, EventIndex, Reported
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.follower import REMEMBERED_HEADS
-from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.explorer.plays import find_first, make_batch, make_deployment, open_reader, read_all
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+from touchstone.explorer.event_index import BLOCKS_AT_ONCE, LOSS, EventIndex, Reported
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.follower import REMEMBERED_HEADS
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
 def list_all(index: EventIndex) -> list[Event]:

@@ -10,20 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from explorer import node_reports
-from explorer.chain_view import ChainView
-from explorer.event_index import LOSS, EventIndex, Reported, make_losses
-from explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked, Pause, Question, ReportAsker
-from explorer.story import Names
-from protocol.actions.audit.replaying import audit
-from protocol.actions.runtime.offers import list_unreported, report_distances
-from protocol.adapters.keys import sign_statement
-from protocol.adapters.reports import LossSaid, ReportClient, ReportsSaid, say_loss
-from protocol.adapters.wire.session import Peer
-from protocol.spec.containers import LossReport
-from protocol.spec.game.auditing import COMPARED_ENDS
-from protocol.spec.game.state import RoundPhase
-from protocol.spec.statements import VoteWord
 from tests.explorer.crowd import DEPLOYMENT, make_chain, make_head
 from tests.protocol.actions.audit.stage import (
     OTHER_SOLVER,
@@ -40,6 +26,20 @@ from tests.protocol.actions.audit.stage import (
 )
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import make_word
+from touchstone.explorer import node_reports
+from touchstone.explorer.chain_view import ChainView
+from touchstone.explorer.event_index import LOSS, EventIndex, Reported, make_losses
+from touchstone.explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked, Pause, Question, ReportAsker
+from touchstone.explorer.story import Names
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.actions.runtime.offers import list_unreported, report_distances
+from touchstone.protocol.adapters.keys import sign_statement
+from touchstone.protocol.adapters.reports import LossSaid, ReportClient, ReportsSaid, say_loss
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.containers import LossReport
+from touchstone.protocol.spec.game.auditing import COMPARED_ENDS
+from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @pytest.fixture

@@ -8,25 +8,25 @@ from typing import cast
 import pytest
 import torch
 
-from explorer.number import ConvictedNumber, count_siblings, decode_node, find_number, read_number
-from node.submit import build_task
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event
-from protocol.compute.bounds.fault import OperationFault, prove_operation
-from protocol.compute.bounds.trace import ignore
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, begin_round
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.float32 import bits_to_float, float_to_bits
-from protocol.spec.merkle import compute_levels, compute_range_path
-from protocol.spec.program import Operation
-from protocol.spec.referee import Judgement
 from tests.e2e.demo.watch import show_number
 from tests.e2e.planted import find_node, make_planting_compute
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
+from touchstone.explorer.number import ConvictedNumber, count_siblings, decode_node, find_number, read_number
+from touchstone.node.submit import build_task
+from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.compute.bounds.fault import OperationFault, prove_operation
+from touchstone.protocol.compute.bounds.trace import ignore
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, begin_round
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits
+from touchstone.protocol.spec.merkle import compute_levels, compute_range_path
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.referee import Judgement
 
 SUBMITTER = "0x" + "11" * 20
 

@@ -12,14 +12,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from explorer import page_server
-from explorer.page_server import Explorer
-from protocol.adapters.wire.limits import WireLimits
 from tests.explorer.test_page_server import open_pages
 from tests.faults.test_strangers import count_open
 from tests.fixed_values import MALFORMED_REQUESTS
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+from touchstone.explorer import page_server
+from touchstone.explorer.page_server import Explorer
+from touchstone.protocol.adapters.wire.limits import WireLimits
 
 
 def get_place(explorer: Explorer) -> tuple[str, int]:

@@ -16,19 +16,19 @@ from aiohttp import web
 from msgspec import structs
 from yarl import URL
 
-from explorer import page_server
-from explorer.event_index import LOSS, Reported
-from explorer.page_server import Explorer, open_explorer
-from explorer.story import Names, show_wei
-from explorer.task_documents import WORK_COLUMNS, make_row
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.contract_events import Event
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.reasons import MoneyKind
 from tests.explorer.plays import make_batch, make_deployment, open_reader, play_task
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+from touchstone.explorer import page_server
+from touchstone.explorer.event_index import LOSS, Reported
+from touchstone.explorer.page_server import Explorer, open_explorer
+from touchstone.explorer.story import Names, show_wei
+from touchstone.explorer.task_documents import WORK_COLUMNS, make_row
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.reasons import MoneyKind
 
 MANY = 1 << 70
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.journal import FILE_NAME, Journal
 from tests.e2e.world import Part, World, join
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.journal import FILE_NAME, Journal
 
 BEFORE, AFTER = "before", "after"
 Write = Callable[[Journal, Any], None]

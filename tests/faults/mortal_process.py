@@ -15,14 +15,14 @@ from typing import Any
 
 from eth_account import Account
 
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import catch_up, open_task, take_seat
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.journal import Journal
-from protocol.adapters.keys import AccountKey
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import catch_up, open_task, take_seat
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.keys import AccountKey
 
 ROLES = {"solver": SOLVER, "verifier": VERIFIER, "watcher": WATCHER}
 TELL_S = 0.03

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from protocol.adapters.blobs import BlobKey
-from protocol.adapters.store import BlobStore
 from tests.protocol.adapters.parties import Party
+from touchstone.protocol.adapters.blobs import BlobKey
+from touchstone.protocol.adapters.store import BlobStore
 
 
 class StallingStore(BlobStore):

@@ -14,10 +14,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from protocol.adapters import bucket as bucket_module
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.bucket import Bucket
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import Party, make_tensor
 from tests.protocol.adapters.storages import (
     ACCESS_KEY,
@@ -29,6 +25,10 @@ from tests.protocol.adapters.storages import (
     run_moto,
     use_credentials,
 )
+from touchstone.protocol.adapters import bucket as bucket_module
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 DATA, REF = make_tensor(1000)
 
@@ -273,8 +273,8 @@ async def test_a_large_upload_does_not_keep_others_waiting(tmp_path: Path) -> No
 NODE = """
     import asyncio, sys
     from pathlib import Path
-    from protocol.adapters.bucket import Bucket
-    from protocol.adapters.store import BlobStore
+    from touchstone.protocol.adapters.bucket import Bucket
+    from touchstone.protocol.adapters.store import BlobStore
     from tests.protocol.adapters.parties import make_tensor
     from tests.protocol.adapters.storages import make_settings
 

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.journal import Journal
-from protocol.spec.errors import EnvironmentFault, TouchstoneError
 from tests.protocol.adapters.journalled import RECORDS, ClaimMade
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
 
 TASK = b"t" * 32
 PRELUDE = """
 import os, resource, shutil, signal, sys
 from pathlib import Path
-from protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.journal import Journal
 from tests.protocol.adapters.journalled import RECORDS, ClaimMade
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 def make(number):
     return ClaimMade(b"t" * 32, number, b"c" * 32, b"d" * 32)

@@ -13,18 +13,6 @@ from typing import Any
 
 import pytest
 
-from node.submit import RoundPlan
-from protocol.actions.audit.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
-from protocol.actions.merge.merge_records import ClaimFinished
-from protocol.actions.runtime import opening
-from protocol.actions.runtime.config import JOURNAL_FILE
-from protocol.actions.runtime.party import Party
-from protocol.adapters.journal import Journal
-from protocol.spec.game.auditing import get_place
-from protocol.spec.game.fates import get_required_stake, get_stake
-from protocol.spec.game.state import GameState, RoundPhase, SeatStatus
-from protocol.spec.game.terms import GameWindows
-from protocol.spec.program import Operation
 from tests.e2e.cheating import allow_cheating, make_cheating_solver, make_drifting_compute
 from tests.e2e.harassing import HARASSER
 from tests.e2e.planted import make_planting_compute
@@ -34,6 +22,18 @@ from tests.e2e.test_contest import spoil_first_merge
 from tests.e2e.world import TINY_PLAN, Part, World, open_world, run_world
 from tests.faults.killed_processes import Death, play_killed
 from tests.faults.killing import AFTER, BEFORE, Mortal, make_mortal_journals, play_lives
+from touchstone.node.submit import RoundPlan
+from touchstone.protocol.actions.audit.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
+from touchstone.protocol.actions.merge.merge_records import ClaimFinished
+from touchstone.protocol.actions.runtime import opening
+from touchstone.protocol.actions.runtime.config import JOURNAL_FILE
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.game.auditing import get_place
+from touchstone.protocol.spec.game.fates import get_required_stake, get_stake
+from touchstone.protocol.spec.game.state import GameState, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.terms import GameWindows
+from touchstone.protocol.spec.program import Operation
 
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=100, respond=200, dispute=3_000,

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from protocol.adapters.store import RESERVE_BYTES, BlobStore
-from protocol.adapters.wire import blob_client, object_storage, session
-from protocol.adapters.wire.addresses import is_public
-from protocol.adapters.wire.object_storage import StorageReader
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import Party, make_tensor, serve_hostile
 from tests.protocol.adapters.storages import (
     HostileStorage,
     NamingBucket,
     make_settings,
 )
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.store import RESERVE_BYTES, BlobStore
+from touchstone.protocol.adapters.wire import blob_client, object_storage, session
+from touchstone.protocol.adapters.wire.addresses import is_public
+from touchstone.protocol.adapters.wire.object_storage import StorageReader
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 DATA, REF = make_tensor(1000)
 

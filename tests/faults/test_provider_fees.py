@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.chain.chain_client import Sending
-from protocol.adapters.chain.creation import compute_creation_code
-from protocol.adapters.chain.transactions import MiningPatience
-from protocol.spec.errors import TouchstoneError
 from tests.faults.provider import PASS, Refusal, Request, change, run_provider
 from tests.faults.test_provider_sends import open_account
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, run_test_chain
+from touchstone.protocol.adapters.chain.chain_client import Sending
+from touchstone.protocol.adapters.chain.creation import compute_creation_code
+from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.spec.errors import TouchstoneError
 
 GWEI = 10**9
 COIN_WEI = 5 * 10**16

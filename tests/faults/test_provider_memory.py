@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from protocol.adapters.chain.chain_client import Sending
-from protocol.adapters.chain.transaction_queue import QUEUE_FILE
-from protocol.adapters.chain.transactions import MiningPatience
-from protocol.adapters.keys import AccountKey
-from scripts.devnet import fund
 from tests.faults.provider import PASS, Refusal, Request, hide, run_provider
 from tests.faults.test_provider_sends import BY_HASH, RECEIPT, count, open_account
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, open_purse_chain, run_test_chain
+from touchstone.protocol.adapters.chain.chain_client import Sending
+from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
+from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.scripts.devnet import fund
 
 
 @pytest.fixture

@@ -12,11 +12,6 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.chain.connection import Connection, check_deployment
-from protocol.adapters.chain.contract_events import Event, EventReader
-from protocol.adapters.chain.follower import Follower
-from protocol.adapters.chain.gate import STUCK_BLOCKS, Gate
-from protocol.adapters.chain.rpc import Endpoint
 from tests.faults.provider import (
     PASS,
     Fault,
@@ -31,6 +26,11 @@ from tests.faults.provider import (
 )
 from tests.faults.test_provider_sends import count, open_account
 from tests.protocol.adapters.anvil import POLL_S, STAKE_WEI, TestChain, run_test_chain
+from touchstone.protocol.adapters.chain.connection import Connection, check_deployment
+from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
+from touchstone.protocol.adapters.chain.follower import Follower
+from touchstone.protocol.adapters.chain.gate import STUCK_BLOCKS, Gate
+from touchstone.protocol.adapters.chain.rpc import Endpoint
 
 TRIES = 20
 DEPOSITS = 12
@@ -170,8 +170,8 @@ async def test_provider_errors_are_waited_out(
     net: TestChain, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What does not say how long it wants to be left alone is left alone for a second: here for less.
-    monkeypatch.setattr("protocol.adapters.chain.rpc.FIRST_WAIT_S", 0.02)
-    monkeypatch.setattr("protocol.adapters.chain.rpc.LONGEST_GUESS_S", 0.02)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.rpc.FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.rpc.LONGEST_GUESS_S", 0.02)
     assert await play(net, refuse(ERRORS[name], 0.3)) == []
 
 

@@ -15,13 +15,6 @@ from eth_account import Account
 from eth_account.typed_transactions.typed_transaction import TypedTransaction
 from hexbytes import HexBytes
 
-from protocol.adapters.chain.chain_client import Sending
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.chain.rpc import Endpoint
-from protocol.adapters.chain.transactions import MiningPatience
-from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import EnvironmentFault
-from scripts.devnet import fund
 from tests.faults.provider import (
     PASS,
     Fault,
@@ -35,6 +28,13 @@ from tests.faults.provider import (
     run_provider,
 )
 from tests.protocol.adapters.anvil import STAKE_WEI, PurseChain, TestChain, open_purse_chain, run_test_chain
+from touchstone.protocol.adapters.chain.chain_client import Sending
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.rpc import Endpoint
+from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.scripts.devnet import fund
 
 TRIES = 20
 DEPOSITS = 3
@@ -140,7 +140,7 @@ async def test_provider_that_forgets_what_it_took_is_given_it_again(
     net: TestChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or it was on another chain when it took it. It is the same transaction, for the same fee."""
-    monkeypatch.setattr("protocol.adapters.chain.transactions.HAND_INS", 10_000)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.transactions.HAND_INS", 10_000)
     slow = Sending(MiningPatience(resend_after_s=1_000.0, attempts=None))
     taken: list[str] = []
 

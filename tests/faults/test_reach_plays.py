@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime import lookout
-from protocol.adapters.wire.conventions import Reach
-from protocol.adapters.wire.listener import make_server_context
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.actions.runtime.test_lookout import PUBLIC, Scene, answer_lookups
 from tests.protocol.adapters.parties import Party
+from touchstone.protocol.actions.runtime import lookout
+from touchstone.protocol.adapters.wire.conventions import Reach
+from touchstone.protocol.adapters.wire.listener import make_server_context
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 URL = "https://asker.example:8443"
 

@@ -16,15 +16,20 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from protocol.adapters.messages import encode_message
-from protocol.adapters.wire import conventions, listener
-from protocol.adapters.wire.conventions import MAX_AGE_SECONDS, Desk, RequestSigner, RequestVerifier
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import TlsListener, make_client_context, make_request_log
-from protocol.adapters.wire.session import Peer
 from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
 from tests.protocol.adapters.wire.test_conventions import SAID, Said
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.wire import conventions, listener
+from touchstone.protocol.adapters.wire.conventions import (
+    MAX_AGE_SECONDS,
+    Desk,
+    RequestSigner,
+    RequestVerifier,
+)
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.listener import TlsListener, make_client_context, make_request_log
+from touchstone.protocol.adapters.wire.session import Peer
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_STRANGER = 1000

@@ -19,14 +19,6 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from protocol.adapters.messages import encode_message
-from protocol.adapters.store import LOCK_NAME
-from protocol.adapters.wire import conventions, session
-from protocol.adapters.wire.conventions import MAX_STATUS_BYTES
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import fetch_fingerprint, make_server_context
-from protocol.adapters.wire.session import Patience, Peer
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from tests.protocol.adapters.parties import (
     CHUNK_ELEMENTS,
     Party,
@@ -36,6 +28,14 @@ from tests.protocol.adapters.parties import (
     serve_hostile,
 )
 from tests.protocol.adapters.wire.test_listener import change
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.store import LOCK_NAME
+from touchstone.protocol.adapters.wire import conventions, session
+from touchstone.protocol.adapters.wire.conventions import MAX_STATUS_BYTES
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.listener import fetch_fingerprint, make_server_context
+from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -441,7 +441,7 @@ async def test_connections_that_say_nothing_are_closed_and_others_are_served(
     tmp_path: Path, auditor: Party, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits, clock = WireLimits(connections=20), SimpleNamespace(monotonic=time.monotonic)
-    monkeypatch.setattr("protocol.adapters.wire.limits.time", clock)
+    monkeypatch.setattr("touchstone.protocol.adapters.wire.limits.time", clock)
     solver = Party(tmp_path / "solver", 1, limits=limits)
     async with solver.serve() as peer, auditor.make_client() as client:
         loris = [await connect(peer) for _ in range(10)]

@@ -15,8 +15,15 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from node import export, tensor_file
-from node.export import (
+from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
+from tests.protocol.actions.merge.test_global_model import COUNT, merge_model
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
+from tests.protocol.spec.game.test_posting import make_judged
+from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
+from tests.task_models import draw_first, make_step
+from touchstone.node import export, tensor_file
+from touchstone.node.export import (
     Choice,
     KeepModel,
     choose,
@@ -27,26 +34,19 @@ from node.export import (
     list_duties,
     load_weights,
 )
-from node.model_folder import SAFETENSORS_NAME
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobRef, refer_tensor
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import tensor_bytes, tensor_root
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.known_steps import TaskStep
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game import calls
-from protocol.spec.game.state import RoundPhase
-from protocol.spec.params import GIVEN_START
-from protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
-from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
-from tests.protocol.actions.merge.test_global_model import COUNT, merge_model
-from tests.protocol.actions.specs import get_spec
-from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
-from tests.protocol.spec.game.test_posting import make_judged
-from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
-from tests.task_models import draw_first, make_step
+from touchstone.node.model_folder import SAFETENSORS_NAME
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobRef, refer_tensor
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 from touchstone.step.plain_decoder import DecoderConfig
 
 STRANGER = "stranger"
@@ -217,7 +217,9 @@ def test_an_export_that_the_disk_has_no_room_for_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a layout as small as its text, whose frozen numbers take 32 GB."""
-    monkeypatch.setattr("node.export.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 35))
+    monkeypatch.setattr(
+        "touchstone.node.export.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 35)
+    )
     with pytest.raises(InvalidInput, match="too little room for the model") as error:
         export.write_model(tmp_path / "new" / "model", torch.ones(8), make_foreign(frozen=1 << 33))
     assert int(str(error.value.expected).split()[0]) > 1 << 35 and f"{1 << 35} bytes" in str(

@@ -16,15 +16,15 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from node import lora_export
-from node.export import write_model
-from node.lora_export import Adapter, Merged, find_adapters, merge
-from node.published_model import read_published
-from node.tensor_file import fill
-from protocol.compute.program.known_steps import TaskStep
-from protocol.spec.errors import InvalidInput
-from scripts.touchstone import main
 from tests.node.test_published_model import GPT2, GROUPED, MODELS, TOKENS, load
+from touchstone.node import lora_export
+from touchstone.node.export import write_model
+from touchstone.node.lora_export import Adapter, Merged, find_adapters, merge
+from touchstone.node.published_model import read_published
+from touchstone.node.tensor_file import fill
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.touchstone import main
 from touchstone.step.lora import Lora, LoraLinear, add_lora
 from touchstone.step.record_step import Shape, record_step
 from touchstone.step.step_folder import StepFiles, load_step

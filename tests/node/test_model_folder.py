@@ -13,9 +13,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from node import model_folder
-from node.export import write_model
-from node.model_folder import (
+from tests.protocol.actions.specs import get_spec
+from tests.scripts.test_data_pack import make_tokenizer
+from tests.task_models import (
+    compute_logits,
+    draw_first,
+    init_parameters,
+    make_step,
+    parameter_layout,
+    split_parameters,
+)
+from touchstone.node import model_folder
+from touchstone.node.export import write_model
+from touchstone.node.model_folder import (
     INDEX_NAME,
     MAX_HEADER_BYTES,
     NOTE_NAME,
@@ -27,23 +37,13 @@ from node.model_folder import (
     open_named,
     read_note,
 )
-from protocol.actions.runtime.task_inputs import refer_start
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import tensor_root
-from protocol.compute.program.known_steps import get_step
-from protocol.spec.errors import InvalidInput
-from scripts.console import render_error
-from scripts.documents import read_tokenizer
-from tests.protocol.actions.specs import get_spec
-from tests.scripts.test_data_pack import make_tokenizer
-from tests.task_models import (
-    compute_logits,
-    draw_first,
-    init_parameters,
-    make_step,
-    parameter_layout,
-    split_parameters,
-)
+from touchstone.protocol.actions.runtime.task_inputs import refer_start
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import tensor_root
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.console import render_error
+from touchstone.scripts.documents import read_tokenizer
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(312, 32, 48, 1, 2, 2, 16)

@@ -9,17 +9,17 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from node.export import write_model
-from node.model_folder import open_named
-from node.submit import build_task, refuse_bad_task
-from protocol.compute.program.known_steps import TaskStep, get_step
-from protocol.compute.program.step import Batch, advance, begin_round
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.terms import make_spec
-from protocol.spec.params import GIVEN_START
-from scripts.task_file import read_task_file
-from scripts.touchstone import main
 from tests.node.test_submit import DATASET, SALT, SUBMITTER, make_party
+from touchstone.node.export import write_model
+from touchstone.node.model_folder import open_named
+from touchstone.node.submit import build_task, refuse_bad_task
+from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
+from touchstone.protocol.compute.program.step import Batch, advance, begin_round
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.touchstone import main
 from touchstone.step.lora import Lora, add_lora
 from touchstone.step.optimizers import Lion
 from touchstone.step.record_step import Shape, next_token_loss, record_step

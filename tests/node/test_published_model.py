@@ -14,12 +14,12 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import transformers
 from safetensors.torch import load_file, save_file
 
-from node.export import write_model
-from node.model_folder import list_file_names
-from node.published_model import TRIED, read_published
-from protocol.compute.program.known_steps import TaskStep
-from protocol.spec.errors import InvalidInput
-from scripts.touchstone import main
+from touchstone.node.export import write_model
+from touchstone.node.model_folder import list_file_names
+from touchstone.node.published_model import TRIED, read_published
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.touchstone import main
 from touchstone.step.record_step import Shape, record_step
 from touchstone.step.step_folder import load_step
 

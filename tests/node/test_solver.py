@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from node import solver
-from node.solver import ROOMS
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.game.state import SeatRole
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
+from touchstone.node import solver
+from touchstone.node.solver import ROOMS
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.spec.game.state import SeatRole
 
 
 def test_a_solver_answers_disputes_before_it_does_anything_else() -> None:

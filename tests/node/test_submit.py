@@ -9,25 +9,25 @@ from typing import Any, cast
 import pytest
 import torch
 
-from node.submit import RoundPlan, build_task, post_task, refuse_bad_task
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.task_inputs import refer_start
-from protocol.actions.stored_tensors import load_tensor
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.store import BlobStore
-from protocol.compute.batches import dataset_root
-from protocol.compute.digest import tensor_root
-from protocol.compute.drawn_weights import draw_weights
-from protocol.compute.program.step_facts import require_step_root
-from protocol.spec.codec import decode_training, encode_training
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
-from protocol.spec.params import GIVEN_START
-from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from protocol.spec.statements import SigningDomain
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
+from touchstone.node.submit import RoundPlan, build_task, post_task, refuse_bad_task
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.task_inputs import refer_start
+from touchstone.protocol.actions.stored_tensors import load_tensor
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.batches import dataset_root
+from touchstone.protocol.compute.digest import tensor_root
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.step_facts import require_step_root
+from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, make_spec
+from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from touchstone.protocol.spec.statements import SigningDomain
 
 SUBMITTER, OTHER = "0x" + "5b" * 20, "0x" + "6c" * 20
 SALT, TASK = b"s" * 32, b"t" * 32

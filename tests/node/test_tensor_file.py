@@ -7,10 +7,10 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from node import tensor_file
-from node.tensor_file import fill, measure_tensors, save_tensors
-from protocol.compute.digest import tensor_bytes
-from protocol.spec.errors import InvalidInput
+from touchstone.node import tensor_file
+from touchstone.node.tensor_file import fill, measure_tensors, save_tensors
+from touchstone.protocol.compute.digest import tensor_bytes
+from touchstone.protocol.spec.errors import InvalidInput
 
 METADATA = {"format": "pt"}
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function, load_own_abi
-from protocol.compute.digest import build_byte_tree
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.state import GameOutcome, RunningDispute, StatementRef
-from protocol.spec.merkle import compute_levels, compute_path
-from protocol.spec.statements import VoteWord, compute_claim_root, compute_seal, compute_work_leaf
 from tests.rounds.chain import Sent
 from tests.rounds.members import Member, Party, hand_vote, make_word
 from tests.rounds.twin import Twin, _words
+from touchstone.protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function, load_own_abi
+from touchstone.protocol.compute.digest import build_byte_tree
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.containers import LeafProof, StateHeader, StateLeaves
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.state import GameOutcome, RunningDispute, StatementRef
+from touchstone.protocol.spec.merkle import compute_levels, compute_path
+from touchstone.protocol.spec.statements import VoteWord, compute_claim_root, compute_seal, compute_work_leaf
 
 STEPS = 5
 """of a segment, as `Twin` posts its tasks."""

@@ -9,13 +9,13 @@ from typing import Any
 
 from eth_abi.abi import decode, encode
 
-from protocol.adapters.chain.abi import Entry, find_function, load_abi, load_bytecode
-from protocol.adapters.chain.creation import compute_creation_address, compute_game_code
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.headers import encode_header
-from protocol.spec.game.terms import DeploymentLimits
-from scripts.devnet import run_anvil
 from tests.rounds.json_rpc import JsonRpc
+from touchstone.protocol.adapters.chain.abi import Entry, find_function, load_abi, load_bytecode
+from touchstone.protocol.adapters.chain.creation import compute_creation_address, compute_game_code
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.headers import encode_header
+from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.scripts.devnet import run_anvil
 
 GAS = 16_700_000
 """of every transaction: just below what one may ask for (EIP-7825)."""

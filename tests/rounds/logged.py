@@ -4,17 +4,17 @@ from collections import Counter
 from dataclasses import fields
 from typing import Any
 
-from protocol.adapters.chain.answers import read_logs
-from protocol.adapters.chain.contract_events import DecodedEvent, decode_log, make_registry
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.pots import BONDS, name_pot
-from protocol.spec.game.account_money import AccountMoney, compute_money
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.logs import LoggedGame, start_game, take_log
-from protocol.spec.game.purse import PotKind, Purse
-from protocol.spec.game.state import GameState
-from protocol.spec.statements import SigningDomain
 from tests.rounds.chain import RoundChain
+from touchstone.protocol.adapters.chain.answers import read_logs
+from touchstone.protocol.adapters.chain.contract_events import DecodedEvent, decode_log, make_registry
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
+from touchstone.protocol.spec.game.account_money import AccountMoney, compute_money
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
+from touchstone.protocol.spec.game.purse import PotKind, Purse
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.statements import SigningDomain
 
 LEFT_OUT = frozenset({"seals"})
 """seals: `ProofSealed` names no task, and no call of these plays seals a proof. Of `purse` the credits are

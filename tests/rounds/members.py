@@ -6,9 +6,9 @@ from hashlib import sha256
 
 from eth_account import Account
 
-from protocol.adapters.keys import AccountKey, sign_statement
-from protocol.spec.codec import compute_boundary_leaf, hash_words
-from protocol.spec.statements import MergeSignature, SigningDomain, Vote, VoteWord, compute_seal
+from touchstone.protocol.adapters.keys import AccountKey, sign_statement
+from touchstone.protocol.spec.codec import compute_boundary_leaf, hash_words
+from touchstone.protocol.spec.statements import MergeSignature, SigningDomain, Vote, VoteWord, compute_seal
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
-from protocol.adapters.chain.answers import Head, read_logs
-from protocol.adapters.chain.contract_events import AbiRegistry, Event, decode_log, make_registry
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.follower import LogBatch
-from protocol.spec.statements import SigningDomain
 from tests.rounds.chain import RoundChain, Sent
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
+from touchstone.protocol.adapters.chain.answers import Head, read_logs
+from touchstone.protocol.adapters.chain.contract_events import AbiRegistry, Event, decode_log, make_registry
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.spec.statements import SigningDomain
 
 
 class SentContract:

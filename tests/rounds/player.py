@@ -5,9 +5,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.fates import (
+from tests.rounds.members import make_word
+from tests.rounds.twin import STRANGER, Twin
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.fates import (
     get_drawn_seat,
     get_drawn_segment,
     get_votes,
@@ -15,14 +17,12 @@ from protocol.spec.game.fates import (
     list_mergeable,
     list_unclosed,
 )
-from protocol.spec.game.ledger import apply, get_state_at
-from protocol.spec.game.rounds import get_waiting_round
-from protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
-from protocol.spec.game.timing import get_live_round, is_late_draw
-from protocol.spec.game.upkeep import get_next_block, list_upkeep
-from protocol.spec.statements import VoteWord
-from tests.rounds.members import make_word
-from tests.rounds.twin import STRANGER, Twin
+from touchstone.protocol.spec.game.ledger import apply, get_state_at
+from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
+from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw
+from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.statements import VoteWord
 
 WORDS = (
     [VoteWord.ACCEPT] * 12

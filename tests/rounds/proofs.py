@@ -9,27 +9,43 @@ from typing import Any, cast
 
 import torch
 
-from protocol.actions.dispute.casebook import CaseBook, ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from protocol.actions.merge.merge_records import ClaimBook, ClaimName, WorkProof
-from protocol.actions.runtime.chain_state import Network
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.chain.abi import BoundaryProof, decode_values, encode_call, load_own_abi, to_snake_case
-from protocol.adapters.journal import Journal
-from protocol.adapters.keys import sign_statement
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
-from protocol.compute.outer.outer_tensors import encode_delta
-from protocol.compute.program.step import TrainingState
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.containers import StateHeader
-from protocol.spec.game import calls
-from protocol.spec.game.fates import get_drawn_segment
-from protocol.spec.game.state import SeatRole, StatementRef
-from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameTerms
-from protocol.spec.game.upkeep import list_upkeep
-from protocol.spec.merkle import compute_levels, compute_path
-from protocol.spec.statements import (
+from tests.rounds.campaign import AMOUNTS
+from tests.rounds.chain import RoundChain, Sent
+from tests.rounds.members import Member, make_member, make_word
+from tests.rounds.twin import Twin
+from touchstone.protocol.actions.dispute.casebook import (
+    CaseBook,
+    ClaimOpenings,
+    KnownSeal,
+    KnownVote,
+    OwnReplay,
+)
+from touchstone.protocol.actions.merge.merge_records import ClaimBook, ClaimName, WorkProof
+from touchstone.protocol.actions.runtime.chain_state import Network
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.chain.abi import (
+    BoundaryProof,
+    decode_values,
+    encode_call,
+    load_own_abi,
+    to_snake_case,
+)
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.keys import sign_statement
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import get_drawn_segment
+from touchstone.protocol.spec.game.state import SeatRole, StatementRef
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameTerms
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.merkle import compute_levels, compute_path
+from touchstone.protocol.spec.statements import (
     Sealed,
     Vote,
     VoteOpening,
@@ -39,10 +55,6 @@ from protocol.spec.statements import (
     compute_seal,
     compute_work_leaf,
 )
-from tests.rounds.campaign import AMOUNTS
-from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, make_member, make_word
-from tests.rounds.twin import Twin
 
 PARAMETERS, SEGMENTS, STEPS = 200, 5, 5
 FAULTS = ("right", "start", "delta", "scale", "carried", "steps")

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.chain_state import FOLDS, KEPT_BLOCKS, ChainState
-from protocol.adapters.chain.answers import Head, read_logs
-from protocol.adapters.chain.contract_events import Event, decode_log, make_registry
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import SeatStatus
-from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
+from touchstone.protocol.actions.runtime.chain_state import FOLDS, KEPT_BLOCKS, ChainState
+from touchstone.protocol.adapters.chain.answers import Head, read_logs
+from touchstone.protocol.adapters.chain.contract_events import Event, decode_log, make_registry
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.state import SeatStatus
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 STEPS = 60
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.fates import compute_draw_fate, list_mergeable
-from protocol.spec.game.purse import restitution_of
-from protocol.spec.game.state import DrawFate, GameState, RoundPhase, StatementRef
-from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameWindows
-from protocol.spec.statements import VoteWord
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.fates import compute_draw_fate, list_mergeable
+from touchstone.protocol.spec.game.purse import restitution_of
+from touchstone.protocol.spec.game.state import DrawFate, GameState, RoundPhase, StatementRef
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameWindows
+from touchstone.protocol.spec.statements import VoteWord
 
 MOST_STEPS = 500
 SHORT = GameWindows(

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from protocol.spec.game.account_money import AccountMoney
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.reasons import MoneyReason
-from protocol.spec.game.state import GameState
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.mishaps import ROUNDS, MishapWorld, list_disputes
 from tests.protocol.spec.game.troubled import PARTIES
 from tests.protocol.spec.game.world import list_other_duties
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.troubled import ChainWorld, open_world
 from tests.rounds.twin import WEALTH_WEI
+from touchstone.protocol.spec.game.account_money import AccountMoney
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.upkeep import list_upkeep
 
 Reason = MoneyReason
 

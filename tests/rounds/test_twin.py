@@ -5,7 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.spec.game.calls import (
+from tests.rounds.campaign import AMOUNTS, make_player, play
+from tests.rounds.chain import RoundChain, Sent, open_round_chain
+from tests.rounds.player import Player
+from tests.rounds.twin import Disagreement
+from touchstone.protocol.spec.game.calls import (
     CloseGame,
     CommitRound,
     Deposit,
@@ -28,14 +32,10 @@ from protocol.spec.game.calls import (
     StartRounds,
     TopUp,
 )
-from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.game.timing import get_live_round
-from tests.rounds.campaign import AMOUNTS, make_player, play
-from tests.rounds.chain import RoundChain, Sent, open_round_chain
-from tests.rounds.player import Player
-from tests.rounds.twin import Disagreement
+from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.timing import get_live_round
 
 STEPS = 160
 

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.actions.runtime.party import Party, Wait
-from protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep, list_duties, send_upkeep
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.disputes import ASKED_WORDS
-from protocol.spec.game.state import StatementRef
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.game.upkeep import get_next_block
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
 from tests.rounds.members import Party as Sender
 from tests.rounds.nodes import Watcher, make_node, make_watcher
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
+from touchstone.protocol.actions.runtime.party import Party, Wait
+from touchstone.protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep, list_duties, send_upkeep
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.disputes import ASKED_WORDS
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.upkeep import get_next_block
 
 UPKEEP = (
     calls.StartRounds, calls.SealStart, calls.SealRound, calls.SealAudits, calls.SealClosing, calls.LetStand,

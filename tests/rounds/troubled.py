@@ -9,13 +9,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from protocol.spec.errors import GameRefusal
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall, SignedVote
-from protocol.spec.game.ledger import apply, fold_all
-from protocol.spec.game.state import GameRound, GameState, RunningDispute, SeatRole
-from protocol.spec.game.terms import GameTerms, GameWindows
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.troubled import (
     CHEAT,
     FALSE_ROUND,
@@ -31,6 +24,13 @@ from tests.protocol.spec.game.troubled import (
 from tests.protocol.spec.game.world import SUBMITTER, get_needed_wei, make_right_root, make_terms
 from tests.rounds.answering import AnsweringTwin
 from tests.rounds.chain import RoundChain
+from touchstone.protocol.spec.errors import GameRefusal
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall, SignedVote
+from touchstone.protocol.spec.game.ledger import apply, fold_all
+from touchstone.protocol.spec.game.state import GameRound, GameState, RunningDispute, SeatRole
+from touchstone.protocol.spec.game.terms import GameTerms, GameWindows
+from touchstone.protocol.spec.statements import VoteWord
 
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=85, train_max=120, audit_max=60, post=20, respond=30, dispute=400,

@@ -11,32 +11,6 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from protocol.spec.codec import hash_words
-from protocol.spec.drawing import deal_shards
-from protocol.spec.errors import GameRefusal
-from protocol.spec.game import calls
-from protocol.spec.game.account_money import AccountMoney
-from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
-from protocol.spec.game.folding import fold
-from protocol.spec.game.ledger import apply, get_state_at
-from protocol.spec.game.money_book import MoneyBook, note_event
-from protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
-from protocol.spec.game.rounds import SHARES
-from protocol.spec.game.state import (
-    GameOutcome,
-    GameRound,
-    GameState,
-    RoundPhase,
-    SeatRole,
-    SeatStatus,
-    StatementRef,
-    create_game,
-)
-from protocol.spec.game.terms import GameTerms, compute_escrow
-from protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
-from protocol.spec.statements import MergeSignature, SigningDomain, VoteWord, compute_merged_hash
-from scripts.devnet import CHAIN_ID
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.logged import LoggedTask
 from tests.rounds.members import (
@@ -51,6 +25,32 @@ from tests.rounds.members import (
     make_word,
     sign_merge,
 )
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import GameRefusal
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.account_money import AccountMoney
+from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
+from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.ledger import apply, get_state_at
+from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
+from touchstone.protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
+from touchstone.protocol.spec.game.rounds import SHARES
+from touchstone.protocol.spec.game.state import (
+    GameOutcome,
+    GameRound,
+    GameState,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import GameTerms, compute_escrow
+from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
+from touchstone.protocol.spec.statements import MergeSignature, SigningDomain, VoteWord, compute_merged_hash
+from touchstone.scripts.devnet import CHAIN_ID
 
 WEALTH_WEI = 10**24
 STRANGER = "stranger"

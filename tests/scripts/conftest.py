@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from scripts.devnet import claim_port
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, Network, init, wait_for_line
+from touchstone.scripts.devnet import claim_port
 
 
 @pytest.fixture(scope="session")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     folder = tmp_path_factory.mktemp("network")
     deployment, log = folder / "deployment.json", folder / "log"
-    command = [sys.executable, "-m", "scripts.touchstone", "devnet", "--out", str(deployment)]
+    command = [sys.executable, "-m", "touchstone.scripts.touchstone", "devnet", "--out", str(deployment)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.abi import load_bytecode
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.creation import MOVERS, compute_creation_code, compute_game_code
-from protocol.adapters.chain.deployment import GameDeployment
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.deploy import create, predict_game
-from scripts.devnet import CHAIN_ID
+from touchstone.protocol.adapters.chain.abi import load_bytecode
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.creation import MOVERS, compute_creation_code, compute_game_code
+from touchstone.protocol.adapters.chain.deployment import GameDeployment
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts.deploy import create, predict_game
+from touchstone.scripts.devnet import CHAIN_ID
 
 STRANGER = "0x" + 20 * "ee"
 """Who takes what the deployment takes."""

@@ -11,21 +11,21 @@ from typing import TypeVar
 
 import pytest
 
-from node.submit import build_task
-from protocol.actions.runtime.config import STORE_FOLDER
-from protocol.actions.stored_step import keep_step, refer_named
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
-from protocol.adapters.store import BlobStore
-from protocol.compute.program.known_steps import get_step
-from protocol.spec.codec import encode_training
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.game.state import SeatRole
-from scripts.devnet import GRANT_TOKEN_WEI, give_coin
-from scripts.home import unlock_key
-from scripts.touchstone import main
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.network import Network, init
+from touchstone.node.submit import build_task
+from touchstone.protocol.actions.runtime.config import STORE_FOLDER
+from touchstone.protocol.actions.stored_step import keep_step, refer_named
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.deployment import read_game_deployment
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.spec.codec import encode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts.devnet import GRANT_TOKEN_WEI, give_coin
+from touchstone.scripts.home import unlock_key
+from touchstone.scripts.touchstone import main
 
 WEALTH_WEI = GRANT_TOKEN_WEI
 Answer = TypeVar("Answer")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripts.touchstone import main
+from touchstone.scripts.touchstone import main
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 600.0

@@ -11,17 +11,17 @@ from typing import Any, cast
 import pytest
 import rich.console
 
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import Seat, SeatRole, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts import role_commands
-from scripts.console import Console
-from scripts.role_commands import Offer, Sitting
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import Seat, SeatRole, create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts import role_commands
+from touchstone.scripts.console import Console
+from touchstone.scripts.role_commands import Offer, Sitting
 
 TASK = b"t" * 32
 NOW: Any = None

@@ -11,29 +11,29 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit import audit_duties
-from protocol.actions.runtime import joining, playing
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.disputes import has_bond
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import (
+from tests.protocol.actions.runtime.test_watching import ACCOUNT
+from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
+from touchstone.protocol.actions.audit import audit_duties
+from touchstone.protocol.actions.runtime import joining, playing
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.disputes import has_bond
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import (
     OpenAsk,
     RunningDispute,
     SeatRole,
     StatementRef,
     create_game,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import VoteWord
-from scripts import role_commands, wallet
-from scripts.console import NotNeeded
-from scripts.home import list_left, note_left
-from tests.protocol.actions.runtime.test_watching import ACCOUNT
-from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts import role_commands, wallet
+from touchstone.scripts.console import NotNeeded
+from touchstone.scripts.home import list_left, note_left
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)

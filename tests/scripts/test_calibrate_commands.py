@@ -7,31 +7,31 @@ import pytest
 import torch
 from torch import Tensor
 
-from node.submit import build_task
-from protocol.actions.runtime.task_inputs import make_start
-from protocol.adapters.messages import read_profile
-from protocol.compute.audit.calibrate import KernelConfiguration
-from protocol.compute.determinism import list_cpu_capabilities
-from protocol.compute.digest import tensor_root
-from protocol.compute.drawn_weights import draw_weights
-from protocol.spec.calibration_rules import (
+from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.protocol.spec.profiles import make_profile
+from tests.scripts.schemas import read_one
+from tests.scripts.test_model_table import make_files, write_step
+from touchstone.node.submit import build_task
+from touchstone.protocol.actions.runtime.task_inputs import make_start
+from touchstone.protocol.adapters.messages import read_profile
+from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
+from touchstone.protocol.compute.determinism import list_cpu_capabilities
+from touchstone.protocol.compute.digest import tensor_root
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.spec.calibration_rules import (
     QUANTITIES,
     Profile,
     compute_maxima,
     compute_subject,
     encode_profile,
 )
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.terms import make_spec
-from scripts import calibrate_commands
-from scripts.calibrate_commands import list_segments, measure, require_disk, write_workplace
-from scripts.home import HomeConfig, create_home
-from scripts.touchstone import main
-from tests.e2e.world import TINY_PLAN, make_dataset
-from tests.protocol.spec.profiles import make_profile
-from tests.scripts.schemas import read_one
-from tests.scripts.test_model_table import make_files, write_step
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.scripts import calibrate_commands
+from touchstone.scripts.calibrate_commands import list_segments, measure, require_disk, write_workplace
+from touchstone.scripts.home import HomeConfig, create_home
+from touchstone.scripts.touchstone import main
 
 OPERATOR = "0x" + "12" * 20
 

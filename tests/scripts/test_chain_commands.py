@@ -13,17 +13,17 @@ import pytest
 from eth_account import Account
 from msgspec import structs
 
-from explorer.node_reports import Asked
-from protocol.adapters.chain.deployment import write_game_deployment
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.chain_commands import choose_asked, choose_index
-from scripts.devnet import claim_port
-from scripts.home import HomeConfig, create_home, read_config, unlock_key
-from scripts.touchstone import main, make_parser
 from tests.explorer.plays import make_deployment
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, fail, init
+from touchstone.explorer.node_reports import Asked
+from touchstone.protocol.adapters.chain.deployment import write_game_deployment
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts.chain_commands import choose_asked, choose_index
+from touchstone.scripts.devnet import claim_port
+from touchstone.scripts.home import HomeConfig, create_home, read_config, unlock_key
+from touchstone.scripts.touchstone import main, make_parser
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -217,7 +217,8 @@ async def test_it_serves_until_it_is_asked_to_end(chain: RoundChain, tmp_path: P
     write_game_deployment(path, make_deployment(chain))
     arguments = ("explorer", "--deployment", str(path), "--rpc-url", chain.url, "--port", "0")
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "scripts.touchstone", *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE,
+        sys.executable, "-m", "touchstone.scripts.touchstone", *arguments,
+        cwd=ROOT, stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path / "home"), "DISPLAY": ""},
     )  # fmt: skip
     assert process.stdout is not None

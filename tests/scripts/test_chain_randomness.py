@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import Connection
-from protocol.spec.errors import EnvironmentFault
-from scripts.deploy import SAMPLE_BLOCKS, Sample, choose_contract, find_weakness
 from tests.fixed_values import word
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.scripts.deploy import SAMPLE_BLOCKS, Sample, choose_contract, find_weakness
 
 RANDOM = tuple(int.from_bytes(word(f"block {number}"), "big") for number in range(40))
 

@@ -12,19 +12,19 @@ from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.abi import encode_call, find_function, load_abi
-from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.creation import compute_game_code
-from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.wire.conventions import NodeStatus
-from protocol.adapters.wire.listener import load_or_create_identity, make_server_context
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.devnet import (
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.creation import compute_game_code
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.wire.conventions import NodeStatus
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity, make_server_context
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts.devnet import (
     CHAIN_ID,
     FAR_BLOCKS,
     GRANT_COIN_WEI,
@@ -174,8 +174,8 @@ async def wait_for_pool(chain: GameChain, count: int = 1) -> None:
 @pytest.fixture
 async def clock(net: Net, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DevnetClock]:
     """A clock whose own blocks are out of the way: a slow test must not see one."""
-    monkeypatch.setattr("scripts.devnet.BLOCK_S", 1e9)
-    monkeypatch.setattr("scripts.devnet.BURST_S", 1e9)
+    monkeypatch.setattr("touchstone.scripts.devnet.BLOCK_S", 1e9)
+    monkeypatch.setattr("touchstone.scripts.devnet.BURST_S", 1e9)
     clock = DevnetClock(net.chain)
     async with clock:
         yield clock
@@ -244,7 +244,7 @@ async def test_who_has_just_sent_something_is_not_skipped_over(
     await wait_for_pool(net.chain)
     assert await clock.tick() == 0
     # A short while later the transaction gets its block.
-    monkeypatch.setattr("scripts.devnet.BURST_S", 0.0)
+    monkeypatch.setattr("touchstone.scripts.devnet.BURST_S", 0.0)
     assert await clock.tick() == 1
     await sending
     assert await clock.tick() == 0
@@ -304,7 +304,7 @@ async def test_a_block_comes_in_time_whoever_is_busy(
 ) -> None:
     head = await set_all_waiting(net.chain, parties, 50, 0)
     assert await clock.tick() == 0
-    monkeypatch.setattr("scripts.devnet.BLOCK_S", 0.0)
+    monkeypatch.setattr("touchstone.scripts.devnet.BLOCK_S", 0.0)
     assert await clock.tick() == 1
     assert (await net.chain.head()).number == head + 1
 
@@ -312,7 +312,7 @@ async def test_a_block_comes_in_time_whoever_is_busy(
 async def test_a_running_clock_makes_the_blocks_alone(
     net: Net, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scripts.devnet.BLOCK_S", 0.1)
+    monkeypatch.setattr("touchstone.scripts.devnet.BLOCK_S", 0.1)
     running = asyncio.create_task(clock.run())
     await net.chain.wait_for_block((await net.chain.head()).number + 3)
     receipt = await net.chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32)

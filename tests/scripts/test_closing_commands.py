@@ -5,17 +5,17 @@ import io
 import pytest
 import rich.console
 
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.pace import Pace
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game import calls
-from protocol.spec.game.purse import credit_of
-from scripts import closing_commands, wallet
-from scripts.closing_commands import SHOWN_SEATS, close_task, halt_task
-from scripts.console import Console
 from tests.protocol.spec.game.world import SUBMITTER, is_posted, make_quiet_world, make_world
 from tests.scripts.test_wallet import TASK, WorldChain, play_over, use
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.scripts import closing_commands, wallet
+from touchstone.scripts.closing_commands import SHOWN_SEATS, close_task, halt_task
+from touchstone.scripts.console import Console
 
 NAME = TASK.hex()[:8]
 

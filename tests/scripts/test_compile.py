@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scripts import compile as compiler
-from scripts.compile import Artifact, CompileError
-from scripts.toolchain import ROOT
+from touchstone.scripts import compile as compiler
+from touchstone.scripts.compile import Artifact, CompileError
+from touchstone.scripts.toolchain import ROOT
 
 SETTINGS = {"@lib/": "node_modules/lib/"}
 FOUNDRY = "\n".join(

@@ -17,13 +17,17 @@ from pathlib import Path
 import pytest
 import rich.console
 
-from protocol.adapters.log_facts import about_round
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.state import SeatRole
-from scripts import touchstone
-from scripts.command_form import Command
-from scripts.command_table import COMMANDS
-from scripts.console import (
+from tests.e2e.world import AMOUNTS
+from tests.scripts.money import Operators
+from tests.scripts.network import DEADLINE_S, ROOT, fail
+from tests.scripts.schemas import ERROR, SCHEMAS, check, get_path, open_validator, read_one
+from touchstone.protocol.adapters.log_facts import about_round
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts import touchstone
+from touchstone.scripts.command_form import Command
+from touchstone.scripts.command_table import COMMANDS
+from touchstone.scripts.console import (
     Console,
     explain_bug,
     explain_disk,
@@ -32,11 +36,7 @@ from scripts.console import (
     parse_tokens,
     render_error,
 )
-from scripts.touchstone import main
-from tests.e2e.world import AMOUNTS
-from tests.scripts.money import Operators
-from tests.scripts.network import DEADLINE_S, ROOT, fail
-from tests.scripts.schemas import ERROR, SCHEMAS, check, get_path, open_validator, read_one
+from touchstone.scripts.touchstone import main
 
 
 @pytest.mark.parametrize(("typed", "is_agreed"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
@@ -77,7 +77,7 @@ def test_an_amount_of_thousands_of_digits_is_refused_and_not_shown() -> None:
 
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d "
-log = logging.getLogger("protocol.somewhere")
+log = logging.getLogger("touchstone.protocol.somewhere")
 
 
 def say(line: str) -> str:
@@ -187,7 +187,7 @@ def test_what_is_printed_goes_to_standard_error(monkeypatch: pytest.MonkeyPatch,
 
 NOISY = """
 import os, subprocess, sys
-from scripts import touchstone
+from touchstone.scripts import touchstone
 def act(options):
     os.write(1, b"a library\\n")
     subprocess.run(["echo", "a child"], check=True)
@@ -295,7 +295,7 @@ def test_a_test_network_tells_where_it_is_and_goes_on(tmp_path: Path) -> None:
     words = ["devnet", "--json", "--out", str(tmp_path / "deployment.json")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [sys.executable, "-m", "scripts.touchstone", *words],
+        [sys.executable, "-m", "touchstone.scripts.touchstone", *words],
         env=environment, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         try:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from protocol.adapters import machine
-from protocol.compute.batches import dataset_root
-from protocol.spec.errors import InvalidInput
-from scripts import data_pack, documents
-from scripts.data_pack import PackPlan, open_dataset, pack
-from scripts.documents import Fields, list_files, read_pieces, read_tokenizer
-from scripts.touchstone import main
+from touchstone.protocol.adapters import machine
+from touchstone.protocol.compute.batches import dataset_root
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts import data_pack, documents
+from touchstone.scripts.data_pack import PackPlan, open_dataset, pack
+from touchstone.scripts.documents import Fields, list_files, read_pieces, read_tokenizer
+from touchstone.scripts.touchstone import main
 
 END = "<|end|>"
 

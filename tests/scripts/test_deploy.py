@@ -10,23 +10,23 @@ import pytest
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from protocol.adapters.chain.chain_client import LOOKS_A_BLOCK, GameChain, open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.creation import MOVERS
-from protocol.adapters.chain.deployment import (
+from touchstone.protocol.adapters.chain.chain_client import LOOKS_A_BLOCK, GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.creation import MOVERS
+from touchstone.protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     GameDeployment,
     read_game_deployment,
     write_game_deployment,
 )
-from protocol.adapters.keys import AccountKey, create_devnet_keystore
-from protocol.spec.codec import compute_domain
-from protocol.spec.drawing import compute_round_after
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
-from scripts import deploy
-from scripts.deploy import Sample, deploy_game, deploy_game_once, require_address
-from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.protocol.adapters.keys import AccountKey, create_devnet_keystore
+from touchstone.protocol.spec.codec import compute_domain
+from touchstone.protocol.spec.drawing import compute_round_after
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
+from touchstone.scripts import deploy
+from touchstone.scripts.deploy import Sample, deploy_game, deploy_game_once, require_address
+from touchstone.scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 
 @dataclass(frozen=True)

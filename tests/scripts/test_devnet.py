@@ -5,12 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts import devnet
-from scripts.devnet import GRANT_COIN_WEI, GRANT_TOKEN_WEI, DevnetOptions, claim_port, run_anvil, run_devnet
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts import devnet
+from touchstone.scripts.devnet import (
+    GRANT_COIN_WEI,
+    GRANT_TOKEN_WEI,
+    DevnetOptions,
+    claim_port,
+    run_anvil,
+    run_devnet,
+)
 
 ACCOUNT = "0x" + 40 * "7"
 

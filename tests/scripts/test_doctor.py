@@ -16,32 +16,32 @@ import pytest
 import torch
 from msgspec import structs
 
-from protocol.actions.runtime.config import STORE_FOLDER, describe_machine
-from protocol.actions.stored_step import keep_step
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.gate import LAG_BLOCKS
-from protocol.adapters.files import TaskBits, write_bits
-from protocol.adapters.store import BlobStore
-from protocol.analysis.amounts import price_gas
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import advance
-from protocol.spec.codec import encode_training
-from protocol.spec.containers import NamedBytes, TrainingSpec
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.game.state import SeatRole
-from scripts import doctor, endpoint_checks, home_checks, provider_checks
-from scripts.devnet import claim_port, give_coin
-from scripts.home import GWEI, read_config
-from scripts.home_checks import NotTested, Patient
-from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.faults.provider import PASS, Fault, Refusal, Request, lag, run_provider
 from tests.protocol.actions.specs import get_spec
 from tests.scripts.money import Operators
 from tests.scripts.network import ROOT, Network, edit_config
 from tests.scripts.schemas import read_one
+from touchstone.protocol.actions.runtime.config import STORE_FOLDER, describe_machine
+from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.gate import LAG_BLOCKS
+from touchstone.protocol.adapters.files import TaskBits, write_bits
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.analysis.amounts import price_gas
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import advance
+from touchstone.protocol.spec.codec import encode_training
+from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts import doctor, endpoint_checks, home_checks, provider_checks
+from touchstone.scripts.devnet import claim_port, give_coin
+from touchstone.scripts.home import GWEI, read_config
+from touchstone.scripts.home_checks import NotTested, Patient
+from touchstone.scripts.touchstone import main
 
 Capture = pytest.CaptureFixture[str]
 CHAIN, HEAD = doctor.check_chain, doctor.check_head
@@ -406,7 +406,7 @@ def test_a_password_file_that_others_can_read(home: Path, password: Path) -> Non
 def test_a_disk_below_need(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "MB free" in look(make_patient(home), home_checks.check_disk)
     usage = SimpleNamespace(free=900_000_000)
-    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("touchstone.scripts.home_checks.shutil.disk_usage", lambda path: usage)
     fault = find(make_patient(home), home_checks.check_disk)
     assert "too little room" in fault.what and fault.actual == "900 MB free"
 

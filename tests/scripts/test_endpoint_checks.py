@@ -11,28 +11,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime import reachability
-from protocol.actions.runtime.chain_state import Network as Peers
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from protocol.actions.runtime.lookout import Lookout
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
-from protocol.actions.stored_step import keep_step
-from protocol.adapters.messages import Message
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.conventions import REACH, Desk, Reach, ReachSaid
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.session import Peer
-from protocol.compute.program.known_steps import get_step
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import SeatRole
-from scripts import doctor, endpoint_checks, home_checks
-from scripts.devnet import claim_port
-from scripts.endpoint_checks import judge_reach
-from scripts.home import read_config, unlock_key
-from scripts.home_checks import NotTested, Patient
 from tests.e2e.world import AMOUNTS, make_dataset
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters import parties
@@ -40,6 +18,34 @@ from tests.protocol.adapters.parties import make_key
 from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.network import ROOT, edit_config
 from tests.scripts.schemas import read_one
+from touchstone.protocol.actions.runtime import reachability
+from touchstone.protocol.actions.runtime.chain_state import Network as Peers
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.protocol.actions.runtime.lookout import Lookout
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.reachability import (
+    MOST_ASKED,
+    SeenBy,
+    ask_peer,
+    ask_peers,
+    list_askable,
+)
+from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.conventions import REACH, Desk, Reach, ReachSaid
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts import doctor, endpoint_checks, home_checks
+from touchstone.scripts.devnet import claim_port
+from touchstone.scripts.endpoint_checks import judge_reach
+from touchstone.scripts.home import read_config, unlock_key
+from touchstone.scripts.home_checks import NotTested, Patient
 
 URL = "https://node.example:8443"
 
@@ -159,7 +165,14 @@ def test_a_peer_that_is_down_and_one_that_is_old_are_not_tested(
 
 def test_the_command_tells_a_fault_to_programs(operators: Operators) -> None:
     task = prepare(operators, "alice")
-    words = [sys.executable, "-m", "scripts.touchstone", "doctor", str(operators.home_of("alice")), task[:8]]
+    words = [
+        sys.executable,
+        "-m",
+        "touchstone.scripts.touchstone",
+        "doctor",
+        str(operators.home_of("alice")),
+        task[:8],
+    ]
 
     async def play() -> tuple[int | None, str]:
         await announce(operators, "alice", f"https://127.0.0.1:{claim_port(0)}", claim_port(0))

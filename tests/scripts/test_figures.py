@@ -12,23 +12,29 @@ import pytest
 import rich.console
 from eth_account import Account
 
-from node.submit import RoundPlan
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.messages import write_profile
-from protocol.spec.calibration_rules import Profile, merge_profiles
-from protocol.spec.containers import Limits
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL, GameTerms
-from protocol.spec.params import TOKEN_WEI
-from scripts.chain_commands import TASK_FILE
-from scripts.console import Console
-from scripts.figures import build_container, find_strictest, read_figures, refuse_other_limits, run_policy
-from scripts.task_creation import justify
-from scripts.task_file import TaskFile, read_task_file, sketch_terms
 from tests.protocol.spec.profiles import make_profile
 from tests.scripts.network import fail
 from tests.scripts.schemas import check
 from tests.scripts.test_task_file import write
+from touchstone.node.submit import RoundPlan
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.messages import write_profile
+from touchstone.protocol.spec.calibration_rules import Profile, merge_profiles
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL, GameTerms
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.scripts.chain_commands import TASK_FILE
+from touchstone.scripts.console import Console
+from touchstone.scripts.figures import (
+    build_container,
+    find_strictest,
+    read_figures,
+    refuse_other_limits,
+    run_policy,
+)
+from touchstone.scripts.task_creation import justify
+from touchstone.scripts.task_file import TaskFile, read_task_file, sketch_terms
 
 PATH = Path("config.toml")
 

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from protocol.adapters.chain.pace import Pace
-from protocol.spec.game import calls
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import GameOutcome, SeatStatus, StatementRef
-from protocol.spec.game.upkeep import list_upkeep
-from scripts.money_commands import Holding, find_holding, tell_release
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.test_settling import SETTLE
 from tests.protocol.spec.game.world import World, check_game_call, make_quiet_world, post
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import GameOutcome, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.scripts.money_commands import Holding, find_holding, tell_release
 
 
 def hold(world: World, account: str) -> Holding:

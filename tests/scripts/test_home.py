@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from protocol.adapters.wire.object_storage import ObjectStorage
-from protocol.spec.errors import InvalidInput
-from scripts.console import Console
-from scripts.home import (
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.console import Console
+from touchstone.scripts.home import (
     CONFIG_FILE,
     KEYSTORE_FILE,
     HomeConfig,
@@ -19,7 +19,7 @@ from scripts.home import (
     read_config,
     unlock_key,
 )
-from scripts.home_checks import open_config
+from touchstone.scripts.home_checks import open_config
 
 CONFIG = HomeConfig(rpc_url="http://127.0.0.1:1", deployment="/d.json", listen_port=5, threads=2)
 
@@ -300,7 +300,7 @@ def test_a_full_disk_leaves_no_half_of_a_configuration(
 
     home = tmp_path / "home"
     with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left.*config\.toml"):
-        patch.setattr("scripts.home.replace_private_file", refuse)
+        patch.setattr("touchstone.scripts.home.replace_private_file", refuse)
         create_home(home, CONFIG, "secret", is_devnet=True)
     assert not (home / CONFIG_FILE).exists()
     key = create_home(home, CONFIG, "secret", is_devnet=True)

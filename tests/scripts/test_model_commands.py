@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from node.export import write_model
-from node.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
-from protocol.spec.statements import VoteWord
-from scripts import model_commands
-from scripts.data_pack import PackPlan, pack
-from scripts.model_commands import run_replay, show_text, tell_replayed
-from scripts.touchstone import main
 from tests.scripts.schemas import read_one
 from tests.scripts.test_data_pack import make_tokenizer
 from tests.task_models import init_parameters, make_step
+from touchstone.node.export import write_model
+from touchstone.node.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts import model_commands
+from touchstone.scripts.data_pack import PackPlan, pack
+from touchstone.scripts.model_commands import run_replay, show_text, tell_replayed
+from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
-from verifier.verifier import Replayed
+from touchstone.verifier.verifier import Replayed
 
 
 @pytest.fixture

@@ -11,20 +11,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.opening import RECORDS
-from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
-from protocol.adapters.chain.deployment import read_game_deployment
-from protocol.adapters.chain.pace import Pace
-from protocol.adapters.chain.transactions import MiningPatience
-from protocol.adapters.journal import FILE_NAME, Journal
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.state import SeatRole, StatementRef
-from protocol.spec.params import TOKEN_WEI
-from scripts import money_commands, wallet
-from scripts.console import Console
-from scripts.home import list_left, unlock_key
-from scripts.money_commands import add_stake, withdraw
 from tests.e2e.world import AMOUNTS
 from tests.faults.provider import PASS, HttpRefusal, Request, run_provider
 from tests.protocol.spec.game.test_posting import make_judged
@@ -32,6 +18,20 @@ from tests.protocol.spec.game.world import post
 from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import WorldChain, use
+from touchstone.protocol.actions.runtime.opening import RECORDS
+from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
+from touchstone.protocol.adapters.chain.deployment import read_game_deployment
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.journal import FILE_NAME, Journal
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import SeatRole, StatementRef
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.scripts import money_commands, wallet
+from touchstone.scripts.console import Console
+from touchstone.scripts.home import list_left, unlock_key
+from touchstone.scripts.money_commands import add_stake, withdraw
 
 
 def expect_answer(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:

@@ -7,13 +7,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from protocol.adapters.chain.pace import Pace
-from protocol.spec.game.ledger import LoggedGame
-from scripts.money_tables import describe_money, find_money, has_money, make_money_table, make_rounds_table
 from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.mishaps import ROUNDS, UNDRAWN, make_mishaps
 from tests.protocol.spec.game.world import World
 from tests.scripts.test_status import read_rows
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.scripts.money_tables import (
+    describe_money,
+    find_money,
+    has_money,
+    make_money_table,
+    make_rounds_table,
+)
 
 TASK = b"\x3f" * 32
 ONE = "0.0000000000000001"

@@ -12,28 +12,28 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.chain_state import Seated
-from protocol.adapters.chain import chain_client
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import GameChain, is_old
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.follower import LogBatch
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.messages import encode_message
-from protocol.adapters.reports import STATE_FILE, End, NodeState
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.state import (
-    SeatRole,
-    StatementRef,
-)
-from scripts import money_commands, role_commands, wallet
-from scripts.console import ExitCode, NotNeeded
-from scripts.home import LEFT_FILE, list_left, note_left
 from tests.e2e.world import AMOUNTS
 from tests.protocol.actions.runtime.test_watching import ACCOUNT
 from tests.scripts.money import Operators
 from tests.scripts.sitting import NOW, SEAT, MadeSitting, run_nothing
+from touchstone.protocol.actions.runtime.chain_state import Seated
+from touchstone.protocol.adapters.chain import chain_client
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain, is_old
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.reports import STATE_FILE, End, NodeState
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.state import (
+    SeatRole,
+    StatementRef,
+)
+from touchstone.scripts import money_commands, role_commands, wallet
+from touchstone.scripts.console import ExitCode, NotNeeded
+from touchstone.scripts.home import LEFT_FILE, list_left, note_left
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from protocol.adapters.reports import read_node_state
-from scripts.devnet import claim_port
-from scripts.touchstone import main
 from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, init, wait_for_line
 from tests.scripts.schemas import check
+from touchstone.protocol.adapters.reports import read_node_state
+from touchstone.scripts.devnet import claim_port
+from touchstone.scripts.touchstone import main
 
 
 @dataclass

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.creation import compute_creation_code
-from protocol.adapters.chain.deployment import read_game_deployment, write_game_deployment
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey
-from protocol.spec.game.state import SeatRole
-from scripts.deploy import DEV_TOKEN, create
-from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
-from scripts.home import HomeConfig, create_home
-from scripts.touchstone import main
 from tests.e2e.world import AMOUNTS
 from tests.scripts.doctored import CHANGES, STRANGER, Change, deploy_doctored, make_honest
 from tests.scripts.money import Operators
 from tests.scripts.network import Network, init
 from tests.scripts.schemas import read_one
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.creation import compute_creation_code
+from touchstone.protocol.adapters.chain.deployment import read_game_deployment, write_game_deployment
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts.deploy import DEV_TOKEN, create
+from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
+from touchstone.scripts.home import HomeConfig, create_home
+from touchstone.scripts.touchstone import main
 
 Capture = pytest.CaptureFixture[str]
 NAMED = {

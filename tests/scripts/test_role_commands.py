@@ -15,30 +15,30 @@ import pytest
 import torch
 from msgspec import structs
 
-from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.opening import RECORDS
-from protocol.adapters import machine
-from protocol.adapters.chain.pace import Pace
-from protocol.adapters.journal import Journal
-from protocol.spec.errors import GameRefusal, InvalidInput
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.purse import Purse
-from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
-from scripts import role_commands
-from scripts.chain_commands import TASK_FILE
-from scripts.console import ExitCode
-from scripts.home import read_config
-from scripts.home_checks import choose_executor
-from scripts.role_commands import ROLES, Offer, refuse_seat
-from scripts.touchstone import main
-from scripts.wallet import tell_format, tell_seat, tell_solver
 from tests.e2e.world import AMOUNTS
 from tests.protocol.spec.game.world import make_terms, make_world
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one
+from touchstone.protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.opening import RECORDS
+from touchstone.protocol.adapters import machine
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.errors import GameRefusal, InvalidInput
+from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.purse import Purse
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
+from touchstone.scripts import role_commands
+from touchstone.scripts.chain_commands import TASK_FILE
+from touchstone.scripts.console import ExitCode
+from touchstone.scripts.home import read_config
+from touchstone.scripts.home_checks import choose_executor
+from touchstone.scripts.role_commands import ROLES, Offer, refuse_seat
+from touchstone.scripts.touchstone import main
+from touchstone.scripts.wallet import tell_format, tell_seat, tell_solver
 
 
 @pytest.mark.parametrize("command", ["solve", "verify", "watch", "export"])
@@ -129,7 +129,7 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "scripts.touchstone", *words],
+            [sys.executable, "-m", "touchstone.scripts.touchstone", *words],
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -12,32 +12,32 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from node.submit import build_task
-from protocol.actions.merge.merge_records import OuterShown
-from protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
-from protocol.actions.runtime.joining import SeatWish, compute_task_bytes
-from protocol.actions.runtime.opening import RECORDS
-from protocol.adapters import machine
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.journal import Journal
-from protocol.adapters.machine import MachineUse, measure_memory_bytes
-from protocol.adapters.store import BlobStore
-from protocol.compute.program.costs import measure_costs
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import STATES_BYTES
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import make_spec
-from protocol.spec.program import Program
-from scripts import home_checks, role_commands
-from scripts.home import HomeConfig
-from scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need, find_room
-from scripts.role_commands import ROLES
-from scripts.task_file import compute_disk_bytes, sketch_terms
 from tests.e2e.world import AMOUNTS, TINY_PLAN, make_dataset
 from tests.protocol.adapters.made_machine import Machine
 from tests.scripts.money import Operators
 from tests.scripts.network import edit_config, fail
+from touchstone.node.submit import build_task
+from touchstone.protocol.actions.merge.merge_records import OuterShown
+from touchstone.protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish, compute_task_bytes
+from touchstone.protocol.actions.runtime.opening import RECORDS
+from touchstone.protocol.adapters import machine
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.machine import MachineUse, measure_memory_bytes
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import STATES_BYTES
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.program import Program
+from touchstone.scripts import home_checks, role_commands
+from touchstone.scripts.home import HomeConfig
+from touchstone.scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need, find_room
+from touchstone.scripts.role_commands import ROLES
+from touchstone.scripts.task_file import compute_disk_bytes, sketch_terms
 
 
 # --- What a seat takes of the machine -----------------------------------------------------------------------
@@ -81,7 +81,9 @@ def test_a_seat_that_takes_more_than_the_home_allows_or_the_machine_has_is_refus
     assert "more memory than this machine has" in lines[0] and lines[2].endswith("100 MB")
     assert "Set memory_mb" in lines[3]
     monkeypatch.setattr(home_checks, "measure_memory_bytes", measure_memory_bytes)
-    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    monkeypatch.setattr(
+        "touchstone.scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0)
+    )
     monkeypatch.setattr(home_checks, "measure_kept_bytes", lambda home: 0)
     assert "the disk has too little room for a solver of this task" in posted.refuse()[0]
 
@@ -117,7 +119,9 @@ async def test_what_other_tasks_keep_in_a_home_is_no_room_for_a_new_seat(
     key = keys[kind]
     with store.get_path(key).open("wb") as file:
         file.truncate(1 << 40)
-    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    monkeypatch.setattr(
+        "touchstone.scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0)
+    )
     monkeypatch.setattr(home_checks, "read_checked_spec", lambda state, task: SPEC)
     state: Any = SimpleNamespace(games={TASK: SimpleNamespace(terms=TERMS)})
     config: Any = SimpleNamespace(home=tmp_path, say=print)
@@ -134,7 +138,9 @@ async def test_what_other_tasks_keep_in_a_home_is_no_room_for_a_new_seat(
         return
     with pytest.raises(EnvironmentFault, match="the disk has too little room for a solver"):
         await find_room(*words)
-    monkeypatch.setattr("scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 40))
+    monkeypatch.setattr(
+        "touchstone.scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 40)
+    )
     await find_room(*words)
     with pytest.raises(InvalidInput, match="more disk than this home allows"):
         await find_room(config, replace(HOME, disk_mb=1_000_000), *words[2:])

@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.chain.pace import Pace
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import TOKEN_WEI
-from scripts import closing_commands
-from scripts.closing_commands import Shares, halt_by_vote, parse_votes, pay_revenue, show_shares, vote_halt
-from scripts.console import Console
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.scripts import closing_commands
+from touchstone.scripts.closing_commands import (
+    Shares,
+    halt_by_vote,
+    parse_votes,
+    pay_revenue,
+    show_shares,
+    vote_halt,
+)
+from touchstone.scripts.console import Console
 
 NO_SEATS = (1 << 32) - 1
 """What the contract answers where no seat is left that could have to settle anything."""

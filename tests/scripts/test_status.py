@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from protocol.spec.game.state import SeatRole
-from scripts.status_commands import list_node_lines
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts.status_commands import list_node_lines
 
 
 def read_rows(said: str) -> dict[str, str]:

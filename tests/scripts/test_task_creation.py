@@ -9,20 +9,20 @@ from typing import Any, cast
 
 import pytest
 
-from node import export
-from node.export import Choice, KeepModel
-from node.submit import build_task
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.params import GIVEN_START
-from scripts import task_creation
-from scripts.data_pack import PackedDataset
-from scripts.task_creation import create_task
-from scripts.wallet import show_task
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import TASK
+from touchstone.node import export
+from touchstone.node.export import Choice, KeepModel
+from touchstone.node.submit import build_task
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.scripts import task_creation
+from touchstone.scripts.data_pack import PackedDataset
+from touchstone.scripts.task_creation import create_task
+from touchstone.scripts.wallet import show_task
 
 ESCROW_WEI = 7
 ACCOUNT = "0x" + 40 * "1"

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from node.submit import build_task
-from protocol.compute.batches import open_corpus
-from protocol.spec.codec import decode_training, encode_training
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.game.money import check_money
-from protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
-from protocol.spec.params import TOKEN_WEI
-from scripts.chain_commands import TASK_FILE
-from scripts.console import parse_tokens, render_error
-from scripts.data_pack import DatasetNote, PackPlan, pack
-from scripts.task_creation import refuse_other_root
-from scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
 from tests.scripts.test_data_pack import make_tokenizer
+from touchstone.node.submit import build_task
+from touchstone.protocol.compute.batches import open_corpus
+from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.game.money import check_money
+from touchstone.protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.scripts.chain_commands import TASK_FILE
+from touchstone.scripts.console import parse_tokens, render_error
+from touchstone.scripts.data_pack import DatasetNote, PackPlan, pack
+from touchstone.scripts.task_creation import refuse_other_root
+from touchstone.scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
 
 
 @pytest.fixture

@@ -6,27 +6,27 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from node.model_folder import hash_file
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.money import MoneyRule
-from protocol.spec.game.terms import LIMITS, DeploymentLimits
-from protocol.spec.params import GIVEN_START
-from scripts import task_init
-from scripts.console import Console
-from scripts.data_pack import PackPlan, pack
-from scripts.figures import refuse_bad_terms
-from scripts.task_creation import justify
-from scripts.task_file import TaskFile, read_task_file, sketch_terms
-from scripts.task_init import (
+from tests.scripts.test_data_pack import make_tokenizer
+from tests.task_models import DecoderStep, record_decoder
+from touchstone.node.model_folder import hash_file
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.money import MoneyRule
+from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits
+from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.scripts import task_init
+from touchstone.scripts.console import Console
+from touchstone.scripts.data_pack import PackPlan, pack
+from touchstone.scripts.figures import refuse_bad_terms
+from touchstone.scripts.task_creation import justify
+from touchstone.scripts.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.scripts.task_init import (
     QUESTIONS,
     SIZE,
     SIZES,
     answer,
     write_task_file,
 )
-from scripts.touchstone import main
-from tests.scripts.test_data_pack import make_tokenizer
-from tests.task_models import DecoderStep, record_decoder
+from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.step_folder import StepFiles, save_step
 

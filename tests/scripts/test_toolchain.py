@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import toolchain
+from touchstone.scripts import toolchain
 
 
 @pytest.mark.parametrize("find", [toolchain.anvil_path, toolchain.forge_path])

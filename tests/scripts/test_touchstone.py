@@ -18,15 +18,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from protocol.spec.errors import InvalidInput
-from scripts import touchstone
-from scripts.chain_commands import CORPUS_BYTES
-from scripts.command_form import LOGS, Command
-from scripts.command_table import COMMANDS
-from scripts.console import ExitCode
-from scripts.touchstone import find_home, main, make_parser, render
 from tests.scripts.network import DEADLINE_S, ROOT
 from tests.scripts.schemas import read_one
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts import touchstone
+from touchstone.scripts.chain_commands import CORPUS_BYTES
+from touchstone.scripts.command_form import LOGS, Command
+from touchstone.scripts.command_table import COMMANDS
+from touchstone.scripts.console import ExitCode
+from touchstone.scripts.touchstone import find_home, main, make_parser, render
 
 WANTED = {
     "devnet",
@@ -274,7 +274,7 @@ def test_the_home_is_chosen_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BACKGROUND = """
 import asyncio, signal, sys
-from scripts import touchstone
+from touchstone.scripts import touchstone
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 async def work():
     print("works", flush=True)

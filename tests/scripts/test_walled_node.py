@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.wire.listener import load_or_create_identity
 from tests.scripts.network import ROOT
 from tests.scripts.walled_node import ADDRESSES, NODE, PEER, PORT, make_home
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
 
 NAMES = {NODE: f"ts-node-{os.getpid()}", PEER: f"ts-peer-{os.getpid()}"}
 

@@ -8,21 +8,23 @@ from typing import Any, cast
 
 import pytest
 
-from explorer.task_documents import count_sitting, tell_phase
-from protocol.actions.runtime.opening import RECORDS
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.contract import Receipt
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.journal import FILE_NAME, Journal
-from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import SeatRole
-from protocol.spec.game.timing import get_duty_until
-from scripts import wallet
-from scripts.console import Console
-from scripts.wallet import (
+from tests.protocol.spec.game.test_posting import make_judged
+from tests.protocol.spec.game.world import SUBMITTER, World, is_posted, make_quiet_world, make_world, post
+from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.protocol.actions.runtime.opening import RECORDS
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.contract import Receipt
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.journal import FILE_NAME, Journal
+from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.timing import get_duty_until
+from touchstone.scripts import wallet
+from touchstone.scripts.console import Console
+from touchstone.scripts.wallet import (
     is_node_running,
     is_task_closable,
     list_open,
@@ -35,8 +37,6 @@ from scripts.wallet import (
     tell_first_round,
     tell_missing,
 )
-from tests.protocol.spec.game.test_posting import make_judged
-from tests.protocol.spec.game.world import SUBMITTER, World, is_posted, make_quiet_world, make_world, post
 
 TASK = b"t" * 32
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from protocol.actions.runtime.chain_state import Network
-from protocol.actions.runtime.lookout import Lookout
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.spec.errors import EnvironmentFault
-from scripts.endpoint_checks import check_peers, check_reach
-from scripts.home import HomeConfig
-from scripts.home_checks import Patient
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key
+from touchstone.protocol.actions.runtime.chain_state import Network
+from touchstone.protocol.actions.runtime.lookout import Lookout
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.scripts.endpoint_checks import check_peers, check_reach
+from touchstone.scripts.home import HomeConfig
+from touchstone.scripts.home_checks import Patient
 
 NODE, PEER = 1, 2
 ADDRESSES = {NODE: "10.77.0.1", PEER: "10.77.0.2"}

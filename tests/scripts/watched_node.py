@@ -6,9 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
-from protocol.actions.runtime.opening import open_party
-from scripts.console import Console, open_logs
-from scripts.home_checks import open_config
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.scripts.console import Console, open_logs
+from touchstone.scripts.home_checks import open_config
 
 
 async def run(home: Path) -> None:

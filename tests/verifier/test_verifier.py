@@ -8,20 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_messages import WorkSaid
-from protocol.actions.audit.audit_room import StateShelf
-from protocol.actions.audit.replaying import carry_nothing
-from protocol.actions.merge.global_model import AskWork
-from protocol.actions.runtime.config import PartyConfig, hold_folder
-from protocol.actions.runtime.joining import SeatWish
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.reports import SPARE_DISK_BYTES
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.session import Peer
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.state import RoundPhase, SeatRole
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import (
     HONEST,
     STRANGER,
@@ -36,8 +22,22 @@ from tests.protocol.actions.audit.stage import (
 from tests.protocol.actions.audit.stage import TASK as AUDITED
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
-from verifier import verifier
-from verifier.verifier import ROOMS, Place, Replayed, SeatlessAudit, require_public
+from touchstone.protocol.actions.audit.audit_messages import WorkSaid
+from touchstone.protocol.actions.audit.audit_room import StateShelf
+from touchstone.protocol.actions.audit.replaying import carry_nothing
+from touchstone.protocol.actions.merge.global_model import AskWork
+from touchstone.protocol.actions.runtime.config import PartyConfig, hold_folder
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.verifier import verifier
+from touchstone.verifier.verifier import ROOMS, Place, Replayed, SeatlessAudit, require_public
 
 
 def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:

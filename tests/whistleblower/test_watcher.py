@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import SeatWish
-from protocol.spec.game.state import SeatRole
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
-from whistleblower import watcher
-from whistleblower.watcher import ROOMS
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.whistleblower import watcher
+from touchstone.whistleblower.watcher import ROOMS
 
 
 def test_a_whistleblower_looks_at_disputes_before_it_does_anything_else() -> None:

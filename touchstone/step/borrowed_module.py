@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 @contextmanager

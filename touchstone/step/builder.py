@@ -12,10 +12,10 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.program import (
     Access,
     Buffer,
     Node,

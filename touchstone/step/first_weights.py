@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from protocol.compute.digest import tensor_root
-from protocol.spec.float32 import nearest
-from protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
+from touchstone.protocol.compute.digest import tensor_root
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 from touchstone.step.optimizers import Parameter
 
 DIGITS = 2

@@ -11,7 +11,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ decides how it is written (`pending.py`).
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step.builder import Builder
 from touchstone.step.constants import place_constant
 from touchstone.step.operations import HANDLERS, READS_PENDING

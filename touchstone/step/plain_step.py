@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step.borrowed_module import borrowed
 from touchstone.step.optimizers import Optimizer, Parameter, Vectors, keep_finite_elements
 

@@ -11,11 +11,11 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.program_form import require_constants, require_form
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role, find_needed
-from protocol.spec.program_rules import find_early_reader, require_step, require_valid
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.program_form import require_constants, require_form
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role, find_needed
+from touchstone.protocol.spec.program_rules import find_early_reader, require_step, require_valid
 from touchstone.step.builder import Builder
 from touchstone.step.lowering import Lowering
 from touchstone.step.quantized import quantize_products

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from protocol.compute.program.layout import sort_loops
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import (
+from touchstone.protocol.compute.program.layout import sort_loops
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import (
     QUANTIZED_ROLES,
     Access,
     Buffer,

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.params import FORMAT_ALIASES, NUMERIC_FORMATS, OFFERED_FORMATS, PRODUCT_BITS
-from protocol.spec.program import DEFAULT_CHUNK_TERMS
-from protocol.spec.program_rules import find_vocabulary
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.params import FORMAT_ALIASES, NUMERIC_FORMATS, OFFERED_FORMATS, PRODUCT_BITS
+from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
+from touchstone.protocol.spec.program_rules import find_vocabulary
 from touchstone.step.first_weights import describe_weights, flatten, is_even
 from touchstone.step.idle_parts import find_idle
 from touchstone.step.optimizers import AdamW, Optimizer, Parameter

@@ -25,9 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
-import protocol
 import touchstone
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step.operations import HANDLERS
 from touchstone.step.recordings import FORMATS, Call, Constant, Recording
 from touchstone.step.remedies import refuse_missing
@@ -53,9 +52,7 @@ OVERWRITING = {
     "aten.masked_fill_.Scalar": "aten.masked_fill.Scalar",
 }
 """Operations that write into their first argument, and the one of the same result that does not."""
-OWN_FOLDERS = tuple(
-    str(Path(module.__file__).parent) for module in (torch, protocol, touchstone) if module.__file__
-)
+OWN_FOLDERS = tuple(str(Path(module.__file__).parent) for module in (torch, touchstone) if module.__file__)
 """Lines there say nothing to who wrote the step."""
 VALUE_REMEDY = (
     "A program does the same on every batch: compute all cases, and select by a product with 0 and 1."

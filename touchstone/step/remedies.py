@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 
 PIECES = "Write torch.where(x > 0, ..., ...), with torch.exp and torch.clamp."
 WAVE = "Only of constants: compute it of positions, or take a polynomial of torch.clamp(x, -c, c)."

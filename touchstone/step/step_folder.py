@@ -19,16 +19,21 @@ import msgspec
 import torch
 from torch import Tensor
 
-from protocol.compute.digest import tensor_bytes
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.costs import measure_costs
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.params import LEAF_BYTES, MAX_CONSTANT_BYTES, MAX_CONSTANTS, MAX_PARAMETERS
-from protocol.spec.program import Program, Role
-from protocol.spec.program_codec import MAX_PROGRAM_BYTES, decode_program, encode_program
-from protocol.spec.program_rules import require_step
-from protocol.spec.weights_layout import MAX_LAYOUT_BYTES, WeightsLayout, decode_layout, encode_layout
+from touchstone.protocol.compute.digest import tensor_bytes
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.params import LEAF_BYTES, MAX_CONSTANT_BYTES, MAX_CONSTANTS, MAX_PARAMETERS
+from touchstone.protocol.spec.program import Program, Role
+from touchstone.protocol.spec.program_codec import MAX_PROGRAM_BYTES, decode_program, encode_program
+from touchstone.protocol.spec.program_rules import require_step
+from touchstone.protocol.spec.weights_layout import (
+    MAX_LAYOUT_BYTES,
+    WeightsLayout,
+    decode_layout,
+    encode_layout,
+)
 
 PROGRAM, LAYOUT, CONSTANTS, WEIGHTS = "program", "layout.json", "constants", "weights"
 SHAPE, REPORT = "shape.json", "report.json"

@@ -10,8 +10,8 @@ reader of such an operand, and the reader sums over the copy. Who trains does wi
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import (
     INDEX_ROLES,
     Access,
     Buffer,

@@ -7,8 +7,8 @@ elements writes them where they end, so a concatenation and a transposed copy co
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import INDEX_ROLES, Operation
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import INDEX_ROLES, Operation
 from touchstone.step.builder import Builder
 from touchstone.step.pending import Pending
 from touchstone.step.recordings import Call

@@ -10,11 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from protocol.compute.program import device_kernels
-from protocol.compute.program.card_choice import choose_kernels
-from protocol.compute.program.device_kernels import DeviceKernels
-from protocol.compute.program.layout import NodeViews, look, sort_loops
-from protocol.spec.program import Access, Node, Operation, lay_row_major
 from tests.protocol.compute.program.card_cases import (
     Case,
     count_differing,
@@ -25,6 +20,11 @@ from tests.protocol.compute.program.card_cases import (
     make_memory,
     make_product,
 )
+from touchstone.protocol.compute.program import device_kernels
+from touchstone.protocol.compute.program.card_choice import choose_kernels
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.layout import NodeViews, look, sort_loops
+from touchstone.protocol.spec.program import Access, Node, Operation, lay_row_major
 
 FUNCTIONS: dict[Operation, Callable[[Tensor], Tensor]] = {
     Operation.EXPONENTIAL: device_kernels.take_exponentials,
@@ -168,7 +168,7 @@ def time_blocks(device: str, limit_s: float) -> dict[str, dict[str, float]]:
     """Milliseconds of a product of 15 bits by its blocks, and 10^12 products of bytes a second; last, without
     the copy engine."""
     found: dict[str, dict[str, float]] = {}
-    started, products = time.monotonic(), import_module("protocol.compute.program.card_products")
+    started, products = time.monotonic(), import_module("touchstone.protocol.compute.program.card_products")
     for name, shape in SHAPES.items():
         case = make_product(name, shape, 15)
         memory = [buffer.to(device) for buffer in case.buffers]

@@ -17,8 +17,8 @@ from lab.benchmarks.card_run.steps import (
     make_scalars,
     open_steps,
 )
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
 
 Call = Callable[[], object]
 WARM_UP = 2

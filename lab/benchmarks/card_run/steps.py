@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.devices import CudaDevice, DeviceSteps
-from protocol.compute.program.interpreter import Interpreter, Vectors
-from protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.devices import CudaDevice, DeviceSteps
+from touchstone.protocol.compute.program.interpreter import Interpreter, Vectors
+from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.step.optimizers import AdamW, Optimizer
 from touchstone.step.plain_decoder import Decoder, DecoderConfig
 from touchstone.step.plain_step import PlainStep, lay_out

@@ -25,32 +25,6 @@ from lab.benchmarks.diloco.plain_member import (
     write_whole,
 )
 from lab.benchmarks.diloco.verifiable import make_beacon
-from node.submit import build_task
-from protocol.actions.merge import merge_signing
-from protocol.actions.merge.global_model import load_outer, load_weights
-from protocol.actions.merge.merge_records import RECORDS, ClaimBook, MergeKey, MergeMade, get_shards
-from protocol.actions.merge.outer_step import get_root, merge_claims
-from protocol.actions.merge.outer_step import make_key as make_merge_key
-from protocol.actions.merge.training import Origin, finish_claim
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import PartyConfig, Status
-from protocol.actions.runtime.party import Joined, Party
-from protocol.adapters.blobs import BlobKind, refer_state, refer_tensor
-from protocol.adapters.journal import Journal
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import RequestSigner
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.session import Peer
-from protocol.compute.batches import open_corpus
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.step import Batch
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import OuterHeader, ScheduleConfig, StateHeader, TaskSpec
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import GameRound, Pool, SlotClaim
-from protocol.spec.game.terms import LIMITS_LOCAL, make_spec
 from tests.e2e.world import TINY_PLAN
 from tests.protocol.actions.merge.stage import (
     DOMAIN,
@@ -66,6 +40,38 @@ from tests.protocol.actions.specs import SUBMITTER
 from tests.protocol.adapters.parties import make_key
 from tests.task_plans import respecify_plan
 from tests.training_setting import compute_heldout_loss
+from touchstone.node.submit import build_task
+from touchstone.protocol.actions.merge import merge_signing
+from touchstone.protocol.actions.merge.global_model import load_outer, load_weights
+from touchstone.protocol.actions.merge.merge_records import (
+    RECORDS,
+    ClaimBook,
+    MergeKey,
+    MergeMade,
+    get_shards,
+)
+from touchstone.protocol.actions.merge.outer_step import get_root, merge_claims
+from touchstone.protocol.actions.merge.outer_step import make_key as make_merge_key
+from touchstone.protocol.actions.merge.training import Origin, finish_claim
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import PartyConfig, Status
+from touchstone.protocol.actions.runtime.party import Joined, Party
+from touchstone.protocol.adapters.blobs import BlobKind, refer_state, refer_tensor
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.batches import open_corpus
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader, ScheduleConfig, StateHeader, TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import GameRound, Pool, SlotClaim
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, make_spec
 from touchstone.step.plain_decoder import DecoderConfig
 
 

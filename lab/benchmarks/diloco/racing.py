@@ -27,9 +27,6 @@ import torch
 
 from lab.benchmarks.diloco.verifiable import CHUNK_TERMS, HELDOUT_ROWS, SHAPES, make_beacon
 from lab.benchmarks.reports import BUILD
-from protocol.spec.containers import ScheduleConfig
-from protocol.spec.drawing import deal_shards, draw_sample_start
-from protocol.spec.schedule import compute_learning_rate
 from tests.training_setting import (
     HELDOUT_BYTES,
     OUTER_LEARNING_RATE,
@@ -37,6 +34,9 @@ from tests.training_setting import (
     PEAK_LEARNING_RATE,
     read_standard_library,
 )
+from touchstone.protocol.spec.containers import ScheduleConfig
+from touchstone.protocol.spec.drawing import deal_shards, draw_sample_start
+from touchstone.protocol.spec.schedule import compute_learning_rate
 
 ROOT = BUILD.parent
 PEERS = {"torchft": "torchft==0.2.0", "hivemind": "hivemind==1.1.12"}

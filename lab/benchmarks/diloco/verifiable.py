@@ -20,22 +20,6 @@ from torch import Tensor
 
 from lab.benchmarks.exactness.speed import SIZES
 from lab.benchmarks.program import MODELS, make_plain_step, make_setting, time_in_turn
-from protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimBoundaryReached
-from protocol.actions.stored_tensors import keep_state_trees, keep_tree
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.files import replace_file
-from protocol.adapters.journal import Journal
-from protocol.adapters.store import BlobStore
-from protocol.compute.batches import get_batch
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.digest import build_delta_tree, build_state_trees
-from protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
-from protocol.spec.containers import ScheduleConfig, StateHeader
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import DEFAULT_CHUNK_TERMS
 from tests.task_models import get_model, init_parameters, respecify
 from tests.training_setting import (
     OUTER_RATES_BITS,
@@ -48,6 +32,22 @@ from tests.training_setting import (
     read_standard_library,
     train_plainly,
 )
+from touchstone.protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimBoundaryReached
+from touchstone.protocol.actions.stored_tensors import keep_state_trees, keep_tree
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.batches import get_batch
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.digest import build_delta_tree, build_state_trees
+from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.containers import ScheduleConfig, StateHeader
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
 from touchstone.step.plain_decoder import DecoderConfig
 
 SHAPES = {"0.2M": MODELS["0.2M"], **SIZES, "10M": DecoderConfig(256, 320, 880, 8, 5, 5, 128)}

@@ -7,12 +7,12 @@ from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Sends, 
 from lab.benchmarks.economy.ground import SEGMENTS, make_word
 from lab.benchmarks.economy.play import Play
 from lab.benchmarks.economy.solvers import Spoils
-from protocol.spec.drawing import RANKS
-from protocol.spec.game import calls
-from protocol.spec.game.calls import SignedVote
-from protocol.spec.game.fates import get_votes, list_draws
-from protocol.spec.game.state import GameRound, ProofKind, RoundPhase, SeatRole, StatementRef
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import SignedVote
+from touchstone.protocol.spec.game.fates import get_votes, list_draws
+from touchstone.protocol.spec.game.state import GameRound, ProofKind, RoundPhase, SeatRole, StatementRef
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)

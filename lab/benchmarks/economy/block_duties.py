@@ -16,17 +16,40 @@ from lab.benchmarks.economy.conduct import Agent, AnyTable, Audit, Claim
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import KEEPER, Play, Spots
 from lab.benchmarks.economy.pursuing import make_ask
-from protocol.actions.dispute.known_statements import count_askers
-from protocol.spec.drawing import RANKS
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.fates import get_votes, has_undecided, is_unserved, list_draws, list_mergeable
-from protocol.spec.game.rounds import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
-from protocol.spec.game.state import OPENED_WORDS, GameRound, RoundPhase, SeatRole, SeatStatus, StatementRef
-from protocol.spec.game.timing import compute_reserve_block, get_live_round, get_votes_from, is_late_draw
-from protocol.spec.game.upkeep import get_next_block, list_upkeep
-from protocol.spec.params import SPOT_ASKS
-from protocol.spec.statements import COMPARED, VoteWord
+from touchstone.protocol.actions.dispute.known_statements import count_askers
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.fates import (
+    get_votes,
+    has_undecided,
+    is_unserved,
+    list_draws,
+    list_mergeable,
+)
+from touchstone.protocol.spec.game.rounds import (
+    get_opening_flaw,
+    get_post_window,
+    get_vote_flaw,
+    get_waiting_round,
+)
+from touchstone.protocol.spec.game.state import (
+    OPENED_WORDS,
+    GameRound,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+)
+from touchstone.protocol.spec.game.timing import (
+    compute_reserve_block,
+    get_live_round,
+    get_votes_from,
+    is_late_draw,
+)
+from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.statements import COMPARED, VoteWord
 
 
 def list_asks(play: Play) -> Iterator[tuple[str, GameCall]]:

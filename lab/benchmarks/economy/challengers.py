@@ -9,9 +9,9 @@ from lab.benchmarks.economy.play import STRANGER, Play
 from lab.benchmarks.economy.pursuing import make_ask, make_dispute
 from lab.benchmarks.economy.signers import Forges
 from lab.benchmarks.economy.solvers import Spoils
-from protocol.spec.game import calls
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import get_claim_fate
+from touchstone.protocol.spec.game.state import (
     ClaimFate,
     ContestTurn,
     GameRound,
@@ -20,8 +20,8 @@ from protocol.spec.game.state import (
     SeatRole,
     StatementRef,
 )
-from protocol.spec.game.timing import get_ask_until, get_live_round, get_statement_until, is_over
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.timing import get_ask_until, get_live_round, get_statement_until, is_over
+from touchstone.protocol.spec.statements import VoteWord
 
 FLOOD = 5
 

@@ -22,14 +22,14 @@ from lab.benchmarks.economy.ground import (
     WHISTLEBLOWERS,
     make_word,
 )
-from protocol.spec.drawing import RANKS
-from protocol.spec.errors import GameRefusal
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.ledger import apply, fold_all
-from protocol.spec.game.state import GameRound, GameState, ProofKind, StatementRef, create_game
-from protocol.spec.game.terms import DeploymentLimits, GameTerms
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.errors import GameRefusal
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.ledger import apply, fold_all
+from touchstone.protocol.spec.game.state import GameRound, GameState, ProofKind, StatementRef, create_game
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms
+from touchstone.protocol.spec.statements import VoteWord
 
 if TYPE_CHECKING:
     from lab.benchmarks.economy.play import Play

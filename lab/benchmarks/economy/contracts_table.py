@@ -14,28 +14,28 @@ from lab.benchmarks.economy.block_duties import play_task
 from lab.benchmarks.economy.conduct import Agent, Claim, Fault
 from lab.benchmarks.economy.ground import LIMITS, change_terms, make_terms, make_word
 from lab.benchmarks.economy.play import EXTRAS, KEEPER, STRANGER, Spots, name_parties
-from protocol.actions.merge.merge_records import WorkProof
-from protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root, hash_words
-from protocol.spec.containers import LeafProof, OuterHeader, StateHeader
-from protocol.spec.drawing import deal_shards
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.state import GameOutcome, GameState, ProofKind, StatementRef
-from protocol.spec.game.terms import GameTerms, check_terms
-from protocol.spec.merkle import compute_levels, compute_path, hash_leaf
-from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
-from protocol.spec.statements import (
+from tests.rounds import members, twin
+from tests.rounds.chain import RoundChain, Sent
+from tests.rounds.members import Member, Party, hand_vote
+from tests.rounds.twin import Disagreement, Twin
+from touchstone.protocol.actions.merge.merge_records import WorkProof
+from touchstone.protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, hash_words
+from touchstone.protocol.spec.containers import LeafProof, OuterHeader, StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.state import GameOutcome, GameState, ProofKind, StatementRef
+from touchstone.protocol.spec.game.terms import GameTerms, check_terms
+from touchstone.protocol.spec.merkle import compute_levels, compute_path, hash_leaf
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
+from touchstone.protocol.spec.statements import (
     VoteWord,
     compute_carried_root,
     compute_claim_root,
     compute_seal,
     compute_work_leaf,
 )
-from tests.rounds import members, twin
-from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, Party, hand_vote
-from tests.rounds.twin import Disagreement, Twin
 
 STEPS = 5
 """of a segment, in tests/rounds."""

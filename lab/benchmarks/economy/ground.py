@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 
-from protocol.analysis.amounts import (
+from touchstone.protocol.analysis.amounts import (
     ANSWER_GAS,
     CLAIM_GAS,
     CONTEST_GAS,
@@ -19,11 +19,11 @@ from protocol.analysis.amounts import (
     price_gas,
     refuse_bad_money,
 )
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.refusing import Figures
-from protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
-from protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.refusing import Figures
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
+from touchstone.protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
 
 LIMITS = LIMITS_LOCAL
 ROUNDS, SEGMENTS, DRAWS = 8, 10, 2

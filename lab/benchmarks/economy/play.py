@@ -31,13 +31,13 @@ from lab.benchmarks.economy.ground import (
     WHISTLEBLOWERS,
     price_call,
 )
-from protocol.spec.game import calls
-from protocol.spec.game.auditing import VotePlace, may_say_unserved
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.fates import find_seat, get_drawn_seat, get_drawn_segment
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.auditing import VotePlace, may_say_unserved
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.fates import find_seat, get_drawn_seat, get_drawn_segment
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     RoundPhase,
@@ -46,9 +46,9 @@ from protocol.spec.game.state import (
     SeatStatus,
     StatementRef,
 )
-from protocol.spec.game.terms import compute_escrow
-from protocol.spec.game.timing import is_late_draw
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.terms import compute_escrow
+from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.statements import VoteWord
 
 EARLY = "early"
 """Of a call that the contracts cannot take yet, while the machine leaves its time open."""

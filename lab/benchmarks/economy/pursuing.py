@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from lab.benchmarks.economy.conduct import PROOFS, Audit
 from lab.benchmarks.economy.play import Play
-from protocol.spec.drawing import RANKS
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.disputes import ASKED_WORDS, count_open_asks, count_open_disputes
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks, count_open_disputes
+from touchstone.protocol.spec.game.fates import get_claim_fate
+from touchstone.protocol.spec.game.state import (
     ClaimFate,
     ContestTurn,
     GameOutcome,
@@ -23,7 +23,7 @@ from protocol.spec.game.state import (
     SeatStatus,
     StatementRef,
 )
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.statements import VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]
 AUDITORS = (SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER)

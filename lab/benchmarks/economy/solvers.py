@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Fault, Sends, Shown, list_outcomes
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import Play
-from protocol.spec.game import calls
-from protocol.spec.game.state import GameRound, SeatRole
-from protocol.spec.game.timing import get_live_round
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import GameRound, SeatRole
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.statements import VoteWord
 
 ALL = frozenset(range(SEGMENTS))
 

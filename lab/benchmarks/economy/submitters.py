@@ -8,10 +8,10 @@ from lab.benchmarks.economy.ground import SEGMENTS
 from lab.benchmarks.economy.play import STRANGER, Play
 from lab.benchmarks.economy.pursuing import make_dispute
 from lab.benchmarks.economy.signers import Forges
-from protocol.spec.game import calls
-from protocol.spec.game.rounds import SHARES
-from protocol.spec.game.state import GameOutcome, GameRound, StatementRef
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.rounds import SHARES
+from touchstone.protocol.spec.game.state import GameOutcome, GameRound, StatementRef
+from touchstone.protocol.spec.statements import VoteWord
 
 ALL = frozenset(range(SEGMENTS))
 

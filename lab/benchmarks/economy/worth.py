@@ -20,17 +20,17 @@ from lab.benchmarks.economy.ground import (
     make_word,
 )
 from lab.benchmarks.economy.play import EXTRAS, Play, Spots, name_parties
-from protocol.analysis.amounts import list_binding
-from protocol.spec.drawing import RANKS
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, get_late_draw
-from protocol.spec.game.money import check_money
-from protocol.spec.game.state import GameState
-from protocol.spec.game.terms import check_terms
-from protocol.spec.params import TOKEN_WEI
-from protocol.spec.program import Operation
-from protocol.spec.program_rules import require_valid
 from tests.protocol.spec.test_program import reduce_many
+from touchstone.protocol.analysis.amounts import list_binding
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, get_late_draw
+from touchstone.protocol.spec.game.money import check_money
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.terms import check_terms
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_rules import require_valid
 
 AGENTS: tuple[Agent, ...] = (
     *honest_roles.AGENTS, *solvers.AGENTS, *signers.AGENTS, *auditors.AGENTS, *challengers.AGENTS,

@@ -15,18 +15,18 @@ import pytest
 
 from lab.benchmarks.exactness.walking import MODELS
 from lab.benchmarks.hunting.arena import Arena, Ground, make_starts
-from node.submit import RoundPlan
-from protocol.actions.audit.audit_room import AuditTask, StateShelf
-from protocol.actions.audit.replaying import judge_ends
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import zero_root
-from protocol.compute.program.step import TrainingState
-from protocol.spec.containers import Limits
 from tests.attacks.menagerie import ATTACKS
 from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import Ending, convict_all, list_faults
 from tests.e2e.world import TINY_PLAN
 from tests.task_plans import respecify_plan
+from touchstone.node.submit import RoundPlan
+from touchstone.protocol.actions.audit.audit_room import AuditTask, StateShelf
+from touchstone.protocol.actions.audit.replaying import judge_ends
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import zero_root
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.containers import Limits
 
 ARENA = Arena("mouse", 5, 40, 4, numeric_format="exact15")
 """32 segments of 5 steps."""

@@ -10,24 +10,24 @@ from pathlib import Path
 
 from lab.benchmarks.exactness.attacking import build_plan
 from lab.benchmarks.program import make_plain_step, make_setting, time_in_turn
-from node.submit import build_task
-from protocol.actions.audit.replaying import audit
-from protocol.adapters.blobs import BlobRef
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer
-from protocol.compute.digest import build_state_trees
-from protocol.compute.program import exact_functions
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import GetBatch, TrainingState, train_segment
-from protocol.spec.containers import TaskSpec, TrainingSpec
-from protocol.spec.game.auditing import DrawnAudit
-from protocol.spec.game.terms import make_spec
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.statements import VoteWord
 from tests.e2e.world import make_dataset
 from tests.protocol.actions.audit.stage import Node, Stage, make_solver, make_stage
 from tests.protocol.actions.specs import SUBMITTER
 from tests.training_setting import DEMO_MODEL, INNER_STEPS, SEGMENT_STEPS
+from touchstone.node.submit import build_task
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.adapters.blobs import BlobRef
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.digest import build_state_trees
+from touchstone.protocol.compute.program import exact_functions
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.game.auditing import DrawnAudit
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.statements import VoteWord
 from touchstone.step.plain_decoder import DecoderConfig
 
 SIZES = {

@@ -24,21 +24,29 @@ import numpy as np
 from torch import Tensor
 
 from lab.benchmarks.exactness.walking import Run, Walk, Way, begin, load, name_state, open_run, start_worker
-from protocol.compute.batches import open_corpus
-from protocol.compute.bounds.fault import OperationFault
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.exact_functions import FAMILIES, force_family
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import begin_round, compute_scalars
-from protocol.spec.exact import canonicalize
-from protocol.spec.program import COMPUTED_ROLES, ELEMENT_BYTES, Node, Operation, Program, locate, unravel
-from protocol.spec.referee import Fetch, judge_element
 from tests.protocol.compute.bounds.exact_trace import Step, Trace, change, record_step
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.protocol.compute.program.numpy_exact import Array, compute_buffers
 from tests.task_models import draw_first
+from touchstone.protocol.compute.batches import open_corpus
+from touchstone.protocol.compute.bounds.fault import OperationFault
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.exact_functions import FAMILIES, force_family
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import begin_round, compute_scalars
+from touchstone.protocol.spec.exact import canonicalize
+from touchstone.protocol.spec.program import (
+    COMPUTED_ROLES,
+    ELEMENT_BYTES,
+    Node,
+    Operation,
+    Program,
+    locate,
+    unravel,
+)
+from touchstone.protocol.spec.referee import Fetch, judge_element
 
 AT_ONCE = 2
 """Workers side by side: nothing is timed."""

@@ -19,13 +19,6 @@ from safetensors.torch import load_file, save_file
 
 from lab.benchmarks.honest import Configuration, list_configurations
 from lab.benchmarks.replays.pairs import PHASES, USUAL, bend_batches, raise_rates
-from protocol.compute.audit.calibrate import list_devices
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.program.exact_functions import FAMILIES, force_family
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import GetBatch, TrainingState, advance, begin_round, compute_scalars
-from protocol.spec.containers import ScheduleConfig, TrainingSpec
 from tests.protocol.compute.program.numpy_exact import run_program
 from tests.task_models import draw_first, respecify
 from tests.training_setting import (
@@ -35,6 +28,19 @@ from tests.training_setting import (
     open_demo_corpus,
     read_standard_library,
 )
+from touchstone.protocol.compute.audit.calibrate import list_devices
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.program.exact_functions import FAMILIES, force_family
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import (
+    GetBatch,
+    TrainingState,
+    advance,
+    begin_round,
+    compute_scalars,
+)
+from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODELS = {

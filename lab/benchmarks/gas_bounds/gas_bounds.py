@@ -26,23 +26,28 @@ from lab.benchmarks.gas_bounds.gas_play import (
     Case,
     Play,
 )
-from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root, hash_words
-from protocol.spec.containers import StateHeader
-from protocol.spec.drawing import deal_shards
-from protocol.spec.float32 import pack_bits
-from protocol.spec.game.terms import GameWindows
-from protocol.spec.merkle import compute_root, fold_path, fold_range, fold_set, hash_leaf
-from protocol.spec.outer import compute_outer_leaf
-from protocol.spec.params import (
+from tests.rounds.chain import RoundChain, Sent
+from tests.rounds.members import Member, hand_vote, make_member, make_word
+from touchstone.protocol.spec.codec import (
+    compute_boundary_leaf,
+    compute_schedule_leaf,
+    compute_state_root,
+    hash_words,
+)
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.float32 import pack_bits
+from touchstone.protocol.spec.game.terms import GameWindows
+from touchstone.protocol.spec.merkle import compute_root, fold_path, fold_range, fold_set, hash_leaf
+from touchstone.protocol.spec.outer import compute_outer_leaf
+from touchstone.protocol.spec.params import (
     DELTA_BLOCK_BYTES,
     DELTA_LEAF_BYTES,
     LEAF_ELEMENTS,
     MAX_PARAMETERS,
     MAX_SEGMENT_STEPS,
 )
-from protocol.spec.statements import Vote, VoteWord, compute_seal, compute_work_leaf, name_claim
-from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import Member, hand_vote, make_member, make_word
+from touchstone.protocol.spec.statements import Vote, VoteWord, compute_seal, compute_work_leaf, name_claim
 
 Grown = tuple[bytes, list[bytes]]
 """A root, and the siblings that lead to it."""

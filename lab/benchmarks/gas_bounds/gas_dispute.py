@@ -16,10 +16,18 @@ from lab.benchmarks.gas_bounds.gas_bounds import (
     require_event,
 )
 from lab.benchmarks.gas_bounds.gas_play import AMOUNTS, SOLVER, Case
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root, compute_step_root
-from protocol.spec.containers import StateHeader, StepFacts
-from protocol.spec.merkle import compute_levels, compute_path, compute_set_path, hash_leaf, hash_node
-from protocol.spec.program import (
+from tests.rounds.chain import RoundChain, Sent
+from tests.rounds.members import hand_vote, make_word
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, compute_step_root
+from touchstone.protocol.spec.containers import StateHeader, StepFacts
+from touchstone.protocol.spec.merkle import (
+    compute_levels,
+    compute_path,
+    compute_set_path,
+    hash_leaf,
+    hash_node,
+)
+from touchstone.protocol.spec.program import (
     MAX_ELEMENTS,
     MAX_TRACE_LEAF_BYTES,
     Access,
@@ -30,10 +38,8 @@ from protocol.spec.program import (
     Program,
     Role,
 )
-from protocol.spec.program_codec import compute_program_root, open_program_leaf
-from protocol.spec.statements import VoteWord, name_claim
-from tests.rounds.chain import RoundChain, Sent
-from tests.rounds.members import hand_vote, make_word
+from touchstone.protocol.spec.program_codec import compute_program_root, open_program_leaf
+from touchstone.protocol.spec.statements import VoteWord, name_claim
 
 TERMS = 4096
 MAX_NODES = MAX_BUFFERS = 1 << 16

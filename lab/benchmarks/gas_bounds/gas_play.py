@@ -4,31 +4,6 @@ from collections import Counter
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
-from protocol.spec.codec import compute_boundary_leaf, compute_schedule_leaf, compute_state_root, hash_words
-from protocol.spec.containers import StateHeader
-from protocol.spec.drawing import (
-    VERIFIER_POOL,
-    WHISTLEBLOWER_POOL,
-    compute_permutation,
-    compute_round_beacon,
-    compute_round_seed,
-    count_places,
-    deal_shards,
-    draw_circle_segments,
-    draw_late,
-    get_auditor_places,
-)
-from protocol.spec.game.terms import GameAmounts, GameWindows
-from protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
-from protocol.spec.statements import (
-    MergeSignature,
-    SigningDomain,
-    Vote,
-    VoteWord,
-    compute_merged_hash,
-    compute_seal,
-)
-from scripts.devnet import CHAIN_ID
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import (
     Draw,
@@ -40,6 +15,36 @@ from tests.rounds.members import (
     make_word,
     sign_merge,
 )
+from touchstone.protocol.spec.codec import (
+    compute_boundary_leaf,
+    compute_schedule_leaf,
+    compute_state_root,
+    hash_words,
+)
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.drawing import (
+    VERIFIER_POOL,
+    WHISTLEBLOWER_POOL,
+    compute_permutation,
+    compute_round_beacon,
+    compute_round_seed,
+    count_places,
+    deal_shards,
+    draw_circle_segments,
+    draw_late,
+    get_auditor_places,
+)
+from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
+from touchstone.protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
+from touchstone.protocol.spec.statements import (
+    MergeSignature,
+    SigningDomain,
+    Vote,
+    VoteWord,
+    compute_merged_hash,
+    compute_seal,
+)
+from touchstone.scripts.devnet import CHAIN_ID
 
 SOLVER, VERIFIER, WHISTLEBLOWER = 1, 2, 3
 SEGMENTS, SEGMENT_STEPS, DRAWS, LATE_CHANCE = 16, 10, 2, 1 << 15

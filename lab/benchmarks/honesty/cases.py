@@ -23,11 +23,11 @@ from lab.benchmarks.honesty.operands import (
     draw_sweep,
     draw_thresholds,
 )
-from protocol.compute.bounds.check import NodeReport, check_node
-from protocol.compute.program.kernels import make_kernel
-from protocol.compute.program.layout import NodeViews, look
-from protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, locate, unravel
-from protocol.spec.referee import FORMATS, Judgement, judge_element
+from touchstone.protocol.compute.bounds.check import NodeReport, check_node
+from touchstone.protocol.compute.program.kernels import make_kernel
+from touchstone.protocol.compute.program.layout import NodeViews, look
+from touchstone.protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, locate, unravel
+from touchstone.protocol.spec.referee import FORMATS, Judgement, judge_element
 
 
 # --- A node with its memory ---------------------------------------------------------------------------------

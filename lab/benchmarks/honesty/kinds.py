@@ -16,8 +16,8 @@ from torch import Tensor
 
 from lab.benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from lab.benchmarks.honesty.planted import Step, build_step
-from protocol.compute.bounds.check import TraceChecker
-from protocol.spec.program import Node, Operation
+from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.spec.program import Node, Operation
 
 ULP_RANGE = (2.0**-125, 2.0**127)
 """Results whose error is counted in units in the last place: where neither flushing nor overflow is near."""

@@ -29,23 +29,6 @@ from torch import Tensor
 
 from lab.benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from lab.benchmarks.honesty.wirings import WIRINGS, list_wrong
-from protocol.compute.batches import Corpus, get_batch, open_corpus
-from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch, TrainingState, advance, begin_round, compute_scalars
-from protocol.spec.containers import ScheduleConfig, TrainingSpec
-from protocol.spec.float32 import LEAST_NORMAL, nearest
-from protocol.spec.program import (
-    BOUNDED_OPERATIONS,
-    DEFAULT_CHUNK_TERMS,
-    Buffer,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-)
-from protocol.spec.referee import Judgement
 from tests.task_models import DecoderStep, build_program, draw_first, respecify
 from tests.training_setting import (
     DEMO_MODEL,
@@ -54,6 +37,29 @@ from tests.training_setting import (
     SEQUENCES_PER_STEP,
     build_training,
 )
+from touchstone.protocol.compute.batches import Corpus, get_batch, open_corpus
+from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    TrainingState,
+    advance,
+    begin_round,
+    compute_scalars,
+)
+from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.float32 import LEAST_NORMAL, nearest
+from touchstone.protocol.spec.program import (
+    BOUNDED_OPERATIONS,
+    DEFAULT_CHUNK_TERMS,
+    Buffer,
+    Operation,
+    Outputs,
+    Program,
+    Role,
+)
+from touchstone.protocol.spec.referee import Judgement
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -12,7 +12,7 @@ from random import Random
 import torch
 
 from lab.benchmarks.honesty.cases import Sample
-from protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation
+from touchstone.protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation
 
 NEW_BUFFER = -1
 """Numbers from here down are no program's."""

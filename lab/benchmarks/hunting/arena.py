@@ -19,16 +19,6 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 from lab.benchmarks.honesty.planted import MODELS as HONESTY_MODELS
-from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
-from protocol.compute.audit.compare import measure_distances
-from protocol.compute.batches import Corpus, get_batch, open_corpus
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
-from protocol.spec.params import LEARNING_RATE_FRACTION_BITS
-from protocol.spec.program import DEFAULT_CHUNK_TERMS
-from protocol.spec.schedule import compute_learning_rate_sum
 from tests.task_models import draw_first, respecify
 from tests.training_setting import (
     PEAK_LEARNING_RATE,
@@ -38,6 +28,22 @@ from tests.training_setting import (
     propose_limits,
     read_standard_library,
 )
+from touchstone.protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
+from touchstone.protocol.compute.audit.compare import measure_distances
+from touchstone.protocol.compute.batches import Corpus, get_batch, open_corpus
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    begin_round,
+    train_segment,
+)
+from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS
+from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODELS = {"mouse": (DecoderConfig(256, 16, 48, 1, 2, 1, 32), DEFAULT_CHUNK_TERMS), **HONESTY_MODELS}

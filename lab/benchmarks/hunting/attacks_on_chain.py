@@ -19,14 +19,6 @@ from typing import Any, Protocol
 import pytest
 
 from lab.benchmarks.hunting.arena import BATCHES, MODELS
-from node.submit import RoundPlan
-from protocol.actions.runtime.party import Party
-from protocol.compute.determinism import pin_kernels
-from protocol.spec.containers import Limits, ScheduleConfig
-from protocol.spec.float32 import nearest
-from protocol.spec.game.state import ClaimFate
-from protocol.spec.game.terms import GameWindows
-from protocol.spec.params import LATE_RATE_ONE
 from tests.attacks.defence import make_accomplice, make_attacker
 from tests.attacks.frame import Attack
 from tests.attacks.menagerie import ATTACKS
@@ -35,6 +27,14 @@ from tests.e2e.reading import CONVICTED, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.task_plans import respecify_plan
+from touchstone.node.submit import RoundPlan
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.spec.containers import Limits, ScheduleConfig
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.game.state import ClaimFate
+from touchstone.protocol.spec.game.terms import GameWindows
+from touchstone.protocol.spec.params import LATE_RATE_ONE
 
 MODEL = "mouse"
 CHEATS_AT_ONCE = 9

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from protocol.spec.game.money import compute_burned
-from protocol.spec.game.odds import Cheat, list_cheats
-from protocol.spec.game.refusing import Figures, compute_taken_fees, list_refusals, read_sampling
-from protocol.spec.game.terms import GameTerms
-from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
-from scripts.chain_commands import TASK_FILE
-from scripts.task_file import read_task_file, sketch_terms
+from touchstone.protocol.spec.game.money import compute_burned
+from touchstone.protocol.spec.game.odds import Cheat, list_cheats
+from touchstone.protocol.spec.game.refusing import Figures, compute_taken_fees, list_refusals, read_sampling
+from touchstone.protocol.spec.game.terms import GameTerms
+from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
+from touchstone.scripts.chain_commands import TASK_FILE
+from touchstone.scripts.task_file import read_task_file, sketch_terms
 
 OWNED = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
 """The share of verifiers, and of whistleblowers, that a coalition may own."""

@@ -24,25 +24,25 @@ from typing import Any
 import torch
 
 from lab.benchmarks.hunting.arena import Calibrated, Ground
-from protocol.actions.audit.audit_records import EndsShown, ShownWork
-from protocol.actions.audit.audit_room import AuditTask, StateShelf
-from protocol.actions.audit.replaying import judge_ends, judge_work
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.store import BlobStore
-from protocol.compute.audit.calibrate import KernelConfiguration
-from protocol.compute.audit.compare import compute_excess
-from protocol.compute.digest import build_delta_tree, tensor_root, zero_root
-from protocol.compute.outer.outer_tensors import count_delta_bytes, decode_delta, encode_delta
-from protocol.compute.program.step import TrainingState
-from protocol.spec.containers import Limits, StateHeader
-from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
-from protocol.spec.statements import compute_carried_root
 from tests.attacks.defence import take_shared_step
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
+from touchstone.protocol.actions.audit.audit_records import EndsShown, ShownWork
+from touchstone.protocol.actions.audit.audit_room import AuditTask, StateShelf
+from touchstone.protocol.actions.audit.replaying import judge_ends, judge_work
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
+from touchstone.protocol.compute.audit.compare import compute_excess
+from touchstone.protocol.compute.digest import build_delta_tree, tensor_root, zero_root
+from touchstone.protocol.compute.outer.outer_tensors import count_delta_bytes, decode_delta, encode_delta
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.containers import Limits, StateHeader
+from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
+from touchstone.protocol.spec.statements import compute_carried_root
 
 FIRST_DECADE = -4
 BINS_PER_DECADE = 10

@@ -21,29 +21,42 @@ import pytest
 from torch import Tensor
 
 from lab.benchmarks.utilisation_run.network import switch
-from protocol.actions.dispute.casebook import Compute
-from protocol.actions.runtime import joining
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
-from protocol.actions.runtime.task_inputs import PartedCorpus
-from protocol.adapters.blobs import ROOT_BYTES
-from protocol.adapters.chain.follower import LogBatch
-from protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore, retrace
-from protocol.compute.determinism import describe_kernels, pin_kernels
-from protocol.compute.program.interpreter import Interpreter, Keep
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars, replay_segment
-from protocol.compute.program.tensor_allocator import list_written
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.game.state import SeatRole
-from protocol.spec.merkle import compute_levels
-from protocol.spec.program import Operation, get_constant_roots
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
 from tests.e2e.demo import player
 from tests.e2e.demo.player import HONEST, LIST, Line, Order, only_defend
 from tests.e2e.demo.watch import Watch
 from tests.e2e.planted import find_node, plant
 from tests.e2e.world import Part
+from touchstone.protocol.actions.dispute.casebook import Compute
+from touchstone.protocol.actions.runtime import joining
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from touchstone.protocol.actions.runtime.task_inputs import PartedCorpus
+from touchstone.protocol.adapters.blobs import ROOT_BYTES
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.compute.bounds.trace import (
+    Retraced,
+    Show,
+    TraceTree,
+    build_buffer_tree,
+    ignore,
+    retrace,
+)
+from touchstone.protocol.compute.determinism import describe_kernels, pin_kernels
+from touchstone.protocol.compute.program.interpreter import Interpreter, Keep
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    compute_scalars,
+    replay_segment,
+)
+from touchstone.protocol.compute.program.tensor_allocator import list_written
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.merkle import compute_levels
+from touchstone.protocol.spec.program import Operation, get_constant_roots
 
 NOTE_NAME = "measured.json"
 OPENS = "dispute"

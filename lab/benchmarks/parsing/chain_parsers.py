@@ -7,32 +7,38 @@ from dataclasses import replace
 from typing import Any
 
 from lab.benchmarks.parsing.mutating import Parser
-from protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
-from protocol.actions.dispute import judging_work
-from protocol.actions.runtime.chain_state import ChainState, Network
-from protocol.adapters.chain.abi import Entry, encode_call, encode_values, find_function, load_own_abi
-from protocol.adapters.chain.answers import Head, Log
-from protocol.adapters.chain.contract_events import (
+from tests.protocol.adapters.chain.entries import list_entries, make_sample
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.protocol.spec.sample import sample_task
+from touchstone.protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
+from touchstone.protocol.actions.dispute import judging_work
+from touchstone.protocol.actions.runtime.chain_state import ChainState, Network
+from touchstone.protocol.adapters.chain.abi import (
+    Entry,
+    encode_call,
+    encode_values,
+    find_function,
+    load_own_abi,
+)
+from touchstone.protocol.adapters.chain.answers import Head, Log
+from touchstone.protocol.adapters.chain.contract_events import (
     AbiRegistry,
     Event,
     decode_event,
     decode_log,
     make_registry,
 )
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.follower import LogBatch
-from protocol.adapters.chain.refusal_words import explain_revert
-from protocol.adapters.keys import recover_signer, sign_statement
-from protocol.spec.codec import decode_training, encode_training
-from protocol.spec.containers import TaskSpec
-from protocol.spec.game.state import GameRound, GameState
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import Request, SigningDomain, VoteWord
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
-from tests.protocol.adapters.chain.entries import list_entries, make_sample
-from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import is_drawn, make_world
-from tests.protocol.spec.sample import sample_task
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.refusal_words import explain_revert
+from touchstone.protocol.adapters.keys import recover_signer, sign_statement
+from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import Request, SigningDomain, VoteWord
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 TASK = b"t" * 32
 WORD = 32

@@ -6,10 +6,10 @@ import torch
 
 from lab.benchmarks.parsing.mutating import Parser
 from lab.benchmarks.recipes_run.plain_decoder import PlainDecoder
-from protocol.compute.program.program_form import require_form
-from protocol.spec.program_codec import decode_program, encode_program
-from protocol.spec.program_rules import require_step
-from protocol.spec.weights_layout import decode_layout, encode_layout
+from touchstone.protocol.compute.program.program_form import require_form
+from touchstone.protocol.spec.program_codec import decode_program, encode_program
+from touchstone.protocol.spec.program_rules import require_step
+from touchstone.protocol.spec.weights_layout import decode_layout, encode_layout
 from touchstone.step.optimizers import SGD
 from touchstone.step.record_step import RecordedStep, Shape, record_step
 

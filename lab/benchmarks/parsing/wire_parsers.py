@@ -19,12 +19,15 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from lab.benchmarks.parsing.mutating import Parser
-from protocol.actions.audit import audit_messages as audit
-from protocol.actions.dispute import step_serving as dispute
-from protocol.actions.merge import global_model as merge
-from protocol.actions.merge.global_model import AskOuter, make_form
-from protocol.adapters import messages, reports
-from protocol.adapters.blobs import (
+from tests.fixed_values import ACCOUNT as SAMPLE_ACCOUNT
+from tests.protocol.adapters.parties import DOMAIN, make_key, make_tensor
+from tests.protocol.spec.profiles import make_profile
+from touchstone.protocol.actions.audit import audit_messages as audit
+from touchstone.protocol.actions.dispute import step_serving as dispute
+from touchstone.protocol.actions.merge import global_model as merge
+from touchstone.protocol.actions.merge.global_model import AskOuter, make_form
+from touchstone.protocol.adapters import messages, reports
+from touchstone.protocol.adapters.blobs import (
     BlobKey,
     BlobKind,
     BlobRef,
@@ -33,24 +36,21 @@ from protocol.adapters.blobs import (
     hash_chunk,
     split_roots,
 )
-from protocol.adapters.chain import deployment, randomness
-from protocol.adapters.keys import sign_statement
-from protocol.adapters.messages import Form, Message, encode_message
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire import conventions, session
-from protocol.adapters.wire.conventions import HEADER, Desk, NodeStatus, Proof, RequestVerifier
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.session import Peer
-from protocol.spec.calibration_rules import compute_profile_digest
-from protocol.spec.codec import decode_state, encode_state
-from protocol.spec.containers import StateHeader
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import Request
-from tests.fixed_values import ACCOUNT as SAMPLE_ACCOUNT
-from tests.protocol.adapters.parties import DOMAIN, make_key, make_tensor
-from tests.protocol.spec.profiles import make_profile
+from touchstone.protocol.adapters.chain import deployment, randomness
+from touchstone.protocol.adapters.keys import sign_statement
+from touchstone.protocol.adapters.messages import Form, Message, encode_message
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire import conventions, session
+from touchstone.protocol.adapters.wire.conventions import HEADER, Desk, NodeStatus, Proof, RequestVerifier
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.calibration_rules import compute_profile_digest
+from touchstone.protocol.spec.codec import decode_state, encode_state
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Request
 
 AUDIT: tuple[type[Message], ...] = (
     audit.AskStart, audit.StartShown, audit.SealHanded, audit.EndShown, audit.VotesHanded,

@@ -19,20 +19,20 @@ from torch import Tensor
 
 from lab.benchmarks.recipes_run.plain_decoder import PlainDecoder
 from lab.benchmarks.recipes_run.program_mutator import ProgramMutator
-from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.costs import measure_costs
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import require_fit
-from protocol.compute.program.program_form import require_constants
-from protocol.spec.containers import NamedBytes, ScheduleConfig, TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.params import PRODUCT_BITS, PROTOCOL_VERSION
-from protocol.spec.program import Program
-from protocol.spec.program_codec import compute_program_root, decode_program, encode_program
-from protocol.spec.referee import judge_element
+from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import require_fit
+from touchstone.protocol.compute.program.program_form import require_constants
+from touchstone.protocol.spec.containers import NamedBytes, ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.params import PRODUCT_BITS, PROTOCOL_VERSION
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.program_codec import compute_program_root, decode_program, encode_program
+from touchstone.protocol.spec.referee import judge_element
 from touchstone.step.record_step import RecordedStep, Shape, record_step
 
 FORMATS = ("float32", "exact15", "exact20")

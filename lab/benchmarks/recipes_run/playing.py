@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime.party import Party
-from protocol.spec.containers import Limits
-from protocol.spec.game.state import RoundPhase
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import Operation
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import Operation
 from touchstone.step.step_folder import StepFiles
 
 ROUNDS = 2

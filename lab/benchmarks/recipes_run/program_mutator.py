@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from protocol.spec.program import (
+from touchstone.protocol.spec.program import (
     CHUNK_TERMS,
     OPERAND_COUNTS,
     QUANTIZED_LIMITS,

@@ -36,8 +36,9 @@ from torch import Tensor
 
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
-from protocol.actions.dispute.step_judging import SHAKES
-from protocol.compute.audit.compare import (
+from tests.training_setting import INNER_STEPS, build_trace_tree
+from touchstone.protocol.actions.dispute.step_judging import SHAKES
+from touchstone.protocol.compute.audit.compare import (
     Verdict,
     compute_cap,
     gather_excess,
@@ -46,16 +47,15 @@ from protocol.compute.audit.compare import (
     shake,
     unshake,
 )
-from protocol.compute.bounds.fault import ClaimedTrace, InputFault
-from protocol.compute.bounds.fault_finder import FaultFinder
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment
-from protocol.spec.containers import Limits
-from protocol.spec.schedule import compute_learning_rate_sum
-from scripts.calibrate_commands import SEED, Segment, Workplace
-from tests.training_setting import INNER_STEPS, build_trace_tree
+from touchstone.protocol.compute.bounds.fault import ClaimedTrace, InputFault
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.scripts.calibrate_commands import SEED, Segment, Workplace
 
 Product = Callable[..., Tensor]
 """Of two matrices, or batches of them, `out` as in `torch.mm`: where it is missing a new tensor."""

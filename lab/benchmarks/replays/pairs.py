@@ -26,20 +26,6 @@ from typing import TypeVar
 
 import torch
 
-from protocol.compute.audit.calibrate import FLOORS
-from protocol.compute.audit.compare import (
-    ILL_CONDITIONED_RATIO,
-    Distances,
-    Verdict,
-    judge_state,
-    measure_distances,
-)
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.program.step import Batch, GetBatch, TrainingState
-from protocol.spec.calibration_rules import MARGIN
-from protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
-from protocol.spec.float32 import nearest
-from scripts.calibrate_commands import Segment, Workplace
 from tests.task_models import respecify
 from tests.training_setting import (
     DEMO_MODEL,
@@ -50,6 +36,20 @@ from tests.training_setting import (
     open_demo_corpus,
     read_standard_library,
 )
+from touchstone.protocol.compute.audit.calibrate import FLOORS
+from touchstone.protocol.compute.audit.compare import (
+    ILL_CONDITIONED_RATIO,
+    Distances,
+    Verdict,
+    judge_state,
+    measure_distances,
+)
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState
+from touchstone.protocol.spec.calibration_rules import MARGIN
+from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.scripts.calibrate_commands import Segment, Workplace
 from touchstone.step.plain_decoder import DecoderConfig
 
 CONSTANT_TOKEN = 32

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import aiohttp
 from eth_account import Account
 
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.wire.conventions import RequestSigner
-from protocol.adapters.wire.session import Peer
-from protocol.spec.statements import SigningDomain
 from tests.fixed_values import MALFORMED_REQUESTS
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.statements import SigningDomain
 
 READERS = 24
 STREAMS = 4

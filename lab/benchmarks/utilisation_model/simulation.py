@@ -16,10 +16,10 @@ from math import ceil, floor
 
 import torch
 
-from protocol.compute.digest import build_delta_tree, build_tensor_tree
-from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
-from protocol.spec.float32 import float_to_bits, nearest
-from protocol.spec.game.terms import WINDOWS_2S, WINDOWS_12S
+from touchstone.protocol.compute.digest import build_delta_tree, build_tensor_tree
+from touchstone.protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
+from touchstone.protocol.spec.float32 import float_to_bits, nearest
+from touchstone.protocol.spec.game.terms import WINDOWS_2S, WINDOWS_12S
 
 ELEMENTS = 1 << 22
 CLAIMS = 4

@@ -22,26 +22,6 @@ from typing import Any
 from eth_account import Account
 
 from lab.benchmarks.utilisation_run.plan import SEGMENTS, SOLVERS, VERIFIERS, WHISTLEBLOWERS, Play, build_plan
-from node.submit import build_task, post_task
-from protocol.actions.audit import audit_room
-from protocol.actions.audit.audit_room import Train
-from protocol.actions.dispute import casebook
-from protocol.actions.dispute.casebook import Compute
-from protocol.actions.runtime import upkeep_duties
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import catch_up, open_task
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import ListDuties, Party
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.keys import AccountKey
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.determinism import list_cpu_capabilities
-from protocol.compute.program.step import GetBatch, TrainingState, replay_segment, train_segment
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.game.state import RoundPhase, SeatRole
-from protocol.spec.program import Operation
-from scripts.devnet import Devnet, DevnetOptions, fund, run_devnet
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.plan import read_dataset
 from tests.e2e.demo.player import HONEST, LIST, Line, Order, Said, Trained, only_defend
@@ -50,10 +30,30 @@ from tests.e2e.demo.run import cancel
 from tests.e2e.demo.stage import Folders
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import Part
+from touchstone.node.submit import build_task, post_task
+from touchstone.protocol.actions.audit import audit_room
+from touchstone.protocol.actions.audit.audit_room import Train
+from touchstone.protocol.actions.dispute import casebook
+from touchstone.protocol.actions.dispute.casebook import Compute
+from touchstone.protocol.actions.runtime import upkeep_duties
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import catch_up, open_task
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import ListDuties, Party
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.determinism import list_cpu_capabilities
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment, train_segment
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
+from touchstone.protocol.spec.program import Operation
+from touchstone.scripts.devnet import Devnet, DevnetOptions, fund, run_devnet
 
 Tell = Callable[[int, int, float], None]
 """(global step, steps, seconds of the computation without the wait)."""
-ACTIONS = "protocol.actions"
+ACTIONS = "touchstone.protocol.actions"
 DEFAULTS = frozenset({audit_room.__name__, casebook.__name__})
 """Modules that hold the function as a default of a party's own parts, which are replaced there."""
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from node.submit import RoundPlan
-from protocol.compute.audit.compare import Distances
-from protocol.spec.containers import ScheduleConfig
-from protocol.spec.float32 import nearest
-from protocol.spec.game.terms import LIMITS_LOCAL, ROUNDS_UNDER_WAY, GameWindows
 from tests.e2e.demo.plan import AMOUNTS, HELDOUT_BYTES, HONEST_MAXIMA
 from tests.task_plans import make_plan
 from tests.training_setting import propose_limits
+from touchstone.node.submit import RoundPlan
+from touchstone.protocol.compute.audit.compare import Distances
+from touchstone.protocol.spec.containers import ScheduleConfig
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, ROUNDS_UNDER_WAY, GameWindows
 from touchstone.step.plain_decoder import DecoderConfig
 
 HONEST, SILENT_VERIFIER, FALSE_SOLVER = "honest", "silent_verifier", "false_solver"

@@ -14,11 +14,11 @@ from typing import Any
 from lab.benchmarks.utilisation_run.network import FALSE_SOLVER, STOPPED, Network
 from lab.benchmarks.utilisation_run.plan import DRAWS, MODEL, SEGMENTS, Phase
 from lab.benchmarks.utilisation_run.plan import FALSE_SOLVER as FALSE_PHASE
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.state import SeatRole
 from tests.task_models import parameter_count
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.state import SeatRole
 
 
 @dataclass

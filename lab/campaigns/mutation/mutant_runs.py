@@ -21,7 +21,7 @@ from typing import Any
 
 from lab.campaigns.mutation.operators import Mutant
 from lab.campaigns.mutation.project import TESTS, hash_build, hash_vectors, list_sources, read_reached
-from scripts.toolchain import ROOT, forge_path
+from touchstone.scripts.toolchain import ROOT, forge_path
 
 MOST_BYTES = 50_000
 """What the published record may weigh."""

@@ -18,8 +18,8 @@ import solcx
 
 from lab.campaigns.mutation.edits import Node, apply_edits
 from lab.campaigns.mutation.operators import Finder, Mutant
-from scripts.compile import CompileError, read_settings, read_sources
-from scripts.toolchain import ROOT, forge_path, solc_shim_path
+from touchstone.scripts.compile import CompileError, read_settings, read_sources
+from touchstone.scripts.toolchain import ROOT, forge_path, solc_shim_path
 
 _ARTIFACT = re.compile(r'"(\w+\.sol):\w+"')
 

@@ -9,32 +9,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.audit.audit_room import AuditRoom, read_audit_task
-from protocol.actions.audit.audit_serving import BODY_BYTES, Audits
-from protocol.actions.audit.audit_votes import list_waiting, offer
-from protocol.actions.audit.replay_pool import ProcessWorker, ReplayPool, ReplayWorker, open_ray
-from protocol.actions.audit.replaying import audit
-from protocol.actions.merge.outer_step import BaseModels
-from protocol.actions.merge.work import OwnClaims, find_work
-from protocol.actions.runtime.config import (
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.audit.audit_room import AuditRoom, read_audit_task
+from touchstone.protocol.actions.audit.audit_serving import BODY_BYTES, Audits
+from touchstone.protocol.actions.audit.audit_votes import list_waiting, offer
+from touchstone.protocol.actions.audit.replay_pool import ProcessWorker, ReplayPool, ReplayWorker, open_ray
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.actions.merge.outer_step import BaseModels
+from touchstone.protocol.actions.merge.work import OwnClaims, find_work
+from touchstone.protocol.actions.runtime.config import (
     STORE_FOLDER,
     PartyConfig,
     has_replay_processes,
     make_scratch,
     share_memory_mb,
 )
-from protocol.actions.runtime.idle_mode import pause
-from protocol.actions.runtime.party import Duty, Party, Wait, list_peers
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.keys import recover_signer
-from protocol.adapters.messages import Message
-from protocol.adapters.wire.conventions import Desk
-from protocol.compute.batches import Corpus
-from protocol.compute.program.step import replay_segment
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import (
+from touchstone.protocol.actions.runtime.idle_mode import pause
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait, list_peers
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.keys import recover_signer
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.compute.batches import Corpus
+from touchstone.protocol.compute.program.step import replay_segment
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import (
     AuditPlace,
     DrawnAudit,
     find_drawn,
@@ -43,9 +43,9 @@ from protocol.spec.game.auditing import (
     list_drawn,
     list_heard,
 )
-from protocol.spec.game.disputes import has_bond_alone
-from protocol.spec.game.fates import find_seat
-from protocol.spec.statements import Statement
+from touchstone.protocol.spec.game.disputes import has_bond_alone
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.statements import Statement
 
 
 class KnownModels(BaseModels):

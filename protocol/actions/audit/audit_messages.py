@@ -15,13 +15,20 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from protocol.actions.audit.audit_records import ShownWork
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.containers import StateHeader
-from protocol.spec.game.auditing import DrawnAudit
-from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord, compute_work_leaf, verify_in_claim
+from touchstone.protocol.actions.audit.audit_records import ShownWork
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game.auditing import DrawnAudit
+from touchstone.protocol.spec.statements import (
+    Sealed,
+    Vote,
+    VoteOpening,
+    VoteWord,
+    compute_work_leaf,
+    verify_in_claim,
+)
 
 START, SEAL, VOTES, PUBLIC = "audit-start", "audit-seal", "audit-votes", "audit-public"
 """Names of the desks."""

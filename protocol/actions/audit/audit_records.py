@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.adapters.blobs import BlobKey
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.journal import Journal
-from protocol.adapters.messages import Signature, Word
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import DistanceReport, StateHeader
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.auditing import AuditPlace, VotePlace, get_place
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
+from touchstone.protocol.adapters.blobs import BlobKey
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.messages import Signature, Word
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import DistanceReport, StateHeader
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.auditing import AuditPlace, VotePlace, get_place
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
 
 @dataclass(frozen=True)

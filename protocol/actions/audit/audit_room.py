@@ -11,17 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
-from protocol.adapters.blobs import BlobRef, refer_state
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer
-from protocol.compute.batches import Corpus
-from protocol.compute.digest import StateTrees, build_state_trees
-from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
-from protocol.spec.containers import (
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
+from touchstone.protocol.adapters.blobs import BlobRef, refer_state
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.batches import Corpus
+from touchstone.protocol.compute.digest import StateTrees, build_state_trees
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.spec.containers import (
     DistanceReport,
     Limits,
     OuterHeader,
@@ -29,10 +29,10 @@ from protocol.spec.containers import (
     TaskSpec,
     TrainingSpec,
 )
-from protocol.spec.game.auditing import AuditPlace
-from protocol.spec.game.state import GameState
-from protocol.spec.schedule import compute_schedule_sums
-from protocol.spec.statements import Statement
+from touchstone.protocol.spec.game.auditing import AuditPlace
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.schedule import compute_schedule_sums
+from touchstone.protocol.spec.statements import Statement
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from protocol.actions.audit.audit_messages import (
+from touchstone.protocol.actions.audit.audit_messages import (
     MAX_BYTES,
     MAX_VOTES_BYTES,
     PUBLIC,
@@ -36,19 +36,25 @@ from protocol.actions.audit.audit_messages import (
     read_sealed,
     say_boundary,
 )
-from protocol.actions.audit.audit_records import SealMade, SealTaken, ShownWork, VoteMade, VoteTaken
-from protocol.actions.audit.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
-from protocol.actions.audit.audit_votes import HandedVote, list_handed, take_votes
-from protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from protocol.actions.merge.merge_records import WorkProof
-from protocol.actions.pruning.windows import is_recent
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.messages import Message
-from protocol.adapters.wire.conventions import Desk
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.auditing import (
+from touchstone.protocol.actions.audit.audit_records import (
+    SealMade,
+    SealTaken,
+    ShownWork,
+    VoteMade,
+    VoteTaken,
+)
+from touchstone.protocol.actions.audit.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
+from touchstone.protocol.actions.audit.audit_votes import HandedVote, list_handed, take_votes
+from touchstone.protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.protocol.actions.merge.merge_records import WorkProof
+from touchstone.protocol.actions.pruning.windows import is_recent
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import (
     COMPARED_ENDS,
     AuditPlace,
     DrawnAudit,
@@ -59,9 +65,9 @@ from protocol.spec.game.auditing import (
     is_boundary_public,
     is_segment_public,
 )
-from protocol.spec.game.state import GameRound, RoundPhase, StatementRef
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import Sealed, VoteWord
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase, StatementRef
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Sealed, VoteWord
 
 START_FORM, SEAL_FORM, PUBLIC_FORM = make_form(AskStart), make_form(SealHanded), make_form(SegmentAsked)
 KEPT_ROUNDS = 16

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protocol.actions.audit.audit_messages import (
+from touchstone.protocol.actions.audit.audit_messages import (
     VOTES,
     VOTES_MAX,
     VoteHanded,
@@ -23,17 +23,29 @@ from protocol.actions.audit.audit_messages import (
     make_form,
     say_vote,
 )
-from protocol.actions.audit.audit_records import VoteMade, VoteTaken
-from protocol.actions.audit.audit_room import AuditRoom
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.auditing import DrawnAudit, find_drawn, get_heard_until, get_place, may_open
-from protocol.spec.game.calls import HandedOpening, SignedVote
-from protocol.spec.game.events import VoteCounted
-from protocol.spec.game.fates import find_seat, get_votes
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import Vote, VoteOpening, do_roots_fit_word, does_opening_fit, is_vote_whole
+from touchstone.protocol.actions.audit.audit_records import VoteMade, VoteTaken
+from touchstone.protocol.actions.audit.audit_room import AuditRoom
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import (
+    DrawnAudit,
+    find_drawn,
+    get_heard_until,
+    get_place,
+    may_open,
+)
+from touchstone.protocol.spec.game.calls import HandedOpening, SignedVote
+from touchstone.protocol.spec.game.events import VoteCounted
+from touchstone.protocol.spec.game.fates import find_seat, get_votes
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import (
+    Vote,
+    VoteOpening,
+    do_roots_fit_word,
+    does_opening_fit,
+    is_vote_whole,
+)
 
 WITH_OPENING, WITHOUT_OPENING = 1, 0
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from protocol.actions.audit.audit_room import AuditRoom
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.actions.audit.audit_room import AuditRoom
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 LATELY_S = 60.0
 """An answer counts for so long, and no answer from before the solver was waited for."""

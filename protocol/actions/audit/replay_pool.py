@@ -37,22 +37,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.actions.runtime.config import describe_code, describe_machine, keep_to_memory
-from protocol.actions.stored_step import open_step
-from protocol.adapters.files import make_shared, map_shared
-from protocol.adapters.machine import load_extra
-from protocol.adapters.store import BlobStore
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.known_steps import TaskStep, get_step, learn_step
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, replay_segment
-from protocol.compute.program.tensor_allocator import view_mapped
-from protocol.spec.codec import decode_training, encode_training
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program_codec import decode_program, encode_program
-from protocol.spec.weights_layout import decode_layout, encode_layout
+from touchstone.protocol.actions.runtime.config import describe_code, describe_machine, keep_to_memory
+from touchstone.protocol.actions.stored_step import open_step
+from touchstone.protocol.adapters.files import make_shared, map_shared
+from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.known_steps import TaskStep, get_step, learn_step
+from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState, replay_segment
+from touchstone.protocol.compute.program.tensor_allocator import view_mapped
+from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program_codec import decode_program, encode_program
+from touchstone.protocol.spec.weights_layout import decode_layout, encode_layout
 
 PREFIX = "replay-"
 """Of files in the scratch folder. A killed node leaves some, and its next start removes them."""

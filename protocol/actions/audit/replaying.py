@@ -25,7 +25,7 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
-from protocol.actions.audit.audit_messages import (
+from touchstone.protocol.actions.audit.audit_messages import (
     SEAL,
     EndShown,
     SealHanded,
@@ -35,27 +35,27 @@ from protocol.actions.audit.audit_messages import (
     read_work,
     say_sealed,
 )
-from protocol.actions.audit.audit_records import EndsShown, SealMade, VoteMade, make_sealed
-from protocol.actions.audit.audit_room import AuditRoom, AuditTask, StateShelf
-from protocol.actions.audit.sealing import NotServed, ask_until, hold, make_seal
-from protocol.actions.stored_tensors import StoredTensor, open_tensor
-from protocol.adapters.blobs import refer_delta, refer_tensor
-from protocol.adapters.chain.gate import GateShut
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.compute.audit.compare import judge_state
-from protocol.compute.outer.outer_tensors import PART_ELEMENTS, encode_delta
-from protocol.spec.codec import compute_outer_root, compute_state_root
-from protocol.spec.containers import OuterHeader, StateHeader
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.auditing import (
+from touchstone.protocol.actions.audit.audit_records import EndsShown, SealMade, VoteMade, make_sealed
+from touchstone.protocol.actions.audit.audit_room import AuditRoom, AuditTask, StateShelf
+from touchstone.protocol.actions.audit.sealing import NotServed, ask_until, hold, make_seal
+from touchstone.protocol.actions.stored_tensors import StoredTensor, open_tensor
+from touchstone.protocol.adapters.blobs import refer_delta, refer_tensor
+from touchstone.protocol.adapters.chain.gate import GateShut
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.compute.audit.compare import judge_state
+from touchstone.protocol.compute.outer.outer_tensors import PART_ELEMENTS, encode_delta
+from touchstone.protocol.spec.codec import compute_outer_root, compute_state_root
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import (
     DrawnAudit,
     compute_ends_until,
     compute_serving_until,
     find_last_merged,
     may_say_unserved,
 )
-from protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
-from protocol.spec.statements import COMPARED, Vote, VoteWord, compute_carried_root
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
+from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord, compute_carried_root
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from protocol.actions.audit.audit_messages import (
+from touchstone.protocol.actions.audit.audit_messages import (
     START,
     AskStart,
     PlaceSaid,
@@ -22,20 +22,20 @@ from protocol.actions.audit.audit_messages import (
     make_form,
     read_boundary,
 )
-from protocol.actions.audit.audit_records import SealMade, WrongStart, make_sealed
-from protocol.actions.audit.audit_room import AuditRoom
-from protocol.actions.audit.own_network import was_anybody_reached
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.compute.batches import get_batch, prepare_steps
-from protocol.compute.digest import StateTrees, build_state_trees
-from protocol.compute.program.step import GetBatch
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import StateHeader
-from protocol.spec.drawing import deal_shards
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import compute_seal
+from touchstone.protocol.actions.audit.audit_records import SealMade, WrongStart, make_sealed
+from touchstone.protocol.actions.audit.audit_room import AuditRoom
+from touchstone.protocol.actions.audit.own_network import was_anybody_reached
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.digest import StateTrees, build_state_trees
+from touchstone.protocol.compute.program.step import GetBatch
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import compute_seal
 
 ASK_PAUSE_S = 0.25
 """Between two requests to a solver that did not serve."""

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.actions.dispute.casebook import KnownVote, OwnReplay, Sentence
-from protocol.actions.dispute.known_statements import (
+from touchstone.protocol.actions.dispute.casebook import KnownVote, OwnReplay, Sentence
+from touchstone.protocol.actions.dispute.known_statements import (
     find_accused,
     find_solver,
     find_spot_leaf,
@@ -30,9 +30,14 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
     sign_form,
 )
-from protocol.actions.dispute.segments import find_replay, iterate_states, require_claimed_end, require_same
-from protocol.actions.merge.work import list_own_boundaries
-from protocol.actions.runtime.party import (
+from touchstone.protocol.actions.dispute.segments import (
+    find_replay,
+    iterate_states,
+    require_claimed_end,
+    require_same,
+)
+from touchstone.protocol.actions.merge.work import list_own_boundaries
+from touchstone.protocol.actions.runtime.party import (
     Party,
     fetch_tensors,
     fund_bonds,
@@ -40,17 +45,17 @@ from protocol.actions.runtime.party import (
     keep_state,
     open_state_leaves,
 )
-from protocol.actions.runtime.upkeep_duties import get_question
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.spec.containers import LeafProof, StateHeader, StateLeaves
-from protocol.spec.game.auditing import may_open
-from protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
-from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, is_answerable
-from protocol.spec.game.state import SeatStatus, StatementRef
-from protocol.spec.game.timing import get_ask_until
-from protocol.spec.merkle import compute_path, count_tensor_leaves
-from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from protocol.spec.statements import Vote, VoteWord
+from touchstone.protocol.actions.runtime.upkeep_duties import get_question
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.spec.containers import LeafProof, StateHeader, StateLeaves
+from touchstone.protocol.spec.game.auditing import may_open
+from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
+from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, is_answerable
+from touchstone.protocol.spec.game.state import SeatStatus, StatementRef
+from touchstone.protocol.spec.game.timing import get_ask_until
+from touchstone.protocol.spec.merkle import compute_path, count_tensor_leaves
+from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 TELLING = frozenset({AskEnding.OPEN, AskEnding.CLEARED})
 """An ask that others opened and that is open, or was answered, needs no second one."""

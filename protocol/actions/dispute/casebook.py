@@ -24,16 +24,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from protocol.actions.merge.merge_records import Wakes, WorkProof
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.journal import Journal
-from protocol.adapters.messages import Word
-from protocol.compute.bounds.trace import Retrace, TraceTree, retrace
-from protocol.compute.program.step import GetBatch, TrainingState, replay_segment
-from protocol.spec.containers import StateHeader, TrainingSpec
-from protocol.spec.game.state import GameState, StatementRef
-from protocol.spec.statements import Sealed, Vote, VoteOpening
+from touchstone.protocol.actions.merge.merge_records import Wakes, WorkProof
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.messages import Word
+from touchstone.protocol.compute.bounds.trace import Retrace, TraceTree, retrace
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
+from touchstone.protocol.spec.game.state import GameState, StatementRef
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening
 
 CLAIM = -1
 """In place of a draw: the statement is the claim."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
-from protocol.actions.dispute import (
+from touchstone.protocol.actions.dispute import (
     asking,
     dispute_opening,
     judging_work,
@@ -24,36 +24,41 @@ from protocol.actions.dispute import (
     step_judging,
     step_serving,
 )
-from protocol.actions.dispute.casebook import TracedStep, to_sentence
-from protocol.actions.dispute.evidence import list_cases
-from protocol.actions.dispute.judging_work import list_work_cases
-from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now, list_provable_rounds
-from protocol.actions.dispute.segments import (
+from touchstone.protocol.actions.dispute.casebook import TracedStep, to_sentence
+from touchstone.protocol.actions.dispute.evidence import list_cases
+from touchstone.protocol.actions.dispute.judging_work import list_work_cases
+from touchstone.protocol.actions.dispute.known_statements import (
+    find_solver,
+    get_inner,
+    get_now,
+    list_provable_rounds,
+)
+from touchstone.protocol.actions.dispute.segments import (
     compute_roots,
     compute_state,
     find_replay,
     get_batches,
     restore_own_start,
 )
-from protocol.actions.dispute.step_serving import show_steps, show_trace
-from protocol.actions.merge.work import open_boundary
-from protocol.actions.runtime.party import Party, Wait, find_round, keep_state
-from protocol.actions.stored_tensors import TraceKeeper, describe_layout, load_buffer
-from protocol.adapters.store import BlobStore
-from protocol.compute.bounds.fault import open_demanded, prove_outputs
-from protocol.compute.bounds.trace import TraceTree
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step_facts import compute_step_facts
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import BufferOpening, StateHeader
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
-from protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute, Move, list_moves
-from protocol.spec.game.state import SeatStatus
-from protocol.spec.game.timing import get_ask_until, get_statement_until
-from protocol.spec.game.upkeep import find_turn
-from protocol.spec.program import get_constant_roots
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.actions.dispute.step_serving import show_steps, show_trace
+from touchstone.protocol.actions.merge.work import open_boundary
+from touchstone.protocol.actions.runtime.party import Party, Wait, find_round, keep_state
+from touchstone.protocol.actions.stored_tensors import TraceKeeper, describe_layout, load_buffer
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.bounds.fault import open_demanded, prove_outputs
+from touchstone.protocol.compute.bounds.trace import TraceTree
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step_facts import compute_step_facts
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import BufferOpening, StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
+from touchstone.protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute, Move, list_moves
+from touchstone.protocol.spec.game.state import SeatStatus
+from touchstone.protocol.spec.game.timing import get_ask_until, get_statement_until
+from touchstone.protocol.spec.game.upkeep import find_turn
+from touchstone.protocol.spec.program import get_constant_roots
+from touchstone.protocol.spec.statements import VoteWord
 
 # --- Duties -------------------------------------------------------------------------------------------------
 Perform = Callable[[Party], Coroutine[Any, Any, None]]

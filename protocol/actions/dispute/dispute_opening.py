@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.dispute.casebook import (
+from touchstone.protocol.actions.dispute.casebook import (
     CLAIM,
     NO_STEP,
     CaseDropped,
@@ -27,7 +27,7 @@ from protocol.actions.dispute.casebook import (
     name_vote,
     to_sentence,
 )
-from protocol.actions.dispute.known_statements import (
+from touchstone.protocol.actions.dispute.known_statements import (
     are_steps_shown,
     find_accused,
     find_solver,
@@ -40,20 +40,25 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
     sign_form,
 )
-from protocol.actions.dispute.step_judging import Claimed, ask_headers, find_false_step, judge_steps
-from protocol.actions.dispute.step_serving import start_waiting
-from protocol.actions.merge.work import list_own_boundaries
-from protocol.actions.runtime.party import Party, fund_bonds
-from protocol.compute.audit.compare import Verdict
-from protocol.spec.codec import compute_state_root
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.disputes import count_open_disputes
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.inner_dispute import InnerDispute, is_pursued
-from protocol.spec.game.state import SeatRole, StatementRef
-from protocol.spec.game.terms import GameTerms
-from protocol.spec.game.timing import get_statement_until
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.actions.dispute.step_judging import (
+    Claimed,
+    ask_headers,
+    find_false_step,
+    judge_steps,
+)
+from touchstone.protocol.actions.dispute.step_serving import start_waiting
+from touchstone.protocol.actions.merge.work import list_own_boundaries
+from touchstone.protocol.actions.runtime.party import Party, fund_bonds
+from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.disputes import count_open_disputes
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute, is_pursued
+from touchstone.protocol.spec.game.state import SeatRole, StatementRef
+from touchstone.protocol.spec.game.terms import GameTerms
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from protocol.actions.dispute.casebook import KnownSeal, KnownVote
-from protocol.actions.dispute.known_statements import (
+from touchstone.protocol.actions.dispute.casebook import KnownSeal, KnownVote
+from touchstone.protocol.actions.dispute.known_statements import (
     find_accused,
     find_claim,
     find_signer,
@@ -25,16 +25,22 @@ from protocol.actions.dispute.known_statements import (
     seal_form,
     sign_form,
 )
-from protocol.actions.merge.merge_records import WorkProof
-from protocol.actions.merge.work import compute_own_leaf, find_own_root, open_boundary
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function, load_own_abi, to_snake_case
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.containers import LeafProof, OuterHeader
-from protocol.spec.game.state import GameRound
-from protocol.spec.merkle import count_tensor_leaves
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import (
+from touchstone.protocol.actions.merge.merge_records import WorkProof
+from touchstone.protocol.actions.merge.work import compute_own_leaf, find_own_root, open_boundary
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.abi import (
+    BoundaryProof,
+    encode_call,
+    find_function,
+    load_own_abi,
+    to_snake_case,
+)
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.containers import LeafProof, OuterHeader
+from touchstone.protocol.spec.game.state import GameRound
+from touchstone.protocol.spec.merkle import count_tensor_leaves
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import (
     NAMING,
     Vote,
     VoteOpening,

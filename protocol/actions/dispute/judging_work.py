@@ -13,12 +13,12 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from protocol.actions.audit.audit_records import VoteTaken
-from protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
-from protocol.actions.dispute import evidence
-from protocol.actions.dispute.casebook import ClaimOpenings, KnownVote
-from protocol.actions.dispute.evidence import NO_WORK, Case, Form, delta_form, start_form
-from protocol.actions.dispute.known_statements import (
+from touchstone.protocol.actions.audit.audit_records import VoteTaken
+from touchstone.protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
+from touchstone.protocol.actions.dispute import evidence
+from touchstone.protocol.actions.dispute.casebook import ClaimOpenings, KnownVote
+from touchstone.protocol.actions.dispute.evidence import NO_WORK, Case, Form, delta_form, start_form
+from touchstone.protocol.actions.dispute.known_statements import (
     find_accused,
     find_claim,
     find_solver,
@@ -27,21 +27,27 @@ from protocol.actions.dispute.known_statements import (
     list_provable_rounds,
     list_spot_slots,
 )
-from protocol.actions.dispute.segments import restore_boundary
-from protocol.actions.merge.global_model import load_outer, load_weights
-from protocol.actions.merge.merge_records import WorkProof, find_carried_round
-from protocol.actions.merge.work import fetch_delta, find_work, list_own_boundaries, open_boundary, open_work
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
-from protocol.adapters.chain.abi import find_function, load_own_abi
-from protocol.adapters.chain.contract_events import Event
-from protocol.spec.codec import compute_boundary_leaf
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.auditing import DrawnAudit, get_ever_drawn, get_place
-from protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
-from protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_BYTE_MAX
-from protocol.spec.statements import (
+from touchstone.protocol.actions.dispute.segments import restore_boundary
+from touchstone.protocol.actions.merge.global_model import load_outer, load_weights
+from touchstone.protocol.actions.merge.merge_records import WorkProof, find_carried_round
+from touchstone.protocol.actions.merge.work import (
+    fetch_delta,
+    find_work,
+    list_own_boundaries,
+    open_boundary,
+    open_work,
+)
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
+from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.codec import compute_boundary_leaf
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import DrawnAudit, get_ever_drawn, get_place
+from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
+from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_BYTE_MAX
+from touchstone.protocol.spec.statements import (
     COMPARED,
     Vote,
     VoteOpening,

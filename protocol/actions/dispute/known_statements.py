@@ -20,10 +20,10 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from protocol.actions.dispute.casebook import KnownVote, Sentence
-from protocol.actions.runtime.party import Party
-from protocol.spec.game.auditing import get_heard_until, get_place
-from protocol.spec.game.fates import (
+from touchstone.protocol.actions.dispute.casebook import KnownVote, Sentence
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.fates import (
     find_seat,
     get_claim_fate,
     get_late_draw,
@@ -31,9 +31,9 @@ from protocol.spec.game.fates import (
     get_votes,
     is_draw_over,
 )
-from protocol.spec.game.inner_dispute import AskEnding, InnerBook
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerBook
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import (
     ClaimFate,
     GameRound,
     GameState,
@@ -43,9 +43,9 @@ from protocol.spec.game.state import (
     SlotClaim,
     StatementRef,
 )
-from protocol.spec.game.timing import get_statement_until, is_late_draw
-from protocol.spec.params import SPOT_ASKS
-from protocol.spec.statements import Sealed, Vote, VoteWord, is_vote_whole
+from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
+from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord, is_vote_whole
 
 
 def get_inner(party: Party) -> InnerBook:

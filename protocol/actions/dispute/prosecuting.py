@@ -17,15 +17,20 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from protocol.actions.dispute.known_statements import get_now
-from protocol.actions.dispute.segments import compute_state, get_batches
-from protocol.actions.dispute.step_judging import find_start, format_name
-from protocol.actions.dispute.step_serving import BlocksLeft, get_half_time, start_waiting, wait_for
-from protocol.actions.merge.merge_records import get_shards
-from protocol.actions.runtime.party import Party, fetch_state, has_state, keep_state, load_state
-from protocol.actions.stored_tensors import RemoteTrace, TraceLayout, describe_layout, open_trace
-from protocol.adapters.wire.session import Peer
-from protocol.compute.bounds.fault import (
+from touchstone.protocol.actions.dispute.known_statements import get_now
+from touchstone.protocol.actions.dispute.segments import compute_state, get_batches
+from touchstone.protocol.actions.dispute.step_judging import find_start, format_name
+from touchstone.protocol.actions.dispute.step_serving import (
+    BlocksLeft,
+    get_half_time,
+    start_waiting,
+    wait_for,
+)
+from touchstone.protocol.actions.merge.merge_records import get_shards
+from touchstone.protocol.actions.runtime.party import Party, fetch_state, has_state, keep_state, load_state
+from touchstone.protocol.actions.stored_tensors import RemoteTrace, TraceLayout, describe_layout, open_trace
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.bounds.fault import (
     ClaimedLeaf,
     ClaimedRoots,
     ClaimedTrace,
@@ -34,20 +39,26 @@ from protocol.compute.bounds.fault import (
     OperationFault,
     prove_node,
 )
-from protocol.compute.bounds.fault_finder import FaultFinder
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.step_facts import compute_step_facts
-from protocol.spec.containers import LeafProof, StateHeader
-from protocol.spec.drawing import draw_sample_start
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.inner_dispute import LEAVES_MAX, DemandedLeaf, DisputeStage, InnerDispute, PostedTrace
-from protocol.spec.merkle import compute_path
-from protocol.spec.params import LEAF_BYTES, PRODUCT_BITS
-from protocol.spec.program import INPUTS, Program, Role, get_constant_roots
-from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.step_facts import compute_step_facts
+from touchstone.protocol.spec.containers import LeafProof, StateHeader
+from touchstone.protocol.spec.drawing import draw_sample_start
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.inner_dispute import (
+    LEAVES_MAX,
+    DemandedLeaf,
+    DisputeStage,
+    InnerDispute,
+    PostedTrace,
+)
+from touchstone.protocol.spec.merkle import compute_path
+from touchstone.protocol.spec.params import LEAF_BYTES, PRODUCT_BITS
+from touchstone.protocol.spec.program import INPUTS, Program, Role, get_constant_roots
+from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 
 
 def list_demands(

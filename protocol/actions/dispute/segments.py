@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from protocol.actions.dispute.casebook import OwnReplay
-from protocol.actions.dispute.known_statements import find_solver, get_inner, get_now
-from protocol.actions.merge.merge_records import find_carried_round, get_shards
-from protocol.actions.merge.training import begin_state, compute_start, find_carried
-from protocol.actions.merge.work import get_finished, list_own_boundaries
-from protocol.actions.retraining import AUDITS, Turn, Until
-from protocol.actions.runtime.party import Party, fetch_tensors, has_state, keep_state, load_state
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.compute.batches import get_batch
-from protocol.compute.digest import state_header
-from protocol.compute.program.step import GetBatch, TrainingState
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.inner_dispute import InnerDispute, list_disputed_segments
-from protocol.spec.game.state import StatementRef
+from touchstone.protocol.actions.dispute.casebook import OwnReplay
+from touchstone.protocol.actions.dispute.known_statements import find_solver, get_inner, get_now
+from touchstone.protocol.actions.merge.merge_records import find_carried_round, get_shards
+from touchstone.protocol.actions.merge.training import begin_state, compute_start, find_carried
+from touchstone.protocol.actions.merge.work import get_finished, list_own_boundaries
+from touchstone.protocol.actions.retraining import AUDITS, Turn, Until
+from touchstone.protocol.actions.runtime.party import Party, fetch_tensors, has_state, keep_state, load_state
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.compute.batches import get_batch
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute, list_disputed_segments
+from touchstone.protocol.spec.game.state import StatementRef
 
 BITS_REMEDY = "Bring back the versions of torch and of the drivers that the statement was made with."
 

@@ -34,15 +34,15 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from protocol.actions.dispute.casebook import NO_STEP, KnownVote
-from protocol.actions.dispute.known_statements import find_claim, get_now
-from protocol.actions.dispute.segments import (
+from touchstone.protocol.actions.dispute.casebook import NO_STEP, KnownVote
+from touchstone.protocol.actions.dispute.known_statements import find_claim, get_now
+from touchstone.protocol.actions.dispute.segments import (
     compute_roots,
     find_own_boundary,
     get_batches,
     restore_boundary,
 )
-from protocol.actions.dispute.step_serving import (
+from touchstone.protocol.actions.dispute.step_serving import (
     NEVER,
     SHOWN_FORM,
     STEPS,
@@ -53,12 +53,12 @@ from protocol.actions.dispute.step_serving import (
     start_waiting,
     wait_for,
 )
-from protocol.actions.retraining import AUDITS
-from protocol.actions.runtime.party import Party, fetch_tensors, load_state, open_state
-from protocol.actions.stored_tensors import StoredState
-from protocol.adapters.blobs import BlobKey, refer_state
-from protocol.adapters.wire.session import Peer
-from protocol.compute.audit.compare import (
+from touchstone.protocol.actions.retraining import AUDITS
+from touchstone.protocol.actions.runtime.party import Party, fetch_tensors, load_state, open_state
+from touchstone.protocol.actions.stored_tensors import StoredState
+from touchstone.protocol.adapters.blobs import BlobKey, refer_state
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.audit.compare import (
     Verdict,
     compute_cap,
     gather_excess,
@@ -67,14 +67,14 @@ from protocol.compute.audit.compare import (
     shake,
     unshake,
 )
-from protocol.compute.digest import state_header
-from protocol.compute.program.step import TrainingState
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root, decode_state
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.inner_dispute import InnerDispute
-from protocol.spec.schedule import compute_learning_rate_sum
-from protocol.spec.statements import VoteWord, compute_seal, verify_in_claim
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, decode_state
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.protocol.spec.statements import VoteWord, compute_seal, verify_in_claim
 
 SHAKES = 4
 """So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where

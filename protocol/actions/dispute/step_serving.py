@@ -29,36 +29,36 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from protocol.actions.dispute.casebook import Asker, TracedStep
-from protocol.actions.dispute.known_statements import (
+from touchstone.protocol.actions.dispute.casebook import Asker, TracedStep
+from touchstone.protocol.actions.dispute.known_statements import (
     are_steps_shown,
     find_solver,
     get_inner,
     get_now,
 )
-from protocol.actions.dispute.segments import (
+from touchstone.protocol.actions.dispute.segments import (
     find_replay,
     iterate_states,
     restore_own_start,
 )
-from protocol.actions.merge.work import list_own_boundaries
-from protocol.actions.pruning.windows import find_asked_until, find_supported_until, list_named
-from protocol.actions.retraining import AUDITS, QUESTIONS
-from protocol.actions.runtime.party import Party, has_state, keep_state
-from protocol.actions.stored_tensors import describe_layout
-from protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
-from protocol.adapters.messages import ClaimPath, Form, Message, Word
-from protocol.adapters.wire.conventions import Desk
-from protocol.compute.program.known_steps import get_program
-from protocol.spec.codec import STATE_BYTES, encode_state
-from protocol.spec.containers import StateHeader
-from protocol.spec.drawing import RANKS
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import get_ever_drawn
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.inner_dispute import InnerDispute
-from protocol.spec.game.state import GameRound, SeatRole, StatementRef
-from protocol.spec.program import get_constant_roots
+from touchstone.protocol.actions.merge.work import list_own_boundaries
+from touchstone.protocol.actions.pruning.windows import find_asked_until, find_supported_until, list_named
+from touchstone.protocol.actions.retraining import AUDITS, QUESTIONS
+from touchstone.protocol.actions.runtime.party import Party, has_state, keep_state
+from touchstone.protocol.actions.stored_tensors import describe_layout
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
+from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Word
+from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.spec.codec import STATE_BYTES, encode_state
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import get_ever_drawn
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.game.state import GameRound, SeatRole, StatementRef
+from touchstone.protocol.spec.program import get_constant_roots
 
 STEPS = "steps"
 """Name of the desk."""

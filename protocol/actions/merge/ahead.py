@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from protocol.actions.merge.merge_records import MergeKey, compute_basis, find_own_slot
-from protocol.actions.merge.merge_signing import judge_round
-from protocol.actions.merge.outer_step import (
+from touchstone.protocol.actions.merge.merge_records import MergeKey, compute_basis, find_own_slot
+from touchstone.protocol.actions.merge.merge_signing import judge_round
+from touchstone.protocol.actions.merge.outer_step import (
     find_own_merge,
     foresee,
     get_root,
@@ -23,14 +23,21 @@ from protocol.actions.merge.outer_step import (
     make_key,
     merge_claims,
 )
-from protocol.actions.merge.training import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
-from protocol.actions.merge.work import is_fetched
-from protocol.actions.runtime.party import Duty, Party, Wait
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.rounds import get_waiting_round
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
+from touchstone.protocol.actions.merge.training import (
+    TRAINING,
+    Origin,
+    finish_claim,
+    get_basis,
+    is_whole,
+    read_origin,
+)
+from touchstone.protocol.actions.merge.work import is_fetched
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
 
 FETCH_DIVISOR = 8
 """After this part of `audit_max` a claim whose pseudo-gradient has not come is left out."""

@@ -14,20 +14,25 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.merge.global_model import load_outer, load_outer_state
-from protocol.actions.merge.merge_records import ContestMade, MergeMade, find_own_slot, sort_by_shard
-from protocol.actions.merge.outer_step import find_own_merge, get_root, make_key, merge_claims
-from protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank, take_turn
-from protocol.actions.merge.work import fetch_delta, find_work
-from protocol.actions.runtime.party import Duty, Party, Wait, fund_bonds
-from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
-from protocol.compute.digest import ByteTree, build_byte_tree
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.contests import ENDED, InnerContest, InnerTurn
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import GameRound, GameState, RootContest, RoundPhase
-from protocol.spec.merkle import count_tensor_leaves
-from protocol.spec.outer import compute_nodes_below, find_differing
+from touchstone.protocol.actions.merge.global_model import load_outer, load_outer_state
+from touchstone.protocol.actions.merge.merge_records import (
+    ContestMade,
+    MergeMade,
+    find_own_slot,
+    sort_by_shard,
+)
+from touchstone.protocol.actions.merge.outer_step import find_own_merge, get_root, make_key, merge_claims
+from touchstone.protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank, take_turn
+from touchstone.protocol.actions.merge.work import fetch_delta, find_work
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait, fund_bonds
+from touchstone.protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
+from touchstone.protocol.compute.digest import ByteTree, build_byte_tree
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.contests import ENDED, InnerContest, InnerTurn
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameRound, GameState, RootContest, RoundPhase
+from touchstone.protocol.spec.merkle import count_tensor_leaves
+from touchstone.protocol.spec.outer import compute_nodes_below, find_differing
 
 
 async def gather_inputs(party: Party, game_round: GameRound, leaf: int) -> bytes:

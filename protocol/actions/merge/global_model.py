@@ -20,18 +20,18 @@ from typing import Annotated, TypeVar
 from msgspec import Meta
 from torch import Tensor
 
-from protocol.actions.runtime.party import Party, list_peers
-from protocol.actions.runtime.task_inputs import load_start
-from protocol.actions.stored_tensors import keep_tree, load_tensor
-from protocol.adapters.blobs import BlobKind, refer_tensor
-from protocol.adapters.messages import Count, Form, Message, Signature, Word
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer, ask_in_turn
-from protocol.compute.digest import build_tensor_tree, tensor_bytes
-from protocol.compute.outer.outer_tensors import OuterState, begin_outer
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.actions.runtime.party import Party, list_peers
+from touchstone.protocol.actions.runtime.task_inputs import load_start
+from touchstone.protocol.actions.stored_tensors import keep_tree, load_tensor
+from touchstone.protocol.adapters.blobs import BlobKind, refer_tensor
+from touchstone.protocol.adapters.messages import Count, Form, Message, Signature, Word
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer, ask_in_turn
+from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
+from touchstone.protocol.compute.outer.outer_tensors import OuterState, begin_outer
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 OUTER, WORK, MERGE = "outer", "work", "merge"
 """Names of the desks."""

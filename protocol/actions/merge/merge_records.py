@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from protocol.adapters.journal import Journal
-from protocol.adapters.messages import Signature, Word
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import LossReport, OuterHeader, StateHeader
-from protocol.spec.drawing import deal_shards
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.messages import Signature, Word
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import LossReport, OuterHeader, StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
 
 
 @dataclass

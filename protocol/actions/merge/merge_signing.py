@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from protocol.actions.merge.global_model import (
+from touchstone.protocol.actions.merge.global_model import (
     MAX_BYTES,
     MERGE,
     OUTER,
@@ -36,8 +36,13 @@ from protocol.actions.merge.global_model import (
     get_initial_header,
     read_message,
 )
-from protocol.actions.merge.merge_records import MergeKey, MergeMade, find_own_slot, list_open_solvers
-from protocol.actions.merge.outer_step import (
+from touchstone.protocol.actions.merge.merge_records import (
+    MergeKey,
+    MergeMade,
+    find_own_slot,
+    list_open_solvers,
+)
+from touchstone.protocol.actions.merge.outer_step import (
     find_oldest,
     get_root,
     is_on_chain,
@@ -45,21 +50,26 @@ from protocol.actions.merge.outer_step import (
     name_merge,
     require_round,
 )
-from protocol.actions.merge.work import answer_work, have_delta, is_fetched, may_read_delta
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.keys import recover_signer
-from protocol.adapters.messages import Message
-from protocol.adapters.wire.conventions import Desk
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
-from protocol.spec.game.events import VoteCounted, VoteOpened
-from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, has_undecided, list_mergeable
-from protocol.spec.game.ledger import apply, fold_all, get_state_at
-from protocol.spec.game.rounds import get_waiting_round
-from protocol.spec.game.state import GameRound, GameState, RoundPhase
-from protocol.spec.game.timing import is_late_draw
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.actions.merge.work import answer_work, have_delta, is_fetched, may_read_delta
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.keys import recover_signer
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
+from touchstone.protocol.spec.game.events import VoteCounted, VoteOpened
+from touchstone.protocol.spec.game.fates import (
+    get_drawn_seat,
+    get_drawn_segment,
+    has_undecided,
+    list_mergeable,
+)
+from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.statements import VoteWord
 
 Place = tuple[int, int, int]
 """(slot, draw, rank)"""

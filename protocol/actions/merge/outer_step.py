@@ -16,23 +16,28 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.merge.global_model import keep_outer, load_outer, load_outer_state, load_weights
-from protocol.actions.merge.merge_records import MergeKey, MergeMade, sort_by_shard
-from protocol.actions.merge.work import fetch_delta, is_fetched
-from protocol.actions.runtime.party import Duty, Party
-from protocol.adapters.blobs import refer_tensor
-from protocol.compute.digest import outer_header
-from protocol.compute.outer.outer_tensors import OuterState, merge
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.events import RootPosted
-from protocol.spec.game.fates import get_accepted_block, get_claim_fate, list_mergeable
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.rounds import get_waiting_round, open_next
-from protocol.spec.game.state import REJECT_WORDS, ClaimFate, GameRound, GameState, RoundPhase
-from protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
+from touchstone.protocol.actions.merge.global_model import (
+    keep_outer,
+    load_outer,
+    load_outer_state,
+    load_weights,
+)
+from touchstone.protocol.actions.merge.merge_records import MergeKey, MergeMade, sort_by_shard
+from touchstone.protocol.actions.merge.work import fetch_delta, is_fetched
+from touchstone.protocol.actions.runtime.party import Duty, Party
+from touchstone.protocol.adapters.blobs import refer_tensor
+from touchstone.protocol.compute.digest import outer_header
+from touchstone.protocol.compute.outer.outer_tensors import OuterState, merge
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.events import RootPosted
+from touchstone.protocol.spec.game.fates import get_accepted_block, get_claim_fate, list_mergeable
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import get_waiting_round, open_next
+from touchstone.protocol.spec.game.state import REJECT_WORDS, ClaimFate, GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
 
 # --- Which claims will probably be merged -------------------------------------------------------------------
 AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})

@@ -10,24 +10,24 @@ import asyncio
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from protocol.actions.merge.merge_records import MergeKey, find_own_slot, list_open_solvers
-from protocol.actions.merge.merge_signing import (
+from touchstone.protocol.actions.merge.merge_records import MergeKey, find_own_slot, list_open_solvers
+from touchstone.protocol.actions.merge.merge_signing import (
     MergeSet,
     find_merge_set,
     gather_signatures,
     is_majority,
     judge_round,
 )
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.merge.work import is_fetched
-from protocol.actions.runtime.party import Duty, Party, Wait
-from protocol.adapters.chain.call_parts import count_fitting, fits
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.fates import is_draw_over, list_draws
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.rounds import get_post_window, get_waiting_round
-from protocol.spec.game.state import GameRound, GameState, RoundPhase
-from protocol.spec.game.timing import get_votes_from
+from touchstone.protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from touchstone.protocol.actions.merge.work import is_fetched
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait
+from touchstone.protocol.adapters.chain.call_parts import count_fitting, fits
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import is_draw_over, list_draws
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import get_post_window, get_waiting_round
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.game.timing import get_votes_from
 
 SPREAD_BLOCKS = 2
 """Blocks that the next one in the line waits for the one before it."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
 
-from protocol.actions.merge.global_model import load_weights
-from protocol.actions.merge.merge_records import (
+from touchstone.protocol.actions.merge.global_model import load_weights
+from touchstone.protocol.actions.merge.merge_records import (
     ClaimBoundaryReached,
     ClaimFinished,
     ClaimSaltsDrawn,
@@ -29,25 +29,25 @@ from protocol.actions.merge.merge_records import (
     find_own_slot,
     get_shards,
 )
-from protocol.actions.merge.outer_step import check_base, load_base
-from protocol.actions.merge.work import compute_leaves
-from protocol.actions.runtime.idle_mode import pause
-from protocol.actions.runtime.party import Duty, Party, has_state, keep_state, load_state
-from protocol.actions.stored_tensors import keep_tree
-from protocol.adapters.blobs import BlobKind, refer_delta
-from protocol.compute.batches import get_batch, prepare_steps
-from protocol.compute.digest import build_delta_tree
-from protocol.compute.outer.outer_tensors import encode_delta
-from protocol.compute.program.devices import copy_to_host
-from protocol.compute.program.step import TrainingState, begin_round, train_segment
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import OuterHeader, StateHeader, to_millionths
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
-from protocol.spec.game.timing import get_live_round
-from protocol.spec.statements import compute_carried_root, compute_claim_root
+from touchstone.protocol.actions.merge.outer_step import check_base, load_base
+from touchstone.protocol.actions.merge.work import compute_leaves
+from touchstone.protocol.actions.runtime.idle_mode import pause
+from touchstone.protocol.actions.runtime.party import Duty, Party, has_state, keep_state, load_state
+from touchstone.protocol.actions.stored_tensors import keep_tree
+from touchstone.protocol.adapters.blobs import BlobKind, refer_delta
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.digest import build_delta_tree
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.program.devices import copy_to_host
+from touchstone.protocol.compute.program.step import TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader, to_millionths
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.statements import compute_carried_root, compute_claim_root
 
 log = logging.getLogger(__name__)
 

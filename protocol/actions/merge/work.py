@@ -9,20 +9,26 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from protocol.actions.audit.audit_messages import WorkSaid
-from protocol.actions.merge.global_model import WORK, AskWork, ask_peer, read_message
-from protocol.actions.merge.merge_records import ClaimName, ClaimWork, WorkProof, WorkShown, find_holder
-from protocol.actions.runtime.party import Party, list_peers
-from protocol.adapters.blobs import BlobRef, refer_delta
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.wire.session import Peer, ask_in_turn
-from protocol.spec import merkle
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import GameRound, SlotClaim
-from protocol.spec.statements import compute_carried_root, compute_work_leaf, verify_in_claim
+from touchstone.protocol.actions.audit.audit_messages import WorkSaid
+from touchstone.protocol.actions.merge.global_model import WORK, AskWork, ask_peer, read_message
+from touchstone.protocol.actions.merge.merge_records import (
+    ClaimName,
+    ClaimWork,
+    WorkProof,
+    WorkShown,
+    find_holder,
+)
+from touchstone.protocol.actions.runtime.party import Party, list_peers
+from touchstone.protocol.adapters.blobs import BlobRef, refer_delta
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.wire.session import Peer, ask_in_turn
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameRound, SlotClaim
+from touchstone.protocol.spec.statements import compute_carried_root, compute_work_leaf, verify_in_claim
 
 
 def compute_leaves(party: Party, index: int, work: ClaimWork, delta_root: bytes) -> list[bytes]:

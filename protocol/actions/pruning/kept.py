@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from protocol.actions.audit.audit_records import AuditBook, SealMade, VoteMade
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.merge_records import (
+from touchstone.protocol.actions.audit.audit_records import AuditBook, SealMade, VoteMade
+from touchstone.protocol.actions.dispute.casebook import CaseBook
+from touchstone.protocol.actions.merge.merge_records import (
     ClaimBook,
     ClaimWork,
     MergeKey,
@@ -25,8 +25,8 @@ from protocol.actions.merge.merge_records import (
     find_carried_round,
     find_own_slot,
 )
-from protocol.actions.merge.outer_step import make_key
-from protocol.actions.pruning.windows import (
+from touchstone.protocol.actions.merge.outer_step import make_key
+from touchstone.protocol.actions.pruning.windows import (
     NEWEST_GUESSES,
     find_settled,
     is_answerable,
@@ -44,14 +44,14 @@ from protocol.actions.pruning.windows import (
     name_state,
     name_tensors,
 )
-from protocol.adapters.blobs import BlobKey
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import OuterHeader
-from protocol.spec.game.auditing import get_place
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.inner_dispute import InnerBook, list_disputed_segments
-from protocol.spec.game.state import GameRound, GameState, StatementRef
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.adapters.blobs import BlobKey
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.game.auditing import get_place
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, list_disputed_segments
+from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
+from touchstone.protocol.spec.statements import VoteWord
 
 Kept = Iterator[tuple[BlobKey, str]]
 """Blobs, each with the reason."""

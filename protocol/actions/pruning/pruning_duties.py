@@ -17,15 +17,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from protocol.actions.dispute.casebook import Steps
-from protocol.actions.dispute.known_statements import get_inner, get_now
-from protocol.actions.dispute.segments import find_own_boundary, restore_boundary
-from protocol.actions.dispute.step_serving import forget
-from protocol.actions.merge.global_model import get_initial_header
-from protocol.actions.merge.merge_records import find_carried_round, find_own_slot
-from protocol.actions.merge.work import find_work
-from protocol.actions.pruning.kept import Books, list_kept, list_unknown_works
-from protocol.actions.pruning.windows import (
+from touchstone.protocol.actions.dispute.casebook import Steps
+from touchstone.protocol.actions.dispute.known_statements import get_inner, get_now
+from touchstone.protocol.actions.dispute.segments import find_own_boundary, restore_boundary
+from touchstone.protocol.actions.dispute.step_serving import forget
+from touchstone.protocol.actions.merge.global_model import get_initial_header
+from touchstone.protocol.actions.merge.merge_records import find_carried_round, find_own_slot
+from touchstone.protocol.actions.merge.work import find_work
+from touchstone.protocol.actions.pruning.kept import Books, list_kept, list_unknown_works
+from touchstone.protocol.actions.pruning.windows import (
     PruningMemory,
     find_asked_until,
     find_shown_until,
@@ -37,14 +37,14 @@ from protocol.actions.pruning.windows import (
     list_stages,
     name_outer,
 )
-from protocol.actions.retraining import AUDITS, NOBODY, NotWanted
-from protocol.actions.runtime.party import Duty, Party, has_state
-from protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
-from protocol.adapters.store import BlobStore
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.actions.retraining import AUDITS, NOBODY, NotWanted
+from touchstone.protocol.actions.runtime.party import Duty, Party, has_state
+from touchstone.protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import GameRound, GameState
 
 STRAY_AUDITS = 2
 """A blob that no record names stays for so many times `audit_max`: the longest that an audit lasts."""

@@ -13,20 +13,20 @@ import asyncio
 import logging
 from functools import partial
 
-from protocol.actions.dispute.segments import iterate_states
-from protocol.actions.merge.global_model import get_initial_header, load_weights
-from protocol.actions.merge.merge_records import find_own_slot
-from protocol.actions.merge.training import begin_anew
-from protocol.actions.runtime.config import describe_machine
-from protocol.actions.runtime.party import Party, has_state
-from protocol.actions.runtime.task_inputs import require_start_here
-from protocol.adapters.files import TaskBits, read_bits, write_bits
-from protocol.compute.batches import get_batch, prepare_steps
-from protocol.compute.digest import state_header
-from protocol.compute.program.step import begin_round
-from protocol.spec.codec import compute_state_root
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.fates import find_seat
+from touchstone.protocol.actions.dispute.segments import iterate_states
+from touchstone.protocol.actions.merge.global_model import get_initial_header, load_weights
+from touchstone.protocol.actions.merge.merge_records import find_own_slot
+from touchstone.protocol.actions.merge.training import begin_anew
+from touchstone.protocol.actions.runtime.config import describe_machine
+from touchstone.protocol.actions.runtime.party import Party, has_state
+from touchstone.protocol.actions.runtime.task_inputs import require_start_here
+from touchstone.protocol.adapters.files import TaskBits, read_bits, write_bits
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import find_seat
 
 WARNING = (
     "this machine computes other bits than before the last update. Claims and votes made before it cannot be "

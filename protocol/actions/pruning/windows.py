@@ -13,16 +13,21 @@ What a node remembers of its pruning while it runs is lost at a restart, and not
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.merge.merge_records import ClaimBook, MergeKey
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.journal import Journal
-from protocol.spec.containers import OuterHeader, StateHeader
-from protocol.spec.drawing import RANKS
-from protocol.spec.game.auditing import compute_serving_until, get_drawn
-from protocol.spec.game.fates import get_drawn_segment
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
-from protocol.spec.game.timing import get_ask_until, get_duty_until, get_statement_until, get_votes_from
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.merge.merge_records import ClaimBook, MergeKey
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
+from touchstone.protocol.spec.game.fates import get_drawn_segment
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
+from touchstone.protocol.spec.game.timing import (
+    get_ask_until,
+    get_duty_until,
+    get_statement_until,
+    get_votes_from,
+)
 
 WHOLE_ROUNDS = 2
 """The rounds that were opened last: of these everything is kept."""

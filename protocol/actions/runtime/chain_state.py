@@ -12,19 +12,19 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
-from protocol.adapters.chain.pots import BONDS, name_pot
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
-from protocol.spec.game.contests import ContestFolds, fold_contest
-from protocol.spec.game.inner_dispute import InnerBook, fold_inner
-from protocol.spec.game.logs import LoggedGame, start_game, take_log
-from protocol.spec.game.money_book import UNNAMED
-from protocol.spec.game.terms import DeploymentLimits
-from protocol.spec.merkle import compute_depth, count_tensor_leaves
-from protocol.spec.statements import SigningDomain
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
+from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from touchstone.protocol.spec.game.contests import ContestFolds, fold_contest
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, fold_inner
+from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
+from touchstone.protocol.spec.game.money_book import UNNAMED
+from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
+from touchstone.protocol.spec.statements import SigningDomain
 
 
 @dataclass

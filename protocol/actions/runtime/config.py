@@ -14,23 +14,23 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
-from protocol.adapters.chain.fees import NO_CAP_WEI
-from protocol.adapters.files import (
+from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
+from touchstone.protocol.adapters.files import (
     PageLimit,
     hash_sources,
     make_mapped,
     read_processor_model,
     require_mapping,
 )
-from protocol.adapters.journal import FILE_NAME
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.machine import MachineUse, load_extra
-from protocol.adapters.part_store import FILE_NAME as PARTS_NAME
-from protocol.adapters.wire.conventions import NodeStatus
-from protocol.adapters.wire.object_storage import ObjectStorage
-from protocol.compute.determinism import describe_bits
-from protocol.compute.program.tensor_allocator import Room, use_room
+from touchstone.protocol.adapters.journal import FILE_NAME
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.machine import MachineUse, load_extra
+from touchstone.protocol.adapters.part_store import FILE_NAME as PARTS_NAME
+from touchstone.protocol.adapters.wire.conventions import NodeStatus
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.compute.determinism import describe_bits
+from touchstone.protocol.compute.program.tensor_allocator import Room, use_room
 
 JOURNAL_FILE = FILE_NAME
 STORE_FOLDER = "blobs"

@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import GameDeployment
-from protocol.adapters.chain.rpc import name_place
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import GameDeployment
+from touchstone.protocol.adapters.chain.rpc import name_place
 
 SILENT_LOOKS = 2
 """So many looks in a row without an answer are a silence: one may be a request too many."""

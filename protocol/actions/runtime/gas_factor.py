@@ -5,9 +5,9 @@ chain, or a fork, may let storage cost several times as much. A duty that is not
 the chain's node estimates one call that anybody may send at any time, and all figures grow in proportion.
 """
 
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 NEWCOMER = "0x" + 20 * "c0"
 """Has announced nothing: all that the call writes is new storage."""

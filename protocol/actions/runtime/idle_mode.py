@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.actions.runtime.config import FAR
-from protocol.actions.runtime.party import Party
-from protocol.adapters.machine import MachineUse
-from protocol.compute.program.step import forget_steps
-from protocol.spec.game.disputes import has_duties
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import SeatStatus
+from touchstone.protocol.actions.runtime.config import FAR
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.machine import MachineUse
+from touchstone.protocol.compute.program.step import forget_steps
+from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import SeatStatus
 
 LOOK_S = 1.0
 

@@ -19,14 +19,14 @@ from functools import partial
 
 from torch import Tensor
 
-from protocol.actions.audit.audit_duties import open_audits
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
-from protocol.actions.merge.merge_records import ClaimBook, find_own_slot
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.party import Joined, Party, list_peers
-from protocol.actions.runtime.reachability import require_reached
-from protocol.actions.runtime.task_inputs import (
+from touchstone.protocol.actions.audit.audit_duties import open_audits
+from touchstone.protocol.actions.dispute.casebook import CaseBook
+from touchstone.protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
+from touchstone.protocol.actions.merge.merge_records import ClaimBook, find_own_slot
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.party import Joined, Party, list_peers
+from touchstone.protocol.actions.runtime.reachability import require_reached
+from touchstone.protocol.actions.runtime.task_inputs import (
     DatasetParts,
     PartedCorpus,
     compute_start_bytes,
@@ -34,37 +34,37 @@ from protocol.actions.runtime.task_inputs import (
     require_start_here,
     telling_bytes,
 )
-from protocol.actions.runtime.task_step import StepSource, fetch_step, sort_peers
-from protocol.actions.runtime.waiting import telling
-from protocol.actions.worker_team import Team, open_team
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from protocol.adapters.chain.gate import GateShut
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.part_store import LeafSource
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.compute.batches import Corpus, get_batch, prepare_steps
-from protocol.compute.bounds.live_parameters import require_live_parameters
-from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.costs import ProgramCosts
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import begin_round
-from protocol.compute.program.step_facts import compute_step_facts, require_step_root
-from protocol.spec.codec import decode_training, hash_words
-from protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
-from protocol.spec.game.calls import JoinSeat
-from protocol.spec.game.disputes import has_bond_alone, has_duties
-from protocol.spec.game.fates import find_seat, get_required_stake
-from protocol.spec.game.ledger import apply
-from protocol.spec.game.money import check_money
-from protocol.spec.game.refusing import Figures
-from protocol.spec.game.state import GameState, SeatRole
-from protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
-from protocol.spec.game.timing import find_first_round
-from protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
-from protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.actions.runtime.task_step import StepSource, fetch_step, sort_peers
+from touchstone.protocol.actions.runtime.waiting import telling
+from touchstone.protocol.actions.worker_team import Team, open_team
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.chain.gate import GateShut
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.part_store import LeafSource
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.compute.batches import Corpus, get_batch, prepare_steps
+from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
+from touchstone.protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.costs import ProgramCosts
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.compute.program.step_facts import compute_step_facts, require_step_root
+from touchstone.protocol.spec.codec import decode_training, hash_words
+from touchstone.protocol.spec.containers import StepContext, StepFacts, TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from touchstone.protocol.spec.game.calls import JoinSeat
+from touchstone.protocol.spec.game.disputes import has_bond_alone, has_duties
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake
+from touchstone.protocol.spec.game.ledger import apply
+from touchstone.protocol.spec.game.money import check_money
+from touchstone.protocol.spec.game.refusing import Figures
+from touchstone.protocol.spec.game.state import GameState, SeatRole
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
+from touchstone.protocol.spec.game.timing import find_first_round
+from touchstone.protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 
 TAG_REHEARSAL = "touchstone.rehearsal"
 SHUT_PAUSE_S = 1.0

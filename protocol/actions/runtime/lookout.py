@@ -16,9 +16,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
-from protocol.actions.runtime.party import Party
-from protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
-from protocol.adapters.wire.conventions import (
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
+from touchstone.protocol.adapters.wire.conventions import (
     MAX_REACH_BYTES,
     REACH,
     REACH_ASKED,
@@ -27,13 +27,13 @@ from protocol.adapters.wire.conventions import (
     ReachSaid,
     choose_endpoint,
 )
-from protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
-from protocol.adapters.wire.listener import TlsIdentity, fetch_fingerprint
-from protocol.adapters.wire.lookups import OwnResolver
-from protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT
-from protocol.adapters.wire.server import BlobServer
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
+from touchstone.protocol.adapters.wire.listener import TlsIdentity, fetch_fingerprint
+from touchstone.protocol.adapters.wire.lookups import OwnResolver
+from touchstone.protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT
+from touchstone.protocol.adapters.wire.server import BlobServer
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 LOOKUP_S, CONNECT_S = 5.0, 5.0
 """For the name of an endpoint; for all connections to it together."""

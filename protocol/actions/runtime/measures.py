@@ -12,23 +12,34 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from protocol.actions.merge.merge_records import find_own_slot
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.watching import Watch
-from protocol.adapters.reports import Metric, MetricsServer, Samples, Trouble
-from protocol.adapters.wire.server import BlobServer
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.account_money import AccountMoney, compute_account
-from protocol.spec.game.auditing import DrawnAudit, get_due_block, is_wanted, list_drawn
-from protocol.spec.game.contests import ENDED, InnerTurn
-from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_closed
-from protocol.spec.game.inner_dispute import AskEnding, InnerDispute, Move, is_answerable, list_moves
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.reasons import KINDS, MoneyKind
-from protocol.spec.game.state import GameState, RoundPhase, Seat, SeatStatus
-from protocol.spec.game.timing import compute_closing_block, get_live_round, get_votes_from, is_late_draw
-from protocol.spec.params import TOKEN_WEI
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.actions.merge.merge_records import find_own_slot
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.watching import Watch
+from touchstone.protocol.adapters.reports import Metric, MetricsServer, Samples, Trouble
+from touchstone.protocol.adapters.wire.server import BlobServer
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.account_money import AccountMoney, compute_account
+from touchstone.protocol.spec.game.auditing import DrawnAudit, get_due_block, is_wanted, list_drawn
+from touchstone.protocol.spec.game.contests import ENDED, InnerTurn
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_closed
+from touchstone.protocol.spec.game.inner_dispute import (
+    AskEnding,
+    InnerDispute,
+    Move,
+    is_answerable,
+    list_moves,
+)
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.reasons import KINDS, MoneyKind
+from touchstone.protocol.spec.game.state import GameState, RoundPhase, Seat, SeatStatus
+from touchstone.protocol.spec.game.timing import (
+    compute_closing_block,
+    get_live_round,
+    get_votes_from,
+    is_late_draw,
+)
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.statements import VoteWord
 
 log = logging.getLogger(__name__)
 

@@ -6,24 +6,24 @@ A line is told once, and as soon as the state says so. What had happened before 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from protocol.actions.merge.merge_records import find_own_slot
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.gate import BLOCK_S
-from protocol.adapters.chain.pace import Pace, measure_pace
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.spec.game.account_money import (
+from touchstone.protocol.actions.merge.merge_records import find_own_slot
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.gate import BLOCK_S
+from touchstone.protocol.adapters.chain.pace import Pace, measure_pace
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.spec.game.account_money import (
     AccountMoney,
     compute_account,
     estimate_round_blocks,
     find_due,
 )
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.ledger import LoggedGame, get_state_at
-from protocol.spec.game.money_book import SettledRound
-from protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums
-from protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
-from protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.money_book import SettledRound
+from touchstone.protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums
+from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat
 
 MEASURED_BLOCKS = 8
 """From so many blocks on this node's own measure of a block's time counts, not the preset's."""

@@ -27,19 +27,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from protocol.actions.audit import audit_duties as audits
-from protocol.actions.audit.audit_records import DistancesReported, SealMade, VoteMade
-from protocol.actions.audit.audit_room import AuditRoom
-from protocol.actions.dispute import step_serving as disputes
-from protocol.actions.merge import merge_signing as merge_serving
-from protocol.actions.merge.merge_records import ClaimWork, LossReported, find_own_slot
-from protocol.actions.runtime.lookout import Lookout
-from protocol.actions.runtime.party import Duty, Party
-from protocol.actions.runtime.task_inputs import refer_start
-from protocol.actions.stored_step import list_step_keys
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.reports import (
+from touchstone.protocol.actions.audit import audit_duties as audits
+from touchstone.protocol.actions.audit.audit_records import DistancesReported, SealMade, VoteMade
+from touchstone.protocol.actions.audit.audit_room import AuditRoom
+from touchstone.protocol.actions.dispute import step_serving as disputes
+from touchstone.protocol.actions.merge import merge_signing as merge_serving
+from touchstone.protocol.actions.merge.merge_records import ClaimWork, LossReported, find_own_slot
+from touchstone.protocol.actions.runtime.lookout import Lookout
+from touchstone.protocol.actions.runtime.party import Duty, Party
+from touchstone.protocol.actions.runtime.task_inputs import refer_start
+from touchstone.protocol.actions.stored_step import list_step_keys
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.reports import (
     AUDITS_MAX,
     DistancesSaid,
     LossSaid,
@@ -47,12 +47,12 @@ from protocol.adapters.reports import (
     say_distances,
     say_loss,
 )
-from protocol.adapters.wire.conventions import Desk
-from protocol.adapters.wire.server import ReadPolicy
-from protocol.compute.audit.compare import measure_apart
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import Comparison, DistanceReport, LossReport, to_millionths
-from protocol.spec.game.auditing import (
+from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.adapters.wire.server import ReadPolicy
+from touchstone.protocol.compute.audit.compare import measure_apart
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import Comparison, DistanceReport, LossReport, to_millionths
+from touchstone.protocol.spec.game.auditing import (
     COMPARED_ENDS,
     AuditPlace,
     find_stated,
@@ -60,8 +60,8 @@ from protocol.spec.game.auditing import (
     is_segment_public,
     list_heard,
 )
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameState
 
 MAY_READ: tuple[Callable[[Party, str, BlobKind, bytes], bool], ...] = (
     merge_serving.may_read,

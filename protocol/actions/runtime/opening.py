@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from protocol.actions.audit import audit_records as audit_records
-from protocol.actions.dispute import casebook as dispute_records
-from protocol.actions.merge import merge_records as merge_records
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import (
+from touchstone.protocol.actions.audit import audit_records as audit_records
+from touchstone.protocol.actions.dispute import casebook as dispute_records
+from touchstone.protocol.actions.merge import merge_records as merge_records
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import (
     JOURNAL_FILE,
     MEGABYTE,
     PARTS_FILE,
@@ -29,24 +29,24 @@ from protocol.actions.runtime.config import (
     limit_memory,
     share_interpreter,
 )
-from protocol.actions.runtime.lookout import Lookout, be_reached
-from protocol.actions.runtime.measures import Measures, show_metrics
-from protocol.actions.runtime.offers import Offers
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.watching import Watch, take_over
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
-from protocol.adapters.chain.transaction_queue import QUEUE_FILE
-from protocol.adapters.chain.transactions import MiningPatience
-from protocol.adapters.journal import Journal, JournalBegun
-from protocol.adapters.part_store import PartStore
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import RequestSigner, choose_endpoint, find_own_host
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.server import BlobServer
-from protocol.spec.errors import InvalidInput
-from protocol.spec.statements import SigningDomain
+from touchstone.protocol.actions.runtime.lookout import Lookout, be_reached
+from touchstone.protocol.actions.runtime.measures import Measures, show_metrics
+from touchstone.protocol.actions.runtime.offers import Offers
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.watching import Watch, take_over
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
+from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
+from touchstone.protocol.adapters.chain.transactions import MiningPatience
+from touchstone.protocol.adapters.journal import Journal, JournalBegun
+from touchstone.protocol.adapters.part_store import PartStore
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import RequestSigner, choose_endpoint, find_own_host
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.server import BlobServer
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.statements import SigningDomain
 
 RECORDS = (JournalBegun, *merge_records.RECORDS, *audit_records.RECORDS, *dispute_records.RECORDS)
 """All kinds of the journal."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from protocol.actions.runtime.measures import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.gate import BLOCK_S
-from protocol.spec.game.fates import find_seat, get_stake, is_held
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import Seat, SeatRole, SeatStatus
-from protocol.spec.game.timing import is_over
-from protocol.spec.tokens import format_tokens
+from touchstone.protocol.actions.runtime.measures import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.gate import BLOCK_S
+from touchstone.protocol.spec.game.fates import find_seat, get_stake, is_held
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import Seat, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
 
 HOUR_S, NUMBER_MASK = 3600, 0xFFFF
 COSTS = {

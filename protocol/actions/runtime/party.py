@@ -18,35 +18,35 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequenc
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from protocol.actions.audit.audit_serving import Audits
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.merge_records import ClaimBook
-from protocol.actions.pruning.windows import PruningMemory
-from protocol.actions.retraining import Retraining
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import LossBoard, Meter, PartyConfig, Status
-from protocol.actions.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
-from protocol.actions.worker_team import Team
-from protocol.adapters.blobs import refer_state
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.follower import LogBatch
-from protocol.adapters.chain.refusal_words import format_tokens
-from protocol.adapters.journal import Journal
-from protocol.adapters.keys import Signed, sign_statement
-from protocol.adapters.part_store import PartStore
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer
-from protocol.compute.batches import Corpus
-from protocol.compute.digest import build_state_trees
-from protocol.compute.program.step import TrainingState
-from protocol.spec.containers import StateHeader, StateLeaves, TaskSpec
-from protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_sitting
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import SeatStatus
-from protocol.spec.game.timing import get_live_round
-from protocol.spec.statements import SigningDomain
+from touchstone.protocol.actions.audit.audit_serving import Audits
+from touchstone.protocol.actions.dispute.casebook import CaseBook
+from touchstone.protocol.actions.merge.merge_records import ClaimBook
+from touchstone.protocol.actions.pruning.windows import PruningMemory
+from touchstone.protocol.actions.retraining import Retraining
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import LossBoard, Meter, PartyConfig, Status
+from touchstone.protocol.actions.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
+from touchstone.protocol.actions.worker_team import Team
+from touchstone.protocol.adapters.blobs import refer_state
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.keys import Signed, sign_statement
+from touchstone.protocol.adapters.part_store import PartStore
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.batches import Corpus
+from touchstone.protocol.compute.digest import build_state_trees
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.containers import StateHeader, StateLeaves, TaskSpec
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_sitting
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import SeatStatus
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.statements import SigningDomain
 
 
 @dataclass(frozen=True)

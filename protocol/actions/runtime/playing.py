@@ -14,28 +14,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from protocol.actions.audit import audit_records as audit_records
-from protocol.actions.merge import merge_records as merge_records
-from protocol.actions.pruning.self_test import check_bits
-from protocol.actions.runtime.config import (
+from touchstone.protocol.actions.audit import audit_records as audit_records
+from touchstone.protocol.actions.merge import merge_records as merge_records
+from touchstone.protocol.actions.pruning.self_test import check_bits
+from touchstone.protocol.actions.runtime.config import (
     FAR,
 )
-from protocol.actions.runtime.idle_mode import wait_until_idle
-from protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from protocol.actions.runtime.money_news import MoneyNews
-from protocol.actions.runtime.parting import tell_parting
-from protocol.actions.runtime.party import Duty, ListDuties, Party, Wait, find_round, list_news, name_duty
-from protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
-from protocol.adapters.chain.follower import LogBatch
-from protocol.adapters.chain.gate import GateShut
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.log_facts import about_round
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.disputes import has_bond
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import GameState, Seat, SeatStatus
-from protocol.spec.game.timing import is_over
+from touchstone.protocol.actions.runtime.idle_mode import wait_until_idle
+from touchstone.protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.protocol.actions.runtime.money_news import MoneyNews
+from touchstone.protocol.actions.runtime.parting import tell_parting
+from touchstone.protocol.actions.runtime.party import (
+    Duty,
+    ListDuties,
+    Party,
+    Wait,
+    find_round,
+    list_news,
+    name_duty,
+)
+from touchstone.protocol.actions.runtime.upkeep_duties import find_next_block, is_gathering
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.chain.gate import GateShut
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.log_facts import about_round
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.disputes import has_bond
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import GameState, Seat, SeatStatus
+from touchstone.protocol.spec.game.timing import is_over
 
 MAX_PAUSE_BLOCKS = 16
 """A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.party import Party
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import REACH, REACH_SAID, Reach, ReachAsked
-from protocol.adapters.wire.session import Peer, Refused
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import REACH, REACH_SAID, Reach, ReachAsked
+from touchstone.protocol.adapters.wire.session import Peer, Refused
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 ANSWERS, MOST_ASKED = 3, 9
 """So many answers of peers are enough; so many peers are asked at most, since some may be down."""

@@ -21,25 +21,30 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, stack
 
-from protocol.actions.runtime.party import Party, list_peers
-from protocol.actions.runtime.waiting import telling
-from protocol.actions.stored_tensors import load_tensor
-from protocol.adapters.blobs import BlobRef, refer_tensor
-from protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
-from protocol.adapters.part_store import LeafSource, Outline, run_apart
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import HEDGE_BYTES_PER_SECOND, PAUSE_S, AnotherCertificate, Peer
-from protocol.compute.audit.compare import MAGNITUDE_LIMIT
-from protocol.compute.batches import OUTSIDE_TOKEN, read_tokens
-from protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
-from protocol.compute.drawn_weights import draw_weights
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.tensor_allocator import relax
-from protocol.spec import merkle
-from protocol.spec.containers import LeafProof, TaskSpec, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.disputes import has_duties
-from protocol.spec.params import ZERO_WORD
+from touchstone.protocol.actions.runtime.party import Party, list_peers
+from touchstone.protocol.actions.runtime.waiting import telling
+from touchstone.protocol.actions.stored_tensors import load_tensor
+from touchstone.protocol.adapters.blobs import BlobRef, refer_tensor
+from touchstone.protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
+from touchstone.protocol.adapters.part_store import LeafSource, Outline, run_apart
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import (
+    HEDGE_BYTES_PER_SECOND,
+    PAUSE_S,
+    AnotherCertificate,
+    Peer,
+)
+from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
+from touchstone.protocol.compute.batches import OUTSIDE_TOKEN, read_tokens
+from touchstone.protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import LeafProof, TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.params import ZERO_WORD
 
 # --- Leaves of the dataset ----------------------------------------------------------------------------------
 MOST_PEERS = 64

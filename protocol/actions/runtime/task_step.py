@@ -10,19 +10,19 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.opening import Reader
-from protocol.actions.stored_step import list_constants, open_step, read_program, refer_named
-from protocol.adapters.blobs import BlobRef
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer
-from protocol.compute.program.costs import ProgramCosts, measure_costs
-from protocol.compute.program.known_steps import TaskStep
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS
-from protocol.spec.program import Program
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.opening import Reader
+from touchstone.protocol.actions.stored_step import list_constants, open_step, read_program, refer_named
+from touchstone.protocol.adapters.blobs import BlobRef
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS
+from touchstone.protocol.spec.program import Program
 
 MAX_PROOF_BYTES = 120_000
 """Of the longest proof of one number: a transaction has 131,072 bytes at most."""

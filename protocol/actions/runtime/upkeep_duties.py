@@ -15,16 +15,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.actions.runtime.party import Party, Wait
-from protocol.adapters.chain.call_parts import count_fitting
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
-from protocol.spec.game.inner_dispute import InnerAsk
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import GameState
-from protocol.spec.game.upkeep import (
+from touchstone.protocol.actions.runtime.party import Party, Wait
+from touchstone.protocol.adapters.chain.call_parts import count_fitting
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.upkeep import (
     SETTLE_SEATS,
     find_turn,
     get_next_block,

@@ -19,20 +19,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from protocol.actions.runtime.endpoint_watch import (
+from touchstone.protocol.actions.runtime.endpoint_watch import (
     EndpointWatch,
     close_endpoints,
     find_origin,
     list_said,
     open_endpoints,
 )
-from protocol.actions.runtime.gas_factor import measure_gas_factor
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.chain_client import is_old
-from protocol.adapters.chain.gate import BLOCK_S, find_age_fault
-from protocol.adapters.files import replace_private_file
-from protocol.adapters.messages import encode_message
-from protocol.adapters.reports import (
+from touchstone.protocol.actions.runtime.gas_factor import measure_gas_factor
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.chain_client import is_old
+from touchstone.protocol.adapters.chain.gate import BLOCK_S, find_age_fault
+from touchstone.protocol.adapters.files import replace_private_file
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.reports import (
     END_WORDS,
     FULL_DISK_BYTES,
     SPARE_DISK_BYTES,
@@ -43,9 +43,9 @@ from protocol.adapters.reports import (
     Trouble,
     read_node_state,
 )
-from protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import SeatRole
 
 GWEI = 10**9
 LOOK_S = 1.0

@@ -23,8 +23,8 @@ from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError, EncodingError
 from eth_utils.crypto import keccak
 
-from protocol.spec import containers
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec import containers
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Entry:
 @cache
 def load_document(contract: str) -> Mapping[str, Any]:
     """What `./dev compile` wrote of `contract`. Raises EnvironmentFault when it is missing."""
-    source = files("protocol.adapters") / "abi" / f"{contract}.json"
+    source = files("touchstone.protocol.adapters") / "abi" / f"{contract}.json"
     if not source.is_file():
         raise EnvironmentFault(
             what="a contract's ABI is missing from the package",
@@ -133,7 +133,7 @@ def load_bytecode(contract: str) -> bytes:
 @cache
 def list_package_abis() -> tuple[str, ...]:
     """Names of all contracts and interfaces in the package data, sorted."""
-    names = (entry.name for entry in (files("protocol.adapters") / "abi").iterdir())
+    names = (entry.name for entry in (files("touchstone.protocol.adapters") / "abi").iterdir())
     return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 
 

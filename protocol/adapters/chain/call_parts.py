@@ -7,10 +7,10 @@ chain's node is asked: all of them, then half as many, until a part fits.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocol.adapters.chain.contract import Contract
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.chain.transactions import MOST_GAS, limit_gas
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.contract import Contract
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.transactions import MOST_GAS, limit_gas
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 MOST_DATA_BYTES = 126 * 1024
 """Nodes of the chain pass on transactions of 128 KiB at most, signature and envelope included."""

@@ -9,21 +9,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from protocol.adapters.chain.abi import load_abi
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import POLL_S, Connection, check_deployment
-from protocol.adapters.chain.contract import ERC20_ABI, Contract
-from protocol.adapters.chain.contract_events import Event, EventReader
-from protocol.adapters.chain.deployment import Addresses, GameDeployment
-from protocol.adapters.chain.fees import NO_CAP_WEI
-from protocol.adapters.chain.follower import Follower, LogBatch
-from protocol.adapters.chain.gate import BLOCK_S, Gate, find_age_fault
-from protocol.adapters.chain.own_contracts import require_own_contracts
-from protocol.adapters.chain.randomness import Randomness
-from protocol.adapters.chain.transaction_queue import TransactionQueue
-from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
-from protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
-from protocol.spec.statements import SigningDomain
+from touchstone.protocol.adapters.chain.abi import load_abi
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.connection import POLL_S, Connection, check_deployment
+from touchstone.protocol.adapters.chain.contract import ERC20_ABI, Contract
+from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
+from touchstone.protocol.adapters.chain.deployment import Addresses, GameDeployment
+from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
+from touchstone.protocol.adapters.chain.follower import Follower, LogBatch
+from touchstone.protocol.adapters.chain.gate import BLOCK_S, Gate, find_age_fault
+from touchstone.protocol.adapters.chain.own_contracts import require_own_contracts
+from touchstone.protocol.adapters.chain.randomness import Randomness
+from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
+from touchstone.protocol.spec.statements import SigningDomain
 
 
 class ChainClient:

@@ -10,12 +10,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from protocol.adapters.chain import answers
-from protocol.adapters.chain.answers import Head, Log, MalformedAnswer, MinedTransaction, SentTransaction
-from protocol.adapters.chain.deployment import Addresses
-from protocol.adapters.chain.provider_errors import Kind, ProviderError
-from protocol.adapters.chain.providers import Providers, chain_fault, or_none
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.adapters.chain import answers
+from touchstone.protocol.adapters.chain.answers import (
+    Head,
+    Log,
+    MalformedAnswer,
+    MinedTransaction,
+    SentTransaction,
+)
+from touchstone.protocol.adapters.chain.deployment import Addresses
+from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
+from touchstone.protocol.adapters.chain.providers import Providers, chain_fault, or_none
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 One = TypeVar("One")
 Decode = Callable[[Sequence[Log]], list[One]]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from protocol.adapters.chain.abi import (
+from touchstone.protocol.adapters.chain.abi import (
     Entry,
     decode_values,
     encode_call,
@@ -22,10 +22,10 @@ from protocol.adapters.chain.abi import (
     parse_abi,
     to_snake_case,
 )
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event, EventReader
-from protocol.adapters.chain.transactions import Sender
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
+from touchstone.protocol.adapters.chain.transactions import Sender
+from touchstone.protocol.spec.errors import InvalidInput
 
 log = logging.getLogger(__name__)
 

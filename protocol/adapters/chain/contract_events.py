@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.adapters.chain.abi import Entry, decode_values, load_own_abi
-from protocol.adapters.chain.answers import Head, Log
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import Addresses
-from protocol.adapters.chain.providers import AnswersDiffer
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.abi import Entry, decode_values, load_own_abi
+from touchstone.protocol.adapters.chain.answers import Head, Log
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import Addresses
+from touchstone.protocol.adapters.chain.providers import AnswersDiffer
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 LOG_SPAN_BLOCKS = 2_000
 """Blocks in one request, at most: public nodes refuse longer ranges."""

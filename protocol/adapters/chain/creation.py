@@ -11,9 +11,9 @@ from typing import Any
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.abi import Entry, Parameter, encode_values, load_abi, load_bytecode
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.adapters.chain.abi import Entry, Parameter, encode_values, load_abi, load_bytecode
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import DeploymentLimits
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
 """The contracts that may stand at a deployment's `randomness`."""

@@ -10,9 +10,9 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, json, structs
 
-from protocol.adapters.files import replace_file
-from protocol.adapters.messages import Count, Form, Message, encode_message
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.messages import Count, Form, Message, encode_message
+from touchstone.protocol.spec.errors import InvalidInput
 
 AnyAddress = Annotated[str, Meta(pattern=r"\A0x[0-9a-fA-F]{40}\Z")]
 """As people write it, in any case."""

@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import dataclass
 
-from protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.connection import Connection
 
 BUMP_PERCENT = 130
 """Nodes replace a waiting transaction only for at least 10 % more; 30 % catches up with a rising base fee."""

@@ -28,12 +28,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import PATIENCE_S, Connection
-from protocol.adapters.chain.contract_events import Event, EventReader
-from protocol.adapters.chain.gate import STUCK_BLOCKS, list_live
-from protocol.adapters.chain.providers import chain_fault
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.connection import PATIENCE_S, Connection
+from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
+from touchstone.protocol.adapters.chain.gate import STUCK_BLOCKS, list_live
+from touchstone.protocol.adapters.chain.providers import chain_fault
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 NEAR_BLOCKS = 64
 """So many blocks behind the head are read by hash: two epochs, after which Ethereum takes no block back."""

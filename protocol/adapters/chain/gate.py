@@ -12,9 +12,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import Connection
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 BLOCK_S = {"12s": 12.0, "2s": 2.0}
 """Between two blocks, by the name of the deployment's preset. The clock of a test network skips."""

@@ -15,7 +15,7 @@ from typing import Any
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 FIELDS = (
     "parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom",

@@ -14,12 +14,17 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protocol.adapters.chain.abi import load_bytecode
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.creation import PLAIN, WITH_DRAND, compute_creation_address, compute_game_code
-from protocol.adapters.chain.deployment import GameDeployment, KnownDeployment
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.adapters.chain.abi import load_bytecode
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.creation import (
+    PLAIN,
+    WITH_DRAND,
+    compute_creation_address,
+    compute_game_code,
+)
+from touchstone.protocol.adapters.chain.deployment import GameDeployment, KnownDeployment
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.terms import DeploymentLimits
 
 SHARES, TEMPLATE = "Shares", "TaskShares"
 """The shares of each task are a clone of TEMPLATE, which SHARES creates first of all."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import GameChain
 
 RECENT_BLOCKS = 100
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from protocol.adapters.chain import answers
-from protocol.adapters.chain.answers import MalformedAnswer
-from protocol.adapters.chain.provider_errors import Kind, ProviderError
-from protocol.adapters.chain.refusal_words import explain_revert
-from protocol.adapters.chain.rpc import Endpoint, NoAnswer, RpcHealth
-from protocol.adapters.wire.session import show, tell_reason
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain import answers
+from touchstone.protocol.adapters.chain.answers import MalformedAnswer
+from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
+from touchstone.protocol.adapters.chain.refusal_words import explain_revert
+from touchstone.protocol.adapters.chain.rpc import Endpoint, NoAnswer, RpcHealth
+from touchstone.protocol.adapters.wire.session import show, tell_reason
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 Answer = TypeVar("Answer")
 

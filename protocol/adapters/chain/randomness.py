@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import aiohttp
 import msgspec
 
-from protocol.adapters.chain.contract import Contract
-from protocol.adapters.chain.headers import encode_header, is_header
-from protocol.adapters.messages import Form
-from protocol.adapters.wire.session import read_at_most, tell_reason
-from protocol.spec.drawing import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s, expand_point
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.adapters.chain.contract import Contract
+from touchstone.protocol.adapters.chain.headers import encode_header, is_header
+from touchstone.protocol.adapters.messages import Form
+from touchstone.protocol.adapters.wire.session import read_at_most, tell_reason
+from touchstone.protocol.spec.drawing import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s, expand_point
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 
 class Randomness(Contract):

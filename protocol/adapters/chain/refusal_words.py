@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from protocol.adapters.chain.abi import (
+from touchstone.protocol.adapters.chain.abi import (
     SELECTOR_BYTES,
     Entry,
     decode_values,
@@ -19,8 +19,8 @@ from protocol.adapters.chain.abi import (
     parse_abi,
     to_field_name,
 )
-from protocol.spec.errors import InvalidInput
-from protocol.spec.tokens import format_tokens as format_tokens
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.tokens import format_tokens as format_tokens
 
 
 class Wording(NamedTuple):

@@ -23,8 +23,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.provider_errors import Kind, ProviderError, find_wait_s, read_error
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError, find_wait_s, read_error
 
 HEADERS = {"Content-Type": "application/json"}
 MOST_BYTES = 4 * 1024 * 1024

@@ -8,11 +8,11 @@ that the node has folded.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from protocol.adapters.chain.answers import MinedTransaction
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.provider_errors import ProviderError
-from protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.answers import MinedTransaction
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.provider_errors import ProviderError
+from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 LAG_BLOCKS = 8
 """A backend that told of the head may have been so far behind."""

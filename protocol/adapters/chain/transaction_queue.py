@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from protocol.adapters.chain.fees import FeeOffer
+from touchstone.protocol.adapters.chain.fees import FeeOffer
 
 QUEUE_FILE = "transactions.sqlite"
 LOCK_TIMEOUT_S = 30.0

@@ -22,13 +22,13 @@ from typing import Any, Protocol
 
 from eth_utils.address import to_checksum_address
 
-from protocol.adapters.chain.answers import MinedTransaction
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.fees import MOST_TIMES, NO_CAP_WEI, FeeOffer, ask_fee, limit_tip
-from protocol.adapters.chain.provider_errors import Kind, ProviderError
-from protocol.adapters.chain.transaction_fate import Fates
-from protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.answers import MinedTransaction
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.fees import MOST_TIMES, NO_CAP_WEI, FeeOffer, ask_fee, limit_tip
+from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
+from touchstone.protocol.adapters.chain.transaction_fate import Fates
+from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 GAS_MARGIN_PERCENT = 150
 GAS_MARGIN = 100_000

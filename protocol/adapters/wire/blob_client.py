@@ -15,17 +15,22 @@ from typing import TypeVar
 
 import aiohttp
 
-from protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, hash_chunk, split_roots
-from protocol.adapters.leaf_runs import LeafRun, decode_answer, format_runs, measure_most
-from protocol.adapters.messages import Form, Message, encode_message
-from protocol.adapters.part_store import run_apart
-from protocol.adapters.store import BlobStore, BlobWriter
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.addresses import may_lead_to
-from protocol.adapters.wire.answer_lengths import fit, tell_lengths
-from protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus, RequestSigner
-from protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
-from protocol.adapters.wire.session import (
+from touchstone.protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, hash_chunk, split_roots
+from touchstone.protocol.adapters.leaf_runs import LeafRun, decode_answer, format_runs, measure_most
+from touchstone.protocol.adapters.messages import Form, Message, encode_message
+from touchstone.protocol.adapters.part_store import run_apart
+from touchstone.protocol.adapters.store import BlobStore, BlobWriter
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.addresses import may_lead_to
+from touchstone.protocol.adapters.wire.answer_lengths import fit, tell_lengths
+from touchstone.protocol.adapters.wire.conventions import (
+    MAX_STATUS_BYTES,
+    STATUS_FORM,
+    NodeStatus,
+    RequestSigner,
+)
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
+from touchstone.protocol.adapters.wire.session import (
     HEDGE_BYTES_PER_SECOND,
     PAUSE_S,
     ClocksDiffer,
@@ -36,8 +41,8 @@ from protocol.adapters.wire.session import (
     blame,
     read_at_most,
 )
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 READ_BYTES = 256 * 1024
 

@@ -26,12 +26,20 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.keys import AccountKey, recover_signer, sign_statement
-from protocol.adapters.messages import Address, Count, Form, Message, Signature, Word, encode_message
-from protocol.adapters.wire.clocks import PeerClocks
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.statements import Request, SigningDomain
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.keys import AccountKey, recover_signer, sign_statement
+from touchstone.protocol.adapters.messages import (
+    Address,
+    Count,
+    Form,
+    Message,
+    Signature,
+    Word,
+    encode_message,
+)
+from touchstone.protocol.adapters.wire.clocks import PeerClocks
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.statements import Request, SigningDomain
 
 MAX_STATUS_BYTES = 4096
 MAX_REFUSAL_BYTES = 4096

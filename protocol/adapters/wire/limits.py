@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from protocol.adapters.wire.addresses import find_caller
+from touchstone.protocol.adapters.wire.addresses import find_caller
 
 MAX_BUCKETS = 10_000
 """callers remembered; the one heard longest ago is forgotten first."""

@@ -32,10 +32,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from protocol.adapters.files import require_private_file, write_private_file
-from protocol.adapters.wire.addresses import find_caller
-from protocol.adapters.wire.limits import RateLimit
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.adapters.files import require_private_file, write_private_file
+from touchstone.protocol.adapters.wire.addresses import find_caller
+from touchstone.protocol.adapters.wire.limits import RateLimit
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 # --- Connections --------------------------------------------------------------------------------------------

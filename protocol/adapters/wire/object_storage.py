@@ -18,14 +18,14 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from protocol.adapters.blobs import BlobRef
-from protocol.adapters.wire.addresses import is_public
-from protocol.adapters.wire.answer_lengths import fit, tell_lengths
-from protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS, find_endpoint_fault
-from protocol.adapters.wire.listener import make_public_context
-from protocol.adapters.wire.lookups import PeerResolver, is_literal_refused
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.adapters.blobs import BlobRef
+from touchstone.protocol.adapters.wire.addresses import is_public
+from touchstone.protocol.adapters.wire.answer_lengths import fit, tell_lengths
+from touchstone.protocol.adapters.wire.conventions import MAX_LOCATION_CHARACTERS, find_endpoint_fault
+from touchstone.protocol.adapters.wire.listener import make_public_context
+from touchstone.protocol.adapters.wire.lookups import PeerResolver, is_literal_refused
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 READ_BYTES = 256 * 1024
 CONNECT_S, SILENCE_S = 5.0, 10.0

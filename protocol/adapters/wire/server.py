@@ -16,25 +16,31 @@ from typing import Any
 
 from aiohttp import web
 
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.leaf_runs import parse_runs
-from protocol.adapters.messages import Message, encode_message
-from protocol.adapters.part_store import LeafSource, PartStore, run_apart
-from protocol.adapters.store import READ_BYTES, BlobStore
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.addresses import find_caller
-from protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer, RequestVerifier
-from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, Turns, WireLimits
-from protocol.adapters.wire.listener import (
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.leaf_runs import parse_runs
+from touchstone.protocol.adapters.messages import Message, encode_message
+from touchstone.protocol.adapters.part_store import LeafSource, PartStore, run_apart
+from touchstone.protocol.adapters.store import READ_BYTES, BlobStore
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.addresses import find_caller
+from touchstone.protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer, RequestVerifier
+from touchstone.protocol.adapters.wire.limits import (
+    ConnectionWatch,
+    RateLimit,
+    StreamLimit,
+    Turns,
+    WireLimits,
+)
+from touchstone.protocol.adapters.wire.listener import (
     TlsIdentity,
     TlsListener,
     make_request_log,
     make_server_context,
 )
-from protocol.adapters.wire.session import WHO_MAY_READ
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.statements import SigningDomain
+from touchstone.protocol.adapters.wire.session import WHO_MAY_READ
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.statements import SigningDomain
 
 FALSE_PRICE = 40
 """Requests that one with a false signature counts for: finding that out takes milliseconds."""

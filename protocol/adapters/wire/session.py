@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from protocol.adapters.wire.addresses import is_public
-from protocol.adapters.wire.clocks import PeerClocks
-from protocol.adapters.wire.conventions import (
+from touchstone.protocol.adapters.wire.addresses import is_public
+from touchstone.protocol.adapters.wire.clocks import PeerClocks
+from touchstone.protocol.adapters.wire.conventions import (
     FORM,
     MAX_REFUSAL_BYTES,
     REDIRECT,
@@ -28,9 +28,9 @@ from protocol.adapters.wire.conventions import (
     RefusalAnswer,
     find_endpoint_fault,
 )
-from protocol.adapters.wire.listener import OtherCertificate, make_pinned_context
-from protocol.adapters.wire.lookups import NotLet, PeerResolver, is_literal_refused
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.adapters.wire.listener import OtherCertificate, make_pinned_context
+from touchstone.protocol.adapters.wire.lookups import NotLet, PeerResolver, is_literal_refused
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 Answer = TypeVar("Answer")
 

@@ -19,13 +19,13 @@ from math import ceil
 
 import torch
 
-from protocol.compute.audit.compare import Floors, measure_distances
-from protocol.compute.program.step import TrainingState
-from protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
-from protocol.spec.containers import ScheduleConfig
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
-from protocol.spec.weights_layout import WeightsLayout
+from touchstone.protocol.compute.audit.compare import Floors, measure_distances
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
+from touchstone.protocol.spec.containers import ScheduleConfig
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)
 """eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a

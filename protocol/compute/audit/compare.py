@@ -23,19 +23,19 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from protocol.compute.program.step import PiecewiseState, TrainingState
-from protocol.compute.program.tensor_allocator import allocate, allocate_zeros, relax
-from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from protocol.spec.containers import Limits
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import (
+from touchstone.protocol.compute.program.step import PiecewiseState, TrainingState
+from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros, relax
+from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import (
     LEAF_ELEMENTS,
     LEARNING_RATE_FRACTION_BITS,
     MAGNITUDE_LIMIT_UNITS,
     TAU_FRACTION_BITS,
     UNIT_EXPONENT,
 )
-from protocol.spec.tolerance import Element, is_element_beyond
+from touchstone.protocol.spec.tolerance import Element, is_element_beyond
 
 EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""

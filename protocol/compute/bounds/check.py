@@ -28,13 +28,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.element_bounds import ELEMENT_CHECKS, Check, Claim, unravel
-from protocol.compute.bounds.sum_bounds import SUM_CHECKS
-from protocol.compute.program.layout import MakeView, look
-from protocol.compute.program.tensor_allocator import SHOWN_TYPES
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program
-from protocol.spec.referee import FORMATS, NumericFormat
+from touchstone.protocol.compute.bounds.element_bounds import ELEMENT_CHECKS, Check, Claim, unravel
+from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
+from touchstone.protocol.compute.program.layout import MakeView, look
+from touchstone.protocol.compute.program.tensor_allocator import SHOWN_TYPES
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program
+from touchstone.protocol.spec.referee import FORMATS, NumericFormat
 
 __all__ = ["FORMATS", "NodeReport", "check_node"]
 

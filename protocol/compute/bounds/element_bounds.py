@@ -12,11 +12,11 @@ from math import inf, nan
 import torch
 from torch import Tensor
 
-from protocol.compute.program.layout import NodeViews
-from protocol.compute.program.tensor_allocator import relax
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Access, Operation
-from protocol.spec.referee import SAFE, ULPS, UNDERFLOW, NumericFormat
+from touchstone.protocol.compute.program.layout import NodeViews
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Access, Operation
+from touchstone.protocol.spec.referee import SAFE, ULPS, UNDERFLOW, NumericFormat
 
 # --- A claim and its suspects -------------------------------------------------------------------------------
 LEAST_NORMAL = 2.0**-126

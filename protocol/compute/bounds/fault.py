@@ -28,18 +28,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from protocol.compute.bounds.check import Provider
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch
-from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
-from protocol.spec.containers import BufferOpening, NodeProof, TraceProof
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.program import (
+from touchstone.protocol.compute.bounds.check import Provider
+from touchstone.protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
+from touchstone.protocol.spec.containers import BufferOpening, NodeProof, TraceProof
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     INPUTS,
     SMALL_LEAVES,
@@ -51,7 +51,7 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf
+from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf
 
 
 def prove_node(program: Program, number: int) -> NodeProof:

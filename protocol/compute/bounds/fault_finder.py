@@ -30,9 +30,9 @@ from math import inf, isfinite
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.check import Provider, check_node, fetch_buffer
-from protocol.compute.bounds.element_bounds import LEAST_NORMAL, TILE_ELEMENTS
-from protocol.compute.bounds.fault import (
+from touchstone.protocol.compute.bounds.check import Provider, check_node, fetch_buffer
+from touchstone.protocol.compute.bounds.element_bounds import LEAST_NORMAL, TILE_ELEMENTS
+from touchstone.protocol.compute.bounds.fault import (
     STATE_INPUTS,
     ClaimedLeaf,
     ClaimedTrace,
@@ -43,7 +43,7 @@ from protocol.compute.bounds.fault import (
     prove_operation,
     refuse_trace,
 )
-from protocol.compute.bounds.trace import (
+from touchstone.protocol.compute.bounds.trace import (
     ROUNDED_FREELY,
     Layer,
     TraceTree,
@@ -51,14 +51,14 @@ from protocol.compute.bounds.trace import (
     find_sources,
     list_layers,
 )
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.layout import look
-from protocol.compute.program.step import Batch
-from protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.program import INPUTS, Access, leaf_elements, locate, unravel
-from protocol.spec.referee import FORMATS
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.layout import look
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.program import INPUTS, Access, leaf_elements, locate, unravel
+from touchstone.protocol.spec.referee import FORMATS
 
 NOISE = 2.0**-13
 """Of a cut, the largest |own - claimed| / (|claimed| + its mean magnitude) that may be float noise: such a

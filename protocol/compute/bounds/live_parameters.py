@@ -15,15 +15,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.kernels import PROBE_FORMAT
-from protocol.compute.program.known_steps import TaskStep
-from protocol.compute.program.step import Batch
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.schedule import compute_bias_corrections
-from protocol.spec.weights_layout import WeightsLayout
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.kernels import PROBE_FORMAT
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.schedule import compute_bias_corrections
+from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 MOVED = 2.0**-6
 """The weights are looked at so far from where they begin: a gradient may be zero there by their first

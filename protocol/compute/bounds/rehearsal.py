@@ -22,23 +22,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.check import Fault, Provider, TraceChecker
-from protocol.compute.bounds.fault import OperationFault, find_writer, prove_operation
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.determinism import get_device
-from protocol.compute.digest import state_header
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment
-from protocol.compute.program.tensor_allocator import list_written
-from protocol.spec.containers import StateHeader, TrainingSpec
-from protocol.spec.drawing import draw_uniform
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.float32 import is_finite, round_to_bits
-from protocol.spec.merkle import compute_levels, fold_path, hash_leaf
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import (
+from touchstone.protocol.compute.bounds.check import Fault, Provider, TraceChecker
+from touchstone.protocol.compute.bounds.fault import OperationFault, find_writer, prove_operation
+from touchstone.protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from touchstone.protocol.compute.determinism import get_device
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment
+from touchstone.protocol.compute.program.tensor_allocator import list_written
+from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
+from touchstone.protocol.spec.drawing import draw_uniform
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.float32 import is_finite, round_to_bits
+from touchstone.protocol.spec.merkle import compute_levels, fold_path, hash_leaf
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     INTEGER_ROLES,
     Operation,
@@ -49,7 +49,7 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from protocol.spec.referee import Judgement, judge_element
+from touchstone.protocol.spec.referee import Judgement, judge_element
 
 TRACED_ALIKE = 2
 """Steps that are trained and traced: the second begins with moments that are not zero."""

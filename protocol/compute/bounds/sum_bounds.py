@@ -8,7 +8,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.element_bounds import (
+from touchstone.protocol.compute.bounds.element_bounds import (
     LEAST_NORMAL,
     LOST_PER_TERM,
     MARGIN,
@@ -32,12 +32,12 @@ from protocol.compute.bounds.element_bounds import (
     take_terms,
     unravel,
 )
-from protocol.compute.program.fused_update import cut_node
-from protocol.compute.program.kernels import make_kernel
-from protocol.compute.program.layout import sort_loops
-from protocol.compute.program.tensor_allocator import relax
-from protocol.spec.program import Access, Node, Operation
-from protocol.spec.referee import NumericFormat
+from touchstone.protocol.compute.program.fused_update import cut_node
+from touchstone.protocol.compute.program.kernels import make_kernel
+from touchstone.protocol.compute.program.layout import sort_loops
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec.program import Access, Node, Operation
+from touchstone.protocol.spec.referee import NumericFormat
 
 TILE_PRODUCTS = 1 << 16
 """Elements of a matrix product that are compared at once; smaller ones slow the product down."""

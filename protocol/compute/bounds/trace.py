@@ -38,19 +38,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.check import Provider, fetch_buffer
-from protocol.compute.bounds.element_bounds import require_index
-from protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
-from protocol.compute.program.interpreter import Interpreter, Keep, StepResult
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.layout import find_foldable
-from protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
-from protocol.compute.program.tensor_allocator import compute_lifetimes
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.exact import NAN
-from protocol.spec.merkle import Levels, compute_levels, compute_path
-from protocol.spec.program import (
+from touchstone.protocol.compute.bounds.check import Provider, fetch_buffer
+from touchstone.protocol.compute.bounds.element_bounds import require_index
+from touchstone.protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
+from touchstone.protocol.compute.program.interpreter import Interpreter, Keep, StepResult
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.layout import find_foldable
+from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.exact import NAN
+from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
+from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     INDEX_ROLES,
     INPUTS,

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.digest import require_finite
-from protocol.compute.program.exact_loops import Floats, Int8s, UInt32s, compile_loop
-from protocol.compute.program.tensor_allocator import allocate_vector, allocate_zeros, relax
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.float32 import bits_to_float, float_to_bits
-from protocol.spec.merkle import count_tensor_leaves
-from protocol.spec.params import (
+from touchstone.protocol.compute.digest import require_finite
+from touchstone.protocol.compute.program.exact_loops import Floats, Int8s, UInt32s, compile_loop
+from touchstone.protocol.compute.program.tensor_allocator import allocate_vector, allocate_zeros, relax
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits
+from touchstone.protocol.spec.merkle import count_tensor_leaves
+from touchstone.protocol.spec.params import (
     BLOCK_ELEMENTS,
     BLOCKS_PER_LEAF,
     DELTA_BLOCK_BYTES,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from protocol.spec.program import Program
+from touchstone.protocol.spec.program import Program
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import torch
 
-from protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
 
 _takes_triton: list[bool] = []
 
@@ -24,5 +24,5 @@ def choose_kernels(device: torch.device) -> type[DeviceKernels]:
     if not any(_takes_triton):
         return DeviceKernels
     # Triton is optional, and takes a while to load.
-    found: type[DeviceKernels] = import_module("protocol.compute.program.card_kernels").CardKernels
+    found: type[DeviceKernels] = import_module("touchstone.protocol.compute.program.card_kernels").CardKernels
     return found

@@ -10,9 +10,9 @@ from typing import Any
 
 import triton.language as tl
 
-from protocol.compute.program.card_compile import compile_card, launch
-from protocol.compute.program.card_layout import TURNED_TILE, Tiling, tile_elements
-from protocol.compute.program.card_numbers import (
+from touchstone.protocol.compute.program.card_compile import compile_card, launch
+from touchstone.protocol.compute.program.card_layout import TURNED_TILE, Tiling, tile_elements
+from touchstone.protocol.compute.program.card_numbers import (
     INFINITE,
     MAGNITUDE,
     TURN_BITS,
@@ -23,8 +23,8 @@ from protocol.compute.program.card_numbers import (
     take_reciprocal_root,
     take_sigmoid,
 )
-from protocol.compute.program.layout import NodeViews
-from protocol.spec.program import QUANTIZED_LIMITS, Access, Operation, lay_row_major
+from touchstone.protocol.compute.program.layout import NodeViews
+from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Access, Operation, lay_row_major
 
 Kernel = Callable[[], object]
 WARPS, TURNED_WARPS = 4, 8

@@ -5,14 +5,14 @@ What has no kernel here, or too many loops for it, goes by PyTorch's operations 
 
 from collections.abc import Callable
 
-from protocol.compute.program.card_elements import make_elementwise, make_quantize
-from protocol.compute.program.card_products import make_product
-from protocol.compute.program.card_rows import make_reduction
-from protocol.compute.program.device_kernels import DeviceKernels
-from protocol.compute.program.exact_functions import require_quantized
-from protocol.compute.program.kernels import Kernel
-from protocol.compute.program.layout import MakeView, NodeViews
-from protocol.spec.program import Node, Operation
+from touchstone.protocol.compute.program.card_elements import make_elementwise, make_quantize
+from touchstone.protocol.compute.program.card_products import make_product
+from touchstone.protocol.compute.program.card_rows import make_reduction
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact_functions import require_quantized
+from touchstone.protocol.compute.program.kernels import Kernel
+from touchstone.protocol.compute.program.layout import MakeView, NodeViews
+from touchstone.protocol.spec.program import Node, Operation
 
 
 class CardKernels(DeviceKernels):

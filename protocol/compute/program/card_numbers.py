@@ -8,8 +8,8 @@ from typing import Any
 
 import triton.language as tl
 
-from protocol.compute.program.card_compile import compile_card
-from protocol.spec.exact import (
+from touchstone.protocol.compute.program.card_compile import compile_card
+from touchstone.protocol.spec.exact import (
     EXPONENTIAL_COEFFICIENTS,
     LN_2,
     LOG2_E,

@@ -16,12 +16,12 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from protocol.compute.program.card_compile import compile_card, launch
-from protocol.compute.program.card_elements import Kernel
-from protocol.compute.program.card_layout import Loops, join_loops
-from protocol.compute.program.card_rows import make_row_products
-from protocol.compute.program.layout import NodeViews, ProductLoops, sort_loops
-from protocol.spec.program import Access, Node
+from touchstone.protocol.compute.program.card_compile import compile_card, launch
+from touchstone.protocol.compute.program.card_elements import Kernel
+from touchstone.protocol.compute.program.card_layout import Loops, join_loops
+from touchstone.protocol.compute.program.card_rows import make_row_products
+from touchstone.protocol.compute.program.layout import NodeViews, ProductLoops, sort_loops
+from touchstone.protocol.spec.program import Access, Node
 
 MOST_TERMS = 1 << 15
 """A sum of so many products of two bytes, and of two such products, stays in 32 bits."""

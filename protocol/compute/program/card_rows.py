@@ -12,10 +12,10 @@ from typing import Any
 import torch
 import triton.language as tl
 
-from protocol.compute.program.card_compile import compile_card, launch
-from protocol.compute.program.card_elements import Kernel, find_corner, find_unit, step_along
-from protocol.compute.program.card_layout import OUTER, Loops, Tiling, cut_tiles, join_loops
-from protocol.compute.program.card_numbers import (
+from touchstone.protocol.compute.program.card_compile import compile_card, launch
+from touchstone.protocol.compute.program.card_elements import Kernel, find_corner, find_unit, step_along
+from touchstone.protocol.compute.program.card_layout import OUTER, Loops, Tiling, cut_tiles, join_loops
+from touchstone.protocol.compute.program.card_numbers import (
     INFINITE,
     MAGNITUDE,
     choose_scale,
@@ -23,8 +23,8 @@ from protocol.compute.program.card_numbers import (
     make_power,
     round_double,
 )
-from protocol.compute.program.layout import NodeViews
-from protocol.spec.program import QUANTIZED_LIMITS, Operation
+from touchstone.protocol.compute.program.layout import NodeViews
+from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Operation
 
 SCALE_OF = tl.constexpr(int(Operation.SCALE_OF))
 SUM = tl.constexpr(int(Operation.SUM))

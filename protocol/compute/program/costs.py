@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from protocol.compute.program.fused_update import PART_ELEMENTS
-from protocol.compute.program.interpreter import measure_arena_bytes
-from protocol.compute.program.kernels import is_masked_sum, is_row_gather
-from protocol.compute.program.layout import sort_loops
-from protocol.spec.program import (
+from touchstone.protocol.compute.program.fused_update import PART_ELEMENTS
+from touchstone.protocol.compute.program.interpreter import measure_arena_bytes
+from touchstone.protocol.compute.program.kernels import is_masked_sum, is_row_gather
+from touchstone.protocol.compute.program.layout import sort_loops
+from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     Access,
     Node,

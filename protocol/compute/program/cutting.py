@@ -17,16 +17,16 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from protocol.compute.program.fused_update import UPDATE_NODES, FlatRun, match_update
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.layout import fold
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.compute.program.tensor_allocator import allocate, allocate_zeros
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import LEAF_ELEMENTS
-from protocol.spec.program import (
+from touchstone.protocol.compute.program.fused_update import UPDATE_NODES, FlatRun, match_update
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.layout import fold
+from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import LEAF_ELEMENTS
+from touchstone.protocol.spec.program import (
     INDEX_ROLES,
     INTEGER_ROLES,
     Access,

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from protocol.compute.program.exact_functions import is_allowed, require_quantized
-from protocol.compute.program.exact_kernels import look_at_table, make_maximum_of
-from protocol.compute.program.kernels import Kernel
-from protocol.compute.program.kernels import make_kernel as make_plain_kernel
-from protocol.compute.program.layout import MakeView, NodeViews, sort_loops
-from protocol.spec.exact import (
+from touchstone.protocol.compute.program.exact_functions import is_allowed, require_quantized
+from touchstone.protocol.compute.program.exact_kernels import look_at_table, make_maximum_of
+from touchstone.protocol.compute.program.kernels import Kernel
+from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
+from touchstone.protocol.compute.program.layout import MakeView, NodeViews, sort_loops
+from touchstone.protocol.spec.exact import (
     EXPONENTIAL_COEFFICIENTS,
     LN_2,
     LOG2_E,
@@ -28,7 +28,7 @@ from protocol.spec.exact import (
     ROOT_2,
     SUM_BITS,
 )
-from protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role
+from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role
 
 MAGNITUDE = 0x7FFFFFFF
 LEAST_POWER = -149

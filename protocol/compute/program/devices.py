@@ -18,8 +18,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from protocol.compute.program.interpreter import Interpreter, Vectors
-from protocol.compute.program.tensor_allocator import allocate, relax
+from touchstone.protocol.compute.program.interpreter import Interpreter, Vectors
+from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
 
 STAGED_ELEMENTS = 1 << 22
 """Of a tensor on its way at a time: for each so much of the host's memory is pinned, 16 MB of float32."""

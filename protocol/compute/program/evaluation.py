@@ -10,10 +10,10 @@ from itertools import cycle, islice
 import torch
 from torch import Tensor
 
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Outputs, Program, find_needed
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Outputs, Program, find_needed
 
 
 @dataclass(frozen=True)

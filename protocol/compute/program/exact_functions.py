@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.determinism import has_byte_products
-from protocol.compute.program import exact_loops as loops
-from protocol.compute.program.exact_loops import (
+from touchstone.protocol.compute.determinism import has_byte_products
+from touchstone.protocol.compute.program import exact_loops as loops
+from touchstone.protocol.compute.program.exact_loops import (
     INFINITE,
     MAGNITUDE,
     Floats,
@@ -28,8 +28,8 @@ from protocol.compute.program.exact_loops import (
     compile_loop,
     find_base,
 )
-from protocol.spec.errors import InvalidInput
-from protocol.spec.exact import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.exact import (
     EXPONENTIAL_COEFFICIENTS,
     LN_2,
     LOG2_E,
@@ -37,7 +37,7 @@ from protocol.spec.exact import (
     ROOT_2,
     SUM_BITS,
 )
-from protocol.spec.program import Node, Operation
+from touchstone.protocol.spec.program import Node, Operation
 
 # --- Sums and functions -------------------------------------------------------------------------------------
 FAR = np.int32(0x42AE0000)

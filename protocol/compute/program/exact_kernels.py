@@ -19,15 +19,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.program import exact_functions as functions
-from protocol.compute.program import exact_loops as loops
-from protocol.compute.program.exact_functions import Shape, Side, choose_family, join, require_quantized
-from protocol.compute.program.kernels import Kernel, Matrix
-from protocol.compute.program.kernels import make_kernel as make_plain_kernel
-from protocol.compute.program.layout import MakeView, NodeViews, sort_loops
-from protocol.compute.program.tensor_allocator import allocate
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role, is_run
+from touchstone.protocol.compute.program import exact_functions as functions
+from touchstone.protocol.compute.program import exact_loops as loops
+from touchstone.protocol.compute.program.exact_functions import (
+    Shape,
+    Side,
+    choose_family,
+    join,
+    require_quantized,
+)
+from touchstone.protocol.compute.program.kernels import Kernel, Matrix
+from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
+from touchstone.protocol.compute.program.layout import MakeView, NodeViews, sort_loops
+from touchstone.protocol.compute.program.tensor_allocator import allocate
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role, is_run
 
 PLANES = {8: 1, 15: 2}
 """By bits."""

@@ -15,11 +15,11 @@ from math import prod
 import numpy as np
 import torch
 
-from protocol.compute.program.exact_loops import Floats, compile_loop
-from protocol.compute.program.kernels import Kernel
-from protocol.compute.program.layout import MakeView, sort_loops
-from protocol.compute.program.tensor_allocator import compute_lifetimes, relax
-from protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, Program
+from touchstone.protocol.compute.program.exact_loops import Floats, compile_loop
+from touchstone.protocol.compute.program.kernels import Kernel
+from touchstone.protocol.compute.program.layout import MakeView, sort_loops
+from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes, relax
+from touchstone.protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, Program
 
 # --- Runs of elementwise nodes ------------------------------------------------------------------------------
 TILE_ELEMENTS = 1 << 16

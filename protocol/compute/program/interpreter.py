@@ -15,11 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from protocol.compute.determinism import get_device
-from protocol.compute.program.card_choice import choose_kernels
-from protocol.compute.program.device_kernels import DeviceKernels
-from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.fused_update import (
+from touchstone.protocol.compute.determinism import get_device
+from touchstone.protocol.compute.program.card_choice import choose_kernels
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.fused_update import (
     TILE_ELEMENTS,
     FlatRun,
     cut_long,
@@ -29,9 +29,9 @@ from protocol.compute.program.fused_update import (
     make_update,
     match_update,
 )
-from protocol.compute.program.kernels import Kernel, make_kernel
-from protocol.compute.program.layout import MakeView, fold, look
-from protocol.compute.program.tensor_allocator import (
+from touchstone.protocol.compute.program.kernels import Kernel, make_kernel
+from touchstone.protocol.compute.program.layout import MakeView, fold, look
+from touchstone.protocol.compute.program.tensor_allocator import (
     EXTERNAL,
     OWN_INPUTS,
     Lifetime,
@@ -47,9 +47,9 @@ from protocol.compute.program.tensor_allocator import (
     plan_memory,
     relax,
 )
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import (
     INDEX_ROLES,
     INTEGER_ROLES,
     Access,

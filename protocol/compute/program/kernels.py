@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.compute.program.layout import MakeView, NodeViews, sort_loops
-from protocol.compute.program.tensor_allocator import allocate
-from protocol.spec.program import CHUNK_TERMS, Access, Node, Operation
+from touchstone.protocol.compute.program.layout import MakeView, NodeViews, sort_loops
+from touchstone.protocol.compute.program.tensor_allocator import allocate
+from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Node, Operation
 
 COPY_COLUMNS = 64
 """Elements of each row that are copied at a time where a copy transposes."""

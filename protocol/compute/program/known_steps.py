@@ -6,16 +6,16 @@ it: the task's training names it by its root.
 
 from dataclasses import dataclass
 
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.program_form import require_form
-from protocol.spec.containers import NamedBytes, TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import Operation, Program, Role
-from protocol.spec.program_codec import compute_program_root, encode_program
-from protocol.spec.program_rules import require_indices, require_step
-from protocol.spec.weights_layout import WeightsLayout, encode_layout
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.program_form import require_form
+from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import Operation, Program, Role
+from touchstone.protocol.spec.program_codec import compute_program_root, encode_program
+from touchstone.protocol.spec.program_rules import require_indices, require_step
+from touchstone.protocol.spec.weights_layout import WeightsLayout, encode_layout
 
 WIDE_BITS = 20
 """Of quantized values whose product is no matrix product, in every exact format."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from protocol.spec.program import Access, Node, Operation, Program, lay_row_major, unravel
+from touchstone.protocol.spec.program import Access, Node, Operation, Program, lay_row_major, unravel
 
 MakeView = Callable[[Access, Sequence[int], Sequence[int]], Tensor]
 """(access, sizes, strides) to a view of the access's buffer; sizes and strides are in another order than the

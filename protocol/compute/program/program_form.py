@@ -12,10 +12,10 @@ from math import frexp, prod
 import torch
 from torch import Tensor
 
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.layout import fold
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Access, Node, Operation, Program, Role, lay_row_major
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.layout import fold
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Access, Node, Operation, Program, Role, lay_row_major
 
 
 def require_form(program: Program) -> None:

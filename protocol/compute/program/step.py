@@ -12,15 +12,15 @@ from typing import NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from protocol.compute.determinism import get_device
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.devices import KINDS, DeviceSteps, copy_to_host
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program, get_step
-from protocol.compute.program.tensor_allocator import allocate_zeros, forget_spare, return_freed
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
+from touchstone.protocol.compute.determinism import get_device
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.devices import KINDS, DeviceSteps, copy_to_host
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program, get_step
+from touchstone.protocol.compute.program.tensor_allocator import allocate_zeros, forget_spare, return_freed
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from protocol.compute.program.known_steps import get_program
-from protocol.spec.codec import compute_step_root
-from protocol.spec.containers import StepFacts, TaskSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import FORMAT_NUMBERS
-from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.spec.codec import compute_step_root
+from touchstone.protocol.spec.containers import StepFacts, TaskSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import FORMAT_NUMBERS
+from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 
 
 @lru_cache(maxsize=8)

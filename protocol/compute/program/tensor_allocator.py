@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program, Role
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program, Role
 
 CPU = torch.device("cpu")
 LARGE_BYTES = 1 << 20

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from protocol.spec.game.fates import get_epoch, get_epoch_start, get_stake, is_held
-from protocol.spec.game.money_book import MoneyBook
-from protocol.spec.game.purse import ESCROW, bond_of
-from protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums, sum_kind
-from protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
-from protocol.spec.game.state import GameRound, GameState, Seat, SeatStatus
-from protocol.spec.game.terms import compute_duty_blocks
-from protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
+from touchstone.protocol.spec.game.fates import get_epoch, get_epoch_start, get_stake, is_held
+from touchstone.protocol.spec.game.money_book import MoneyBook
+from touchstone.protocol.spec.game.purse import ESCROW, bond_of
+from touchstone.protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums, sum_kind
+from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SeatStatus
+from touchstone.protocol.spec.game.terms import compute_duty_blocks
+from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
 
 PACE_ROUNDS = 8
 """So many of the last rounds tell how long a round takes."""

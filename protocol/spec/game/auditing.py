@@ -17,8 +17,8 @@ so a node counts what it owes.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from protocol.spec.drawing import RANKS
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game.fates import (
     get_draw_role,
     get_drawn_seat,
     get_drawn_segment,
@@ -33,7 +33,7 @@ from protocol.spec.game.fates import (
     is_unserved,
     list_draws,
 )
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.state import (
     OPENED_WORDS,
     GameRound,
     GameState,
@@ -42,15 +42,21 @@ from protocol.spec.game.state import (
     SeatRole,
     SeatStatus,
 )
-from protocol.spec.game.terms import ANSWERS_MAX, EPOCH_ROUNDS, RING_ROUNDS, GameTerms, compute_duty_blocks
-from protocol.spec.game.timing import (
+from touchstone.protocol.spec.game.terms import (
+    ANSWERS_MAX,
+    EPOCH_ROUNDS,
+    RING_ROUNDS,
+    GameTerms,
+    compute_duty_blocks,
+)
+from touchstone.protocol.spec.game.timing import (
     compute_draw_window,
     compute_reserve_block,
     get_votes_from,
     is_late_draw,
     list_late_missing,
 )
-from protocol.spec.statements import Sealed, Vote, VoteWord
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord
 
 COMPARED_ENDS = frozenset({VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA})
 """Words after which both ends were compared."""

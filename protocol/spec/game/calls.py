@@ -6,8 +6,8 @@ bond or a stake is taken from the sender's credit.
 
 from dataclasses import dataclass, field
 
-from protocol.spec.game.state import GameOutcome, MissedPlace, ProofKind, SeatRole, StatementRef
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.state import GameOutcome, MissedPlace, ProofKind, SeatRole, StatementRef
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,23 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
-from protocol.spec.errors import require, require_window
-from protocol.spec.game.calls import AnswerContest, BringLeaf, EndRootContest, NameChild, OpenContest
-from protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
-from protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.purse import bond_of
-from protocol.spec.game.rounds import get_round
-from protocol.spec.game.state import ContestTurn, GameOutcome, GameState, RootContest, RoundPhase
-from protocol.spec.game.terms import FALLS_MAX
-from protocol.spec.merkle import Levels
-from protocol.spec.outer import compute_nodes_below
+from touchstone.protocol.spec.errors import require, require_window
+from touchstone.protocol.spec.game.calls import (
+    AnswerContest,
+    BringLeaf,
+    EndRootContest,
+    NameChild,
+    OpenContest,
+)
+from touchstone.protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.purse import bond_of
+from touchstone.protocol.spec.game.rounds import get_round
+from touchstone.protocol.spec.game.state import ContestTurn, GameOutcome, GameState, RootContest, RoundPhase
+from touchstone.protocol.spec.game.terms import FALLS_MAX
+from touchstone.protocol.spec.merkle import Levels
+from touchstone.protocol.spec.outer import compute_nodes_below
 
 Values = Mapping[str, Any]
 

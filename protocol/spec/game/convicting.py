@@ -6,8 +6,8 @@ what is left is burned. Asks and disputes that are open on the seat end once an 
 EndDispute.
 """
 
-from protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
+from touchstone.protocol.spec.game.fates import (
     compute_draw_fate,
     count_unserved,
     get_claim_fate,
@@ -17,8 +17,8 @@ from protocol.spec.game.fates import (
     is_closed,
     is_rejected_late,
 )
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.purse import (
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,
     SLASHED,
@@ -28,7 +28,7 @@ from protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.state import (
     REJECT_WORDS,
     ClaimFate,
     DrawFate,
@@ -42,7 +42,7 @@ from protocol.spec.game.state import (
     SlotClaim,
     StatementRef,
 )
-from protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.game.timing import is_late_draw
 
 
 def convict(draft: Draft, number: int, proof: ProofKind, finder: str, ref: StatementRef) -> None:

@@ -11,9 +11,9 @@ block that is known when it opens, and it holds up only the seat that it names (
 (D1 to D4) decides it; here its outcome is a fact.
 """
 
-from protocol.spec.drawing import RANKS
-from protocol.spec.errors import require
-from protocol.spec.game.calls import (
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.errors import require
+from touchstone.protocol.spec.game.calls import (
     AnswerAsk,
     AskSigner,
     ConvictSeat,
@@ -22,9 +22,15 @@ from protocol.spec.game.calls import (
     EndDispute,
     SealProof,
 )
-from protocol.spec.game.convicting import convict, forfeit_bond, return_bond
-from protocol.spec.game.events import AskOpened, AskOver, DisputeOver, ProofSealed, StatementDisputed
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.convicting import convict, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.events import (
+    AskOpened,
+    AskOver,
+    DisputeOver,
+    ProofSealed,
+    StatementDisputed,
+)
+from touchstone.protocol.spec.game.fates import (
     find_seat,
     get_claim_fate,
     get_draw_role,
@@ -32,10 +38,10 @@ from protocol.spec.game.fates import (
     get_epoch,
     is_closed,
 )
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.purse import bond_of
-from protocol.spec.game.rounds import get_round
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.purse import bond_of
+from touchstone.protocol.spec.game.rounds import get_round
+from touchstone.protocol.spec.game.state import (
     AUDITOR_PROOFS,
     SOLVER_PROOFS,
     ClaimFate,
@@ -46,14 +52,14 @@ from protocol.spec.game.state import (
     RunningDispute,
     StatementRef,
 )
-from protocol.spec.game.timing import (
+from touchstone.protocol.spec.game.timing import (
     compute_ask_clock,
     compute_dispute_clock,
     get_ask_until,
     get_statement_until,
     get_votes_from,
 )
-from protocol.spec.statements import COMPARED, VoteWord
+from touchstone.protocol.spec.statements import COMPARED, VoteWord
 
 
 def find_statement_seat(state: GameState, ref: StatementRef, signer: int | None = None) -> int | None:

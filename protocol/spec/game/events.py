@@ -6,8 +6,8 @@ logged.
 
 from dataclasses import dataclass
 
-from protocol.spec.game.purse import Pot
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.purse import Pot
+from touchstone.protocol.spec.game.state import (
     Fall,
     GameOutcome,
     OpenAsk,
@@ -17,7 +17,7 @@ from protocol.spec.game.state import (
     SeatRole,
     StatementRef,
 )
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from protocol.spec.drawing import (
+from touchstone.protocol.spec.drawing import (
     RANKS,
     VERIFIER_POOL,
     WHISTLEBLOWER_POOL,
@@ -23,8 +23,8 @@ from protocol.spec.drawing import (
     draw_late,
     get_auditor_places,
 )
-from protocol.spec.game.purse import stake_of
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.purse import stake_of
+from touchstone.protocol.spec.game.state import (
     REJECT_WORDS,
     ClaimFate,
     CountedVote,
@@ -37,9 +37,9 @@ from protocol.spec.game.state import (
     SeatRole,
     SeatStatus,
 )
-from protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
-from protocol.spec.game.timing import get_votes_from, is_late_draw, is_unsealed
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
+from touchstone.protocol.spec.game.timing import get_votes_from, is_late_draw, is_unsealed
+from touchstone.protocol.spec.statements import VoteWord
 
 # --- Draws, votes and fates ---------------------------------------------------------------------------------
 _permute = lru_cache(maxsize=256)(compute_permutation)

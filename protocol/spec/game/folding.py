@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from protocol.spec.drawing import compute_grid_block, compute_round_beacon, compute_round_seed
-from protocol.spec.errors import require
-from protocol.spec.game import events
-from protocol.spec.game.events import GameEvent, WeiMoved
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.drawing import compute_grid_block, compute_round_beacon, compute_round_seed
+from touchstone.protocol.spec.errors import require
+from touchstone.protocol.spec.game import events
+from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
+from touchstone.protocol.spec.game.fates import (
     freeze_pool,
     get_claim_fate,
     get_drawn_seat,
@@ -22,8 +22,8 @@ from protocol.spec.game.fates import (
     has_place,
     list_unclosed,
 )
-from protocol.spec.game.purse import Pot, credit_of, move_wei
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.purse import Pot, credit_of, move_wei
+from touchstone.protocol.spec.game.state import (
     ClaimFate,
     CountedVote,
     GameOutcome,
@@ -39,7 +39,7 @@ from protocol.spec.game.state import (
     SlotClaim,
     StatementRef,
 )
-from protocol.spec.game.timing import list_late_missing
+from touchstone.protocol.spec.game.timing import list_late_missing
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
 from typing import Any
 
-from protocol.spec.containers import StateHeader
-from protocol.spec.game.state import StatementRef
-from protocol.spec.statements import Vote, VoteWord
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 LEAVES_MAX = 8
 """Leaves that an opener may demand, once in a dispute."""

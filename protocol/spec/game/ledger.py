@@ -11,31 +11,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 
-from protocol.spec.codec import compute_domain, compute_outer_root
-from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import require
-from protocol.spec.game import calls, contests, disputes, rounds, seats, settling
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.convicting import take_stakes
-from protocol.spec.game.events import GameEvent, WeiMoved
-from protocol.spec.game.folding import Draft, fold
-from protocol.spec.game.inner_dispute import NO_DRAW
-from protocol.spec.game.money_book import MoneyBook, note_event
-from protocol.spec.game.purse import (
+from touchstone.protocol.spec.codec import compute_domain, compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import require
+from touchstone.protocol.spec.game import calls, contests, disputes, rounds, seats, settling
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.convicting import take_stakes
+from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
+from touchstone.protocol.spec.game.folding import Draft, fold
+from touchstone.protocol.spec.game.inner_dispute import NO_DRAW
+from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
+from touchstone.protocol.spec.game.purse import (
     BURNED,
     OUTSIDE,
     SLASHED,
     Pot,
     PotKind,
 )
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.state import (
     GameState,
     StatementRef,
     create_game,
 )
-from protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows, check_terms
-from protocol.spec.merkle import compute_depth, count_tensor_leaves
-from protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.game.terms import (
+    DeploymentLimits,
+    GameAmounts,
+    GameTerms,
+    GameWindows,
+    check_terms,
+)
+from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
+from touchstone.protocol.spec.statements import SigningDomain
 
 # --- A task from logs ---------------------------------------------------------------------------------------
 Values = Mapping[str, Any]

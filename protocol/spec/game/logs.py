@@ -11,9 +11,9 @@ by when a dispute is over at the latest, how a slash is shared.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from protocol.spec.game import events
-from protocol.spec.game.convicting import burn_lost_pay, forfeit_bond, return_bond
-from protocol.spec.game.events import (
+from touchstone.protocol.spec.game import events
+from touchstone.protocol.spec.game.convicting import burn_lost_pay, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.events import (
     AskOpened,
     AskOver,
     ContestMoved,
@@ -25,9 +25,9 @@ from protocol.spec.game.events import (
     SeatConvicted,
     StatementDisputed,
 )
-from protocol.spec.game.fates import get_stake
-from protocol.spec.game.inner_dispute import read_vote
-from protocol.spec.game.ledger import (
+from touchstone.protocol.spec.game.fates import get_stake
+from touchstone.protocol.spec.game.inner_dispute import read_vote
+from touchstone.protocol.spec.game.ledger import (
     Ledger,
     LoggedGame,
     Values,
@@ -35,8 +35,8 @@ from protocol.spec.game.ledger import (
     read_statement,
     start_game,
 )
-from protocol.spec.game.money_book import UNNAMED, name_account
-from protocol.spec.game.purse import (
+from touchstone.protocol.spec.game.money_book import UNNAMED, name_account
+from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,
     REVENUE,
@@ -46,8 +46,8 @@ from protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from protocol.spec.game.settling import compute_restitution, is_in_pool
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool
+from touchstone.protocol.spec.game.state import (
     ContestTurn,
     Fall,
     GameOutcome,
@@ -59,8 +59,8 @@ from protocol.spec.game.state import (
     StatementRef,
     compute_seat_id,
 )
-from protocol.spec.game.timing import compute_dispute_clock
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.timing import compute_dispute_clock
+from touchstone.protocol.spec.statements import VoteWord
 
 # Numbers of the ends in `IContests.Turn`, `IAsks.Ending` and `IDisputes.Stage`.
 _CONTEST_ENDS = {4: GameOutcome.STANDS, 5: GameOutcome.FALLS, 6: GameOutcome.MOOT}

@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.auditing import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.auditing import (
     UNSERVED_DIVISOR,
     count_pending_draws,
     count_round_draws,
 )
-from protocol.spec.game.odds import Cheat, list_cheats
-from protocol.spec.game.refusing import (
+from touchstone.protocol.spec.game.odds import Cheat, list_cheats
+from touchstone.protocol.spec.game.refusing import (
     Figures,
     compute_fee_stake,
     compute_least_fee,
     count_closing_rounds,
     read_sampling,
 )
-from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import GameTerms
-from protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.terms import GameTerms
+from touchstone.protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
 
 SHARE_DIVISOR = 4
 """Of a slash the finder and the submitter get at most a quarter each, so at least half is burned."""

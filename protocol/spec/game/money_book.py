@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from protocol.spec.game.events import EpochFreed, GameEvent, PayRestored, SeatSettled, WeiMoved
-from protocol.spec.game.fates import get_epoch_start
-from protocol.spec.game.purse import Pot, PotKind
-from protocol.spec.game.reasons import FEES, PAID, MoneyReason, Sums, add_sums
-from protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
-from protocol.spec.game.state import GameState, Seat
-from protocol.spec.game.terms import RING_ROUNDS
+from touchstone.protocol.spec.game.events import EpochFreed, GameEvent, PayRestored, SeatSettled, WeiMoved
+from touchstone.protocol.spec.game.fates import get_epoch_start
+from touchstone.protocol.spec.game.purse import Pot, PotKind
+from touchstone.protocol.spec.game.reasons import FEES, PAID, MoneyReason, Sums, add_sums
+from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from touchstone.protocol.spec.game.state import GameState, Seat
+from touchstone.protocol.spec.game.terms import RING_ROUNDS
 
 UNNAMED = ""
 """The account of money whose log comes before the log that says whose it is."""

@@ -24,9 +24,9 @@ from functools import lru_cache
 from itertools import combinations
 from math import comb, lcm
 
-from protocol.spec.drawing import RANKS, count_draws
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import LATE_RATE_ONE
+from touchstone.protocol.spec.drawing import RANKS, count_draws
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import LATE_RATE_ONE
 
 EXACT_SEGMENTS = 12
 """Up to so many segments every placement is tried: at most 2,048 of them beside 105 sets of segments."""

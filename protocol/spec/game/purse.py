@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 class PotKind(IntEnum):

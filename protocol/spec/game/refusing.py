@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-from protocol.spec.drawing import count_draws
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.auditing import count_pending_rounds
-from protocol.spec.game.odds import (
+from touchstone.protocol.spec.drawing import count_draws
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.auditing import count_pending_rounds
+from touchstone.protocol.spec.game.odds import (
     Sampling,
     compute_deciding_chance,
     compute_fee_chance,
     compute_paid_votes,
     list_cheats,
 )
-from protocol.spec.game.terms import ANSWERS_MAX, GameTerms, compute_least_segments
-from protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
+from touchstone.protocol.spec.game.terms import ANSWERS_MAX, GameTerms, compute_least_segments
+from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 
 
 @dataclass(frozen=True)

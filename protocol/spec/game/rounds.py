@@ -9,9 +9,9 @@ C1).
 
 from collections.abc import Callable
 
-from protocol.spec.drawing import compute_grid_block
-from protocol.spec.errors import require, require_window
-from protocol.spec.game.calls import (
+from touchstone.protocol.spec.drawing import compute_grid_block
+from touchstone.protocol.spec.errors import require, require_window
+from touchstone.protocol.spec.game.calls import (
     CommitRound,
     HaltTask,
     HandedOpening,
@@ -25,7 +25,7 @@ from protocol.spec.game.calls import (
     SignedVote,
     StartRounds,
 )
-from protocol.spec.game.events import (
+from touchstone.protocol.spec.game.events import (
     AuditsDrawn,
     ClaimTaken,
     ClosingDrawn,
@@ -41,7 +41,7 @@ from protocol.spec.game.events import (
     VoteCounted,
     VoteOpened,
 )
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.fates import (
     find_seat,
     freeze_pool,
     get_drawn_seat,
@@ -55,10 +55,10 @@ from protocol.spec.game.fates import (
     list_mergeable,
     list_unclosed,
 )
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.state import OPENED_WORDS, GameRound, GameState, RoundPhase, SeatStatus
-from protocol.spec.game.terms import compute_least_segments
-from protocol.spec.game.timing import (
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.state import OPENED_WORDS, GameRound, GameState, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.terms import compute_least_segments
+from touchstone.protocol.spec.game.timing import (
     compute_closing_block,
     compute_draw_window,
     compute_reserve_block,
@@ -68,7 +68,7 @@ from protocol.spec.game.timing import (
     is_late_draw,
     is_start_alive,
 )
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.statements import VoteWord
 
 
 # --- Until the draw -----------------------------------------------------------------------------------------

@@ -7,11 +7,19 @@ Silence: a seat that is not heard of any more leaves, unharmed. Who says so name
 
 from collections.abc import Iterator
 
-from protocol.spec.errors import require
-from protocol.spec.game.calls import Deposit, JoinSeat, LeaveSeat, MarkSilent, PayOut, TopUp, WithdrawCredit
-from protocol.spec.game.disputes import list_questions
-from protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.errors import require
+from touchstone.protocol.spec.game.calls import (
+    Deposit,
+    JoinSeat,
+    LeaveSeat,
+    MarkSilent,
+    PayOut,
+    TopUp,
+    WithdrawCredit,
+)
+from touchstone.protocol.spec.game.disputes import list_questions
+from touchstone.protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
+from touchstone.protocol.spec.game.fates import (
     choose_largest,
     find_seat,
     get_drawn_seat,
@@ -22,9 +30,9 @@ from protocol.spec.game.fates import (
     is_held,
     list_draws,
 )
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
+from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     MissedPlace,
@@ -34,8 +42,8 @@ from protocol.spec.game.state import (
     SeatStatus,
     compute_seat_id,
 )
-from protocol.spec.game.terms import AUDITOR_SEATS_MAX, SILENCES_MAX, SOLVER_SEATS_MAX
-from protocol.spec.game.timing import get_live_round, is_over, is_start_alive
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SILENCES_MAX, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
 
 
 def get_seat(state: GameState, number: int) -> Seat:

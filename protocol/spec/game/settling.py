@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from protocol.spec.errors import require
-from protocol.spec.game.calls import CloseGame, FreeEpoch, SettleSeat
-from protocol.spec.game.convicting import compute_claim_pay
-from protocol.spec.game.disputes import is_questioned, list_questions
-from protocol.spec.game.events import EpochFreed, GameClosed, SeatSettled
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.errors import require
+from touchstone.protocol.spec.game.calls import CloseGame, FreeEpoch, SettleSeat
+from touchstone.protocol.spec.game.convicting import compute_claim_pay
+from touchstone.protocol.spec.game.disputes import is_questioned, list_questions
+from touchstone.protocol.spec.game.events import EpochFreed, GameClosed, SeatSettled
+from touchstone.protocol.spec.game.fates import (
     compute_draw_fate,
     count_unserved,
     get_claim_fate,
@@ -27,12 +27,12 @@ from protocol.spec.game.fates import (
     is_rejected_late,
     is_unserved,
 )
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
-from protocol.spec.game.reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
-from protocol.spec.game.rounds import get_round
-from protocol.spec.game.seats import get_seat, is_missed
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
+from touchstone.protocol.spec.game.reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
+from touchstone.protocol.spec.game.rounds import get_round
+from touchstone.protocol.spec.game.seats import get_seat, is_missed
+from touchstone.protocol.spec.game.state import (
     ClaimFate,
     DrawFate,
     Fall,
@@ -43,9 +43,9 @@ from protocol.spec.game.state import (
     SeatRole,
     SeatStatus,
 )
-from protocol.spec.game.terms import RING_ROUNDS, GameTerms
-from protocol.spec.game.timing import get_duty_until, is_late_draw, is_over, is_unsealed
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.terms import RING_ROUNDS, GameTerms
+from touchstone.protocol.spec.game.timing import get_duty_until, is_late_draw, is_over, is_unsealed
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @dataclass(frozen=True)

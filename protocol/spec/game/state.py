@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from protocol.spec.game.purse import ESCROW, Purse
-from protocol.spec.game.terms import DeploymentLimits, GameTerms, compute_escrow
-from protocol.spec.statements import COMPARED, VoteWord
+from touchstone.protocol.spec.game.purse import ESCROW, Purse
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms, compute_escrow
+from touchstone.protocol.spec.statements import COMPARED, VoteWord
 
 
 class SeatRole(IntEnum):

@@ -10,13 +10,13 @@ takes at most half of it, and every account may send in the rest.
 
 from collections.abc import Iterator
 
-from protocol.spec.codec import hash_words, tag_word
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.contests import is_moot
-from protocol.spec.game.fates import is_closed, is_enough
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.rounds import (
+from touchstone.protocol.spec.codec import hash_words, tag_word
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.contests import is_moot
+from touchstone.protocol.spec.game.fates import is_closed, is_enough
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import (
     get_post_window,
     get_seal_audits_window,
     get_seal_round_window,
@@ -24,11 +24,11 @@ from protocol.spec.game.rounds import (
     get_waiting_round,
     is_stand_due,
 )
-from protocol.spec.game.seats import find_silent_seats, get_pay_out_flaw
-from protocol.spec.game.settling import get_settled_until, is_closable, is_epoch_done
-from protocol.spec.game.state import GameRound, GameState, SeatStatus, StatementRef
-from protocol.spec.game.terms import NUMBER_MAX, SILENCES_MAX
-from protocol.spec.game.timing import (
+from touchstone.protocol.spec.game.seats import find_silent_seats, get_pay_out_flaw
+from touchstone.protocol.spec.game.settling import get_settled_until, is_closable, is_epoch_done
+from touchstone.protocol.spec.game.state import GameRound, GameState, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.terms import NUMBER_MAX, SILENCES_MAX
+from touchstone.protocol.spec.game.timing import (
     compute_closing_block,
     compute_draw_window,
     compute_reserve_block,

@@ -7,14 +7,14 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.params import FORMAT_ALIASES
-from scripts.toolchain import ROOT
 from tests.e2e.demo.plan import DEFAULT, LEAST_AUDITORS, QUICK, build_plan, read_dataset
 from tests.e2e.demo.roster import make_roster
 from tests.e2e.demo.run import Setting, demonstrate
 from tests.e2e.demo.stage import Folders
 from tests.task_plans import respecify_plan
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.params import FORMAT_ALIASES
+from touchstone.scripts.toolchain import ROOT
 
 COUNTS = {
     "rounds": (3, 2, 1),

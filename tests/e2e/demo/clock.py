@@ -1,9 +1,9 @@
 """The test network's clock, as fast as it may be: a block for every transaction at once, else while somebody
 is at work one every few seconds. Windows hold thousands of such blocks."""
 
-from protocol.adapters.chain.chain_client import open_game_chain
-from scripts.devnet import Devnet, DevnetClock
 from tests.e2e.own_time import OwnTime
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.scripts.devnet import Devnet, DevnetClock
 
 SLOW_BLOCK_S = 3.0
 """Between blocks while somebody is at work and sends nothing."""

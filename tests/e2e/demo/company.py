@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
-from protocol.spec.errors import EnvironmentFault
 from tests.e2e.demo.player import MakePart, Order, Over, Said, Trained, play
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 STOP_S = 5.0
 Hear = Callable[[str, Said | Trained], None]

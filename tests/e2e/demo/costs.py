@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import GameDeployment
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import GameDeployment
 
 ROUND_CONTRACTS = ("Rounds", "Votes", "Settlement")
 """What plays, decides and settles the rounds; everything else is of a seat, a task or a dispute."""

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from node.model_folder import SAFETENSORS_NAME
-from protocol.compute.digest import tensor_root
-from protocol.spec.weights_layout import WeightsLayout
+from touchstone.node.model_folder import SAFETENSORS_NAME
+from touchstone.protocol.compute.digest import tensor_root
+from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 
 def compute_exported_root(folder: Path, layout: WeightsLayout) -> str:

@@ -2,9 +2,9 @@
 
 import re
 
-from explorer.story import Names
-from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.game.state import GameState
+from touchstone.explorer.story import Names
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.state import GameState
 
 SLOT = re.compile(r"round (\d+) slot (\d+)")
 DRAW = re.compile(r" draw \d+ segment (\d+): (\w+)")

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from explorer.story import show_wei
 from tests.e2e.demo.report import COLUMNS
 from tests.e2e.demo.screen import TimelineEntry, tell_gas, tell_utilisation
 from tests.e2e.demo.verdict import Finding
+from touchstone.explorer.story import show_wei
 
 Report = Mapping[str, Any]
 

@@ -20,23 +20,23 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from protocol.actions.dispute import dispute_duties as disputes
-from protocol.actions.merge import training
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import catch_up, open_task, take_seat
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.party import Duty, Party, Wait
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import TouchstoneError
-from protocol.spec.game.state import SeatRole
-from protocol.spec.program import Operation
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
 from tests.e2e.demo.isolation import confine, is_supported
 from tests.e2e.demo.roster import Member
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import Part
+from touchstone.protocol.actions.dispute import dispute_duties as disputes
+from touchstone.protocol.actions.merge import training
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import catch_up, open_task, take_seat
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.program import Operation
 
 LIST = disputes.list_duties
 ACCUSING = frozenset({"read votes", "judge steps", "dispute", "ask", "prove"})

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.number import ConvictedNumber
-from protocol.spec.game.account_money import AccountMoney
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.reasons import PAID, MoneyKind, MoneyReason
-from protocol.spec.game.state import RoundPhase, SeatRole, SeatStatus
 from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
 from tests.e2e.demo.observer import Measured
 from tests.e2e.demo.roster import SUBMITTER, Member
+from touchstone.explorer.number import ConvictedNumber
+from touchstone.protocol.spec.game.account_money import AccountMoney
+from touchstone.protocol.spec.game.fates import get_claim_fate
+from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.reasons import PAID, MoneyKind, MoneyReason
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, SeatStatus
 
 Json = dict[str, Any]
 COLUMNS = ("pay", "shares", "locked", "lost", "spent")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.state import SeatRole
 
 SUBMITTER = "submitter"
 CHEAT = "cheat"

@@ -15,25 +15,6 @@ from typing import Any
 from eth_account import Account
 from rich.console import Console
 
-from explorer.node_reports import Asked
-from explorer.page_server import Explorer, open_explorer
-from explorer.story import Names
-from node import export
-from node.submit import RoundPlan, build_task, post_task
-from protocol.actions.runtime import upkeep_duties
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import PartyConfig
-from protocol.actions.runtime.joining import catch_up, open_task
-from protocol.actions.runtime.opening import open_party
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.keys import AccountKey
-from protocol.compute.determinism import list_cpu_capabilities
-from protocol.spec.game.account_money import compute_money
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.state import SeatRole
-from scripts.chain_commands import open_browser
-from scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
 from tests.e2e.demo.clock import keep_time
 from tests.e2e.demo.company import Company, open_company
 from tests.e2e.demo.costs import read_gas
@@ -49,6 +30,25 @@ from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
 from tests.e2e.demo.verdict import Finding, judge_run
 from tests.e2e.demo.watch import Watch
+from touchstone.explorer.node_reports import Asked
+from touchstone.explorer.page_server import Explorer, open_explorer
+from touchstone.explorer.story import Names
+from touchstone.node import export
+from touchstone.node.submit import RoundPlan, build_task, post_task
+from touchstone.protocol.actions.runtime import upkeep_duties
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.protocol.actions.runtime.joining import catch_up, open_task
+from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.compute.determinism import list_cpu_capabilities
+from touchstone.protocol.spec.game.account_money import compute_money
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.scripts.chain_commands import open_browser
+from touchstone.scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
 
 LOOK_S = 0.2
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from explorer.story import show_wei
 from tests.e2e.demo.report import COLUMNS
 from tests.e2e.demo.verdict import Finding
+from touchstone.explorer.story import show_wei
 
 WIDTH = 118
 WHO = 16

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 @dataclass(frozen=True)

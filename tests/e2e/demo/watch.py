@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from explorer.number import ConvictedNumber, find_number
-from explorer.story import Names, Teller
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.follower import LogBatch
-from protocol.spec.codec import decode_training
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import GameRound, Pool
+from touchstone.explorer.number import ConvictedNumber, find_number
+from touchstone.explorer.story import Names, Teller
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameRound, Pool
 
 Say = Callable[[str, str], None]
 """(who or where, line)."""

@@ -7,10 +7,10 @@ import torch
 from lab.benchmarks import device
 from lab.benchmarks.device import compare_graphs, compare_replays, follow_nodes, sweep_functions
 from lab.benchmarks.honesty.kinds import FUNCTIONS
-from protocol.compute.program import device_kernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.program import Operation
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
+from touchstone.protocol.compute.program import device_kernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.program import Operation
 
 
 def test_functions_are_swept_from_the_least_pattern_to_the_largest() -> None:

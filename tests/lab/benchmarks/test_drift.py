@@ -21,12 +21,12 @@ from lab.benchmarks.replays.machines import (
     show_trace,
 )
 from lab.benchmarks.replays.pairs import PHASES, Track, bend_batches, open_track
-from protocol.compute.audit.compare import Verdict
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, TrainingState, train_segment
-from protocol.spec.containers import Limits
-from scripts.calibrate_commands import Segment, Workplace
+from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, TrainingState, train_segment
+from touchstone.protocol.spec.containers import Limits
+from touchstone.scripts.calibrate_commands import Segment, Workplace
 
 TRACK = Track("long", "campaign", 2, 1, "rate x 10")
 SEGMENTS = 8

@@ -16,7 +16,7 @@ from lab.benchmarks.hunting.earnings import (
     read_deal,
     to_tokens,
 )
-from protocol.spec.params import LATE_RATE_ONE
+from touchstone.protocol.spec.params import LATE_RATE_ONE
 
 DEAL = read_deal()
 PAY = to_tokens(DEAL.terms.amounts.solver_pay)

@@ -19,13 +19,13 @@ from lab.benchmarks.economy.contracts_table import MoneyTwin, play_contracts
 from lab.benchmarks.economy.ground import LIMITS, ROUNDS, make_terms
 from lab.benchmarks.economy.play import Play, Spots
 from lab.benchmarks.economy.worth import AGENTS, list_names, weigh
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.terms import compute_escrow
-from protocol.spec.params import SPOT_ASKS
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.twin import Disagreement
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.terms import compute_escrow
+from touchstone.protocol.spec.params import SPOT_ASKS
 
 DECISIONS = Path(__file__).resolve().parents[3] / "docs" / "decisions"
 PAGE = DECISIONS / "0032-economics-of-the-round.md"

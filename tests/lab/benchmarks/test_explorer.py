@@ -8,17 +8,17 @@ from typing import cast
 
 import pytest
 
-from explorer.chain_view import ChainView
-from explorer.event_index import EventIndex
-from explorer.story import Names
 from lab.benchmarks.explorer import Reading, list_shortfalls, make_report
-from protocol.adapters.chain.chain_client import GameChain
-from protocol.spec.game.inner_dispute import DisputeStage
-from protocol.spec.game.reasons import MoneyReason
-from protocol.spec.game.state import RoundPhase, SeatRole, SeatStatus
-from protocol.spec.game.terms import EPOCH_ROUNDS
 from tests.explorer.crowd import DEPLOYMENT, DISPUTED_EVERY, TASK, make_address, make_chain
 from tests.explorer.crowd_files import make_crowd, make_files
+from touchstone.explorer.chain_view import ChainView
+from touchstone.explorer.event_index import EventIndex
+from touchstone.explorer.story import Names
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
 
 ROUNDS, SOLVERS, LIVE = DISPUTED_EVERY + 3, 4, 2
 

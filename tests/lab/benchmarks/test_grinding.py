@@ -1,7 +1,7 @@
 """Decision 0020 has the tables that the benchmark prints."""
 
 from lab.benchmarks.grinding import render_known, render_played
-from scripts.toolchain import ROOT
+from touchstone.scripts.toolchain import ROOT
 
 
 def test_the_decision_has_the_figures_of_the_presets_as_they_are() -> None:

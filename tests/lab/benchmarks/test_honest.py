@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.reports import BUILD
-from protocol.spec.program import BOUNDED_OPERATIONS
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS
 
 KINDS = {kind.name for kind in BOUNDED_OPERATIONS}
 

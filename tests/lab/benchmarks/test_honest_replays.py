@@ -14,10 +14,10 @@ from torch import Tensor
 from lab.benchmarks import honest_replays
 from lab.benchmarks.replays.machines import SUMS, list_machines
 from lab.benchmarks.replays.pairs import RATIO_UNIT, Track, judge_pairs, measure_pairs
-from protocol.compute.audit.compare import Distances
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.step import TrainingState
 from tests.training_setting import propose_limits
+from touchstone.protocol.compute.audit.compare import Distances
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import TrainingState
 
 RATE_SUM = 1 << 62
 LIMITS = propose_limits([Distances(1e-5, 1e-5, 1e-5, 0, 0, 0)])

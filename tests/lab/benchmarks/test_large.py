@@ -26,16 +26,16 @@ from lab.benchmarks.large import (
 )
 from lab.benchmarks.large_run import party as parties
 from lab.benchmarks.large_run.party import Clock, Heard, count_rows, hold_back, make_planted
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.ledger import count_contest_levels
-from protocol.spec.params import GIVEN_START
-from protocol.spec.program import Operation
 from tests.e2e.planted import make_planting_compute
 from tests.task_models import draw_first, parameter_count, respecify, split_parameters
 from tests.training_setting import build_demo_schedule, build_training
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.ledger import count_contest_levels
+from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.protocol.spec.program import Operation
 from touchstone.step.plain_decoder import Decoder
 
 PEAKS = {"cheat": 5, "solver-1": 5, "verifier-1": 2, "verifier-2": 2, "verifier-3": 2, "submitter": 9}

@@ -7,16 +7,16 @@ from typing import Any, cast
 import pytest
 
 from lab.benchmarks.gas_bounds.gas_play import Case, Play
-from protocol.actions.merge.posting import HandVotes
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.transactions import MOST_GAS
-from protocol.spec.game.terms import LIMITS_LOCAL, SOLVER_SEATS_MAX
-from protocol.spec.params import MAX_SEGMENT_DRAWS
-from protocol.spec.statements import VoteWord
 from tests.explorer.plays import make_deployment
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.nodes import Watcher, make_watcher
+from touchstone.protocol.actions.merge.posting import HandVotes
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.transactions import MOST_GAS
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.params import MAX_SEGMENT_DRAWS
+from touchstone.protocol.spec.statements import VoteWord
 
 VERIFIERS = 96
 DRAWS = SOLVER_SEATS_MAX * MAX_SEGMENT_DRAWS

@@ -7,7 +7,7 @@ import pytest
 from lab.benchmarks.parsers import Found, feed, list_parsers, make_report, run
 from lab.benchmarks.parsing import wire_parsers
 from lab.benchmarks.parsing.mutating import Mutator, Parser
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 
 INPUTS = 20_000
 SEED = 11

@@ -9,7 +9,7 @@ import pytest
 from lab.benchmarks.recipes_run import mutated_programs
 from lab.benchmarks.recipes_run.mutated_programs import Harm, Setting, open_setting, run_batch, take
 from lab.benchmarks.recipes_run.program_mutator import ProgramMutator
-from protocol.spec.program import Operation, Program
+from touchstone.protocol.spec.program import Operation, Program
 
 
 @pytest.mark.parametrize("numeric_format", ["float32", "exact15"])

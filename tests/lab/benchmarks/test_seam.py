@@ -8,20 +8,20 @@ import torch
 
 from lab.benchmarks.hunting.arena import Arena, Calibrated, Ground, calibrate, make_starts
 from lab.benchmarks.hunting.seam import Segment, Tally, defend, judge_attack, judge_forgery, open_segment
-from protocol.actions.audit.audit_room import StateShelf
-from protocol.adapters.store import BlobStore
-from protocol.compute.audit.calibrate import KernelConfiguration
-from protocol.compute.audit.compare import compute_allowances
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.outer.outer_tensors import encode_delta
-from protocol.compute.program.step import TrainingState
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.params import MIN_TAU
 from tests.attacks.frame import Attack, every, is_equal, last, share, take_honest_step, tampered
 from tests.attacks.hyperparameters import multiply_rate, rescale, scale
 from tests.attacks.outer import Forgery, double
 from tests.attacks.steps import skip
 from tests.task_models import respecify
+from touchstone.protocol.actions.audit.audit_room import StateShelf
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
+from touchstone.protocol.compute.audit.compare import compute_allowances
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.params import MIN_TAU
 from touchstone.step.optimizers import AdamW
 
 HERE = KernelConfiguration(1, True, "default")

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.spec.game.state import GameRound, RoundPhase
 from tests.e2e.leaving import WINDOWS, list_leaving_flaws
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase
 
 
 def make_round(counted: int, claims: int, **changed: Any) -> GameRound:

@@ -6,8 +6,8 @@ import pytest
 
 from lab.benchmarks.utilisation_run.plan import Phase, list_phases
 from lab.benchmarks.utilisation_run.run_report import count_phase, cut_phase, fold_rounds, list_disputes
-from protocol.adapters.chain.contract_events import Event
-from protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 
 ANNA, BERT = "0xa", "0xb"
 SENDERS = {b"\1": ANNA, b"\2": BERT}

@@ -18,14 +18,14 @@ from lab.benchmarks.utilisation_run.plan import (
     build_plan,
     fit_windows,
 )
-from node.submit import build_task
-from protocol.actions import worker_team
-from protocol.actions.merge import training
-from protocol.compute.program.step import train_segment
-from protocol.spec.game.ledger import read_terms
-from protocol.spec.game.terms import LIMITS_LOCAL, check_terms
-from protocol.spec.statements import SigningDomain
 from tests.e2e.world import make_dataset
+from touchstone.node.submit import build_task
+from touchstone.protocol.actions import worker_team
+from touchstone.protocol.actions.merge import training
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
+from touchstone.protocol.spec.statements import SigningDomain
 
 SUBMITTER = "0x" + "11" * 20
 
@@ -84,7 +84,7 @@ def test_every_module_that_trains_claims_gets_the_paced_function(monkeypatch: py
 def test_a_package_that_trains_nothing_is_refused() -> None:
     assert isinstance(training, ModuleType)
     with pytest.raises(LookupError, match="no module of protocol.spec calls train_segment"):
-        replace_training(train_segment, "protocol.spec")
+        replace_training(train_segment, "touchstone.protocol.spec")
 
 
 def test_the_network_is_simulated_too() -> None:

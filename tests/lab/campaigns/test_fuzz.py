@@ -7,7 +7,7 @@ import pytest
 
 from lab.campaigns import fuzz
 from lab.campaigns.mutation.project import hash_sources
-from scripts.toolchain import solc_shim_path
+from touchstone.scripts.toolchain import solc_shim_path
 
 
 @pytest.fixture

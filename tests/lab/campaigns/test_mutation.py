@@ -21,7 +21,7 @@ from lab.campaigns.mutation.mutant_runs import (
 )
 from lab.campaigns.mutation.operators import Mutant
 from lab.campaigns.mutation.project import Plan, build_project, make_plan, read_reached, write_project
-from scripts.toolchain import ROOT
+from touchstone.scripts.toolchain import ROOT
 
 PRAGMA = "// SPDX-License-Identifier: Apache-2.0\npragma solidity ^0.8.30;\n"
 PURSE = (

@@ -3,8 +3,8 @@
 import sys
 
 from lab.campaigns.walks import Trail, Walk
-from protocol.spec.codec import hash_words
-from protocol.spec.merkle import compute_root
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.merkle import compute_root
 
 
 def walk(trail: Trail) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.determinism import pin_kernels
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from node.submit import build_task
-from protocol.spec.containers import TaskSpec
-from protocol.spec.game.terms import make_spec
 from tests.e2e.world import TINY_PLAN, make_dataset
+from touchstone.node.submit import build_task
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.game.terms import make_spec
 
 SUBMITTER = "0x" + "5b" * 20
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.actions.merge.merge_records import find_carried_round
-from protocol.spec.game.state import (
+from tests.protocol.spec.game.world import make_world
+from touchstone.protocol.actions.merge.merge_records import find_carried_round
+from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     Pool,
@@ -15,7 +16,6 @@ from protocol.spec.game.state import (
     SlotClaim,
     compute_seat_id,
 )
-from tests.protocol.spec.game.world import make_world
 
 NUMBER = compute_seat_id(SeatRole.SOLVER, 0)
 SEAT = Seat(NUMBER, SeatRole.SOLVER, "solver0", joined=2, settled=2, last_commit=1, last_voted=1)

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.actions.stored_step import keep_step, list_constants, open_step, refer_named
-from protocol.actions.stored_tensors import TraceKeeper, describe_layout, load_buffer
-from protocol.adapters.store import BlobStore
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.program import known_steps
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import begin_round
-from protocol.spec.containers import NamedBytes
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import Operation, get_constant_roots
-from protocol.spec.program_codec import encode_program
-from protocol.spec.weights_layout import encode_layout
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, draw_rows, judge
+from touchstone.protocol.actions.stored_step import keep_step, list_constants, open_step, refer_named
+from touchstone.protocol.actions.stored_tensors import TraceKeeper, describe_layout, load_buffer
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.program import known_steps
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.spec.containers import NamedBytes
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.program import Operation, get_constant_roots
+from touchstone.protocol.spec.program_codec import encode_program
+from touchstone.protocol.spec.weights_layout import encode_layout
 
 SPEC = get_spec()
 STEP = get_step(SPEC.training)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime.task_step import StepSource
-from protocol.actions.stored_step import keep_step, list_constants
-from protocol.actions.stored_tensors import TraceBuffer, TraceKeeper, open_trace
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, refer_trace_tensor
-from protocol.adapters.store import BlobStore
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import Operation
 from tests.protocol.adapters.parties import Party, compute_levels
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, judge
+from touchstone.protocol.actions.runtime.task_step import StepSource
+from touchstone.protocol.actions.stored_step import keep_step, list_constants
+from touchstone.protocol.actions.stored_tensors import TraceBuffer, TraceKeeper, open_trace
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, refer_trace_tensor
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.program import Operation
 
 ONE = b"\1\0\0\0"
 THREE = [TraceBuffer(1, 1024), TraceBuffer(300, 1024), TraceBuffer(2, 1024)]

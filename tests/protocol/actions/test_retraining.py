@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from protocol.actions.retraining import AUDITS, NOBODY, QUESTIONS, NotWanted, Retraining
+from touchstone.protocol.actions.retraining import AUDITS, NOBODY, QUESTIONS, NotWanted, Retraining
 
 
 async def test_what_is_due_first_goes_first_also_between_two_pieces_of_work() -> None:

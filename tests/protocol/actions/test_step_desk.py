@@ -2,14 +2,14 @@
 
 import asyncio
 
-from protocol.actions.dispute.casebook import (
+from touchstone.protocol.actions.dispute.casebook import (
     MAX_GRANTED,
     MAX_SHOWN,
     MAX_WANTED,
     Asker,
     StepDesk,
 )
-from protocol.actions.retraining import AUDITS, QUESTIONS, Retraining
+from touchstone.protocol.actions.retraining import AUDITS, QUESTIONS, Retraining
 
 TASK = bytes(32)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.actions.stored_tensors import keep_tree, load_tensor, open_tensor
-from protocol.adapters.blobs import BlobKind, BlobRef, BlobVerifier, refer_delta, refer_tensor
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import build_byte_tree, build_delta_tree, tensor_bytes
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.actions.stored_tensors import keep_tree, load_tensor, open_tensor
+from touchstone.protocol.adapters.blobs import BlobKind, BlobRef, BlobVerifier, refer_delta, refer_tensor
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import build_byte_tree, build_delta_tree, tensor_bytes
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 ELEMENTS = 300_001
 

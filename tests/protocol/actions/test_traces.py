@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.actions.stored_tensors import (
+from tests.protocol.adapters.parties import Party, compute_levels
+from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.stored_tensors import (
     RemoteTrace,
     TraceBuffer,
     TraceKeeper,
     load_buffer,
     open_trace,
 )
-from protocol.adapters.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_trace_tensor
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import build_byte_tree, tensor_bytes
-from protocol.spec import merkle
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Role
-from tests.protocol.adapters.parties import Party, compute_levels
-from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.adapters.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_trace_tensor
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import build_byte_tree, tensor_bytes
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Role
 
 LAYOUT = (
     TraceBuffer(300, 1024),

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from protocol.actions.audit import replaying
-from protocol.actions.audit.replaying import audit
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import compute_serving_until
-from protocol.spec.game.settling import compute_round_money
-from protocol.spec.game.state import SeatStatus
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import Node, make_solver, make_stage
 from tests.protocol.actions.merge.stage import finish, get_account, make_world, open_stage
 from tests.protocol.spec.game.world import AMOUNTS, seal_draw
+from touchstone.protocol.actions.audit import replaying
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import compute_serving_until
+from touchstone.protocol.spec.game.settling import compute_round_money
+from touchstone.protocol.spec.game.state import SeatStatus
+from touchstone.protocol.spec.statements import VoteWord
 
 
 class Unserved:

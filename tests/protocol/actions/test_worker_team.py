@@ -17,26 +17,31 @@ from typing import Any, cast
 import pytest
 import torch
 
-from protocol.actions.audit.replay_pool import ReplayJob, replay_file
-from protocol.actions.merge.training import finish_claim, read_origin
-from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
-from protocol.actions.runtime.party import Party
-from protocol.actions.stored_step import keep_step
-from protocol.actions.worker_team import DONE, PREFIX, Member, Place, Team, open_team
-from protocol.adapters.files import map_shared
-from protocol.adapters.store import BlobStore
-from protocol.compute.batches import get_batch
-from protocol.compute.digest import state_header
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import begin_round, train_segment
-from protocol.compute.program.tensor_allocator import view_mapped
-from protocol.spec.codec import encode_training
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.actions.merge.stage import get_corpus, open_stage
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.task_models import draw_first, respecify
+from touchstone.protocol.actions.audit.replay_pool import ReplayJob, replay_file
+from touchstone.protocol.actions.merge.training import finish_claim, read_origin
+from touchstone.protocol.actions.runtime.config import (
+    STORE_FOLDER,
+    PartyConfig,
+    make_scratch,
+    share_memory_mb,
+)
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.protocol.actions.worker_team import DONE, PREFIX, Member, Place, Team, open_team
+from touchstone.protocol.adapters.files import map_shared
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.batches import get_batch
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.tensor_allocator import view_mapped
+from touchstone.protocol.spec.codec import encode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 Claim = tuple[Any, ...]
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from eth_account import Account
 
-from protocol.adapters.chain.chain_client import ChainClient, Sending, make_sender
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import ERC20_ABI, Contract
-from protocol.adapters.chain.creation import compute_creation_code
-from protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
-from protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
-from protocol.adapters.keys import AccountKey
-from scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
+from touchstone.protocol.adapters.chain.chain_client import ChainClient, Sending, make_sender
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract import ERC20_ABI, Contract
+from touchstone.protocol.adapters.chain.creation import compute_creation_code
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18
 QUICK = MiningPatience(resend_after_s=0.3, attempts=5)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from protocol.adapters.messages import Word
+from touchstone.protocol.adapters.messages import Word
 
 
 @dataclass(frozen=True)

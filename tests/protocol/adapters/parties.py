@@ -10,21 +10,31 @@ import numpy as np
 from aiohttp import web
 from eth_account import Account
 
-from protocol.adapters.blobs import BlobKind, BlobRef, get_chunk_level, refer_tensor, refer_trace_tensor
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.messages import Message
-from protocol.adapters.part_store import PartStore
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import Desk, NodeStatus, RequestSigner
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.listener import TlsIdentity, load_or_create_identity, make_server_context
-from protocol.adapters.wire.object_storage import ObjectStorage
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.session import Patience, Peer
-from protocol.spec import merkle
-from protocol.spec.statements import SigningDomain
+from touchstone.protocol.adapters.blobs import (
+    BlobKind,
+    BlobRef,
+    get_chunk_level,
+    refer_tensor,
+    refer_trace_tensor,
+)
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.part_store import PartStore
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import Desk, NodeStatus, RequestSigner
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.listener import (
+    TlsIdentity,
+    load_or_create_identity,
+    make_server_context,
+)
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.statements import SigningDomain
 
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 HASTE = Patience(attempts=3, first_pause_s=0.01, longest_pause_s=0.02, connect_s=5, silence_s=5)

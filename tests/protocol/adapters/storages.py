@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from protocol.adapters.blobs import BlobKey
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.adapters.blobs import BlobKey
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 
 BUCKET = "alice-blobs"
 ACCESS_KEY, SECRET_KEY = "AKIAEXAMPLE", "wJalrXUtnFEMI"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
+from touchstone.protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
 
 BITS = {"aa": TaskBits("torch 1", "11" * 32), "bb": TaskBits("torch 2", "22" * 32, unlike_until=5)}
 

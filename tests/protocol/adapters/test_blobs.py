@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.adapters.blobs import (
+from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_roots, make_tensor, make_trace_tensor
+from touchstone.protocol.adapters.blobs import (
     TRACE_KINDS,
     BlobKey,
     BlobKind,
@@ -18,11 +19,10 @@ from protocol.adapters.blobs import (
     refer_trace_tensor,
     require_finite,
 )
-from protocol.spec import merkle
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.params import DELTA_LEAF_BYTES
-from tests.protocol.adapters.parties import CHUNK_ELEMENTS, make_roots, make_tensor, make_trace_tensor
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
 
 
 def feed(verifier: BlobVerifier, data: bytes, piece_bytes: int = 100_000) -> None:

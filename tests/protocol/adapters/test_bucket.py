@@ -8,12 +8,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from protocol.adapters import bucket as bucket_module
-from protocol.adapters import machine
-from protocol.adapters.blobs import BlobKey, BlobRef
-from protocol.adapters.bucket import STRANGERS_URLS, URLS_OF_A_BLOB, Bucket
-from protocol.adapters.wire.object_storage import ObjectStorage
-from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor
 from tests.protocol.adapters.storages import (
     ACCESS_KEY,
@@ -25,6 +19,12 @@ from tests.protocol.adapters.storages import (
     run_moto,
     use_credentials,
 )
+from touchstone.protocol.adapters import bucket as bucket_module
+from touchstone.protocol.adapters import machine
+from touchstone.protocol.adapters.blobs import BlobKey, BlobRef
+from touchstone.protocol.adapters.bucket import STRANGERS_URLS, URLS_OF_A_BLOB, Bucket
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 READER = "0x" + "7e" * 20
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.adapters import files
-from protocol.adapters.blobs import BlobRef, get_chunk_level
-from protocol.adapters.files import PIECE_BYTES, fill_file
-from protocol.adapters.store import LOCK_NAME, BlobStore
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.params import LEAF_BYTES
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, compute_levels, make_tensor
+from touchstone.protocol.adapters import files
+from touchstone.protocol.adapters.blobs import BlobRef, get_chunk_level
+from touchstone.protocol.adapters.files import PIECE_BYTES, fill_file
+from touchstone.protocol.adapters.store import LOCK_NAME, BlobStore
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.params import LEAF_BYTES
 
 
 def write(folder: Path, data: bytes) -> Path:
@@ -153,7 +153,7 @@ def test_a_disk_of_any_blocks_gets_all_bytes(
 WRITE_UNTIL_KILLED = """
 import sys
 from pathlib import Path
-from protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store import BlobStore
 from tests.protocol.adapters.test_direct_writes import make_chunks
 blobs = [make_chunks(3 << 19, seed) for seed in range(3)]
 store = BlobStore(Path(sys.argv[1]), is_durable=False)
@@ -188,8 +188,8 @@ def test_a_writer_that_is_killed_leaves_whole_blobs_or_none(tmp_path: Path) -> N
 WRITE_BEYOND_A_LIMIT = """
 import resource, sys
 from pathlib import Path
-from protocol.adapters.store import BlobStore
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.test_direct_writes import make_chunks
 data, ref, chunks = make_chunks(3 << 19, 0)
 store = BlobStore(Path(sys.argv[1]), is_durable=False)

@@ -6,10 +6,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from protocol.adapters.chain.randomness import fetch_signature
-from protocol.spec.drawing import CHAIN_HASH
-from protocol.spec.errors import EnvironmentFault
 from tests.fixed_values import ROUND_1000
+from touchstone.protocol.adapters.chain.randomness import fetch_signature
+from touchstone.protocol.spec.drawing import CHAIN_HASH
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 CLOSED = "http://127.0.0.1:1"
 Handler = Callable[[web.Request], Awaitable[web.Response]]

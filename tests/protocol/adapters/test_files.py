@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters import files
-from protocol.adapters.files import (
+from touchstone.protocol.adapters import files
+from touchstone.protocol.adapters.files import (
     PIECE_BYTES,
     PageLimit,
     fill_file,
@@ -24,7 +24,7 @@ from protocol.adapters.files import (
     require_private_file,
     write_private_file,
 )
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
 def test_a_private_file_is_whole_and_private(tmp_path: Path) -> None:

@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.adapters.journal import Journal, require_free
-from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.journalled import RECORDS, AccusationMade, ClaimMade, SaltsDrawn
+from touchstone.protocol.adapters.journal import Journal, require_free
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 TASK = b"t" * 32
 OPENER = """
 import sys
 from pathlib import Path
-from protocol.adapters.journal import Journal, require_free
+from touchstone.protocol.adapters.journal import Journal, require_free
 from tests.protocol.adapters.journalled import RECORDS
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.errors import EnvironmentFault
 try:
     Journal(Path(sys.argv[1]), RECORDS)
 except EnvironmentFault as fault:

@@ -18,8 +18,10 @@ from eth_utils.crypto import keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.adapters.files import write_private_file
-from protocol.adapters.keys import (
+from tests.protocol.spec.test_statements import change, make_opening, make_vote, word
+from tests.protocol.spec.test_typed_data import ALL, BETWEEN_NODES, DOMAIN, EACH, REQUEST
+from touchstone.protocol.adapters.files import write_private_file
+from touchstone.protocol.adapters.keys import (
     SIGNATURE_BYTES,
     AccountKey,
     create_devnet_keystore,
@@ -32,8 +34,8 @@ from protocol.adapters.keys import (
     recover_signer,
     sign_statement,
 )
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.statements import (
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.statements import (
     ANYWHERE,
     Calibration,
     NodeStatement,
@@ -41,8 +43,6 @@ from protocol.spec.statements import (
     Statement,
     to_typed_data,
 )
-from tests.protocol.spec.test_statements import change, make_opening, make_vote, word
-from tests.protocol.spec.test_typed_data import ALL, BETWEEN_NODES, DOMAIN, EACH, REQUEST
 
 SECRET = bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
 TRANSACTION = {"to": "0x" + "11" * 20, "value": 1, "gas": 21000, "maxFeePerGas": 2, "maxPriorityFeePerGas": 1,

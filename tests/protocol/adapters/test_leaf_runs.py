@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, stack_chunk
-from protocol.adapters.leaf_runs import (
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, stack_chunk
+from touchstone.protocol.adapters.leaf_runs import (
     MAX_LEAVES,
     MAX_RUNS,
     LeafRun,
@@ -23,9 +23,9 @@ from protocol.adapters.leaf_runs import (
     parse_runs,
     split_requests,
 )
-from protocol.spec import merkle
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 CHUNK = 32 * 1024
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters import machine
-from protocol.adapters.machine import (
+from tests.protocol.adapters.made_machine import Machine
+from tests.scripts.network import ROOT
+from touchstone.protocol.adapters import machine
+from touchstone.protocol.adapters.machine import (
     FIRST_PIDS,
     MachineUse,
     Places,
@@ -23,9 +25,7 @@ from protocol.adapters.machine import (
     measure_memory_bytes,
     see_use,
 )
-from protocol.spec.errors import EnvironmentFault
-from tests.protocol.adapters.made_machine import Machine
-from tests.scripts.network import ROOT
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 MINUTE_S = 60.0
@@ -328,9 +328,9 @@ def test_memory_is_the_machines_or_what_the_groups_of_processes_may_use(tmp_path
 NICED = """
 import json, os, sys, threading
 from pathlib import Path
-from protocol.actions.audit.replay_pool import ProcessWorker
-from protocol.actions.worker_team import get_context
-from protocol.adapters.machine import lower_priority
+from touchstone.protocol.actions.audit.replay_pool import ProcessWorker
+from touchstone.protocol.actions.worker_team import get_context
+from touchstone.protocol.adapters.machine import lower_priority
 
 def ask(connection=None):
     return os.getpriority(os.PRIO_PROCESS, 0)

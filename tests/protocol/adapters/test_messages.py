@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from protocol.adapters.keys import AccountKey
-from protocol.adapters.messages import (
+from tests.protocol.spec.profiles import make_profile
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.messages import (
     MAX_FILE_BYTES,
     Address,
     Count,
@@ -30,9 +31,8 @@ from protocol.adapters.messages import (
     read_profile,
     write_profile,
 )
-from protocol.spec.calibration_rules import Profile
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from tests.protocol.spec.profiles import make_profile
+from touchstone.protocol.spec.calibration_rules import Profile
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 MOST_BYTES = 4096
 Size = Annotated[float, Meta(ge=0)]
@@ -176,7 +176,7 @@ def test_a_file_of_one_s_own_is_the_caller_s_fault(tmp_path: Path) -> None:
 
 # --- All kinds ----------------------------------------------------------------------------------------------
 def list_kinds() -> list[type[Message]]:
-    for name in ("protocol.actions.runtime.opening", "protocol.adapters.messages"):
+    for name in ("touchstone.protocol.actions.runtime.opening", "touchstone.protocol.adapters.messages"):
         import_module(name)
     found, todo = [], [Message]
     while todo:

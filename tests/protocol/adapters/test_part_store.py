@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.part_store import ROW_BYTES, Outline, PartStore
-from protocol.spec.containers import LeafProof
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.test_leaf_runs import BLOBS, CHUNK, cut_all
+from touchstone.protocol.adapters.part_store import ROW_BYTES, Outline, PartStore
+from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 RAW, REF, ROOTS = BLOBS[3 * CHUNK + 2_500]
 LEAVES = cut_all(RAW, REF)

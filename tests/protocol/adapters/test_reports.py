@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from protocol.adapters import reports
-from protocol.adapters.messages import encode_message
-from protocol.adapters.reports import (
+from touchstone.protocol.adapters import reports
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.reports import (
     STALE_S,
     STATE_FILE,
     End,
@@ -25,7 +25,7 @@ from protocol.adapters.reports import (
     read_node_state,
     tell_node_state,
 )
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 METRICS = (
     Metric("touchstone_loss", "Loss."),

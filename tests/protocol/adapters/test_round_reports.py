@@ -11,10 +11,12 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from protocol.adapters import reports
-from protocol.adapters.keys import sign_statement
-from protocol.adapters.messages import encode_message
-from protocol.adapters.reports import (
+from tests.protocol.actions.audit.stage import SIGNING, SOLVER, get_account, make_stage
+from tests.protocol.adapters.parties import Party, make_key, open_session, serve_hostile
+from touchstone.protocol.adapters import reports
+from touchstone.protocol.adapters.keys import sign_statement
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.reports import (
     AUDITS_MAX,
     REPORTS_BYTES,
     REPORTS_FORM,
@@ -26,15 +28,20 @@ from protocol.adapters.reports import (
     read_distances,
     read_loss,
 )
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.conventions import REACH, REACH_SAID, Desk, Reach, ReachAsked, ReachSaid
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.session import Patience, Peer
-from protocol.spec.containers import MILLIONTHS_MAX, Comparison
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.statements import VoteWord
-from tests.protocol.actions.audit.stage import SIGNING, SOLVER, get_account, make_stage
-from tests.protocol.adapters.parties import Party, make_key, open_session, serve_hostile
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.conventions import (
+    REACH,
+    REACH_SAID,
+    Desk,
+    Reach,
+    ReachAsked,
+    ReachSaid,
+)
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.spec.containers import MILLIONTHS_MAX, Comparison
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.statements import VoteWord
 
 TASK = b"t" * 32
 LOSS = LossSaid(0, 8, 5_557_000, 3_058_000, 4_100_000, bytes(64))

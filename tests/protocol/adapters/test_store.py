@@ -6,18 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters import files
-from protocol.adapters import store as store_module
-from protocol.adapters.blobs import (
-    CHUNK_DEPTH,
-    BlobKey,
-    BlobKind,
-    BlobVerifier,
-    refer_tensor,
-)
-from protocol.adapters.store import ABANDONED_SECONDS, BlobStore
-from protocol.spec import merkle
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from tests.protocol.adapters.parties import (
     CHUNK_ELEMENTS,
     compute_levels,
@@ -25,6 +13,18 @@ from tests.protocol.adapters.parties import (
     make_tensor,
     make_trace_tensor,
 )
+from touchstone.protocol.adapters import files
+from touchstone.protocol.adapters import store as store_module
+from touchstone.protocol.adapters.blobs import (
+    CHUNK_DEPTH,
+    BlobKey,
+    BlobKind,
+    BlobVerifier,
+    refer_tensor,
+)
+from touchstone.protocol.adapters.store import ABANDONED_SECONDS, BlobStore
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 
 @pytest.fixture

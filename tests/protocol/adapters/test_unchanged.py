@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters import files as file_module
-from protocol.adapters.files import UnchangedFiles
+from touchstone.protocol.adapters import files as file_module
+from touchstone.protocol.adapters.files import UnchangedFiles
 
 
 @pytest.mark.parametrize("seconds", [0.0, 600.0])

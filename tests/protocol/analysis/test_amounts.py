@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import pytest
 
-from protocol.analysis.amounts import derive_amounts, list_binding, price_gas, refuse_bad_money
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.money import check_money
-from protocol.spec.game.refusing import Figures
-from protocol.spec.game.terms import WINDOWS_12S, GameAmounts, GameTerms
-from protocol.spec.params import TOKEN_WEI
 from tests.protocol.spec.game.world import AMOUNTS, make_terms
+from touchstone.protocol.analysis.amounts import derive_amounts, list_binding, price_gas, refuse_bad_money
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.money import check_money
+from touchstone.protocol.spec.game.refusing import Figures
+from touchstone.protocol.spec.game.terms import WINDOWS_12S, GameAmounts, GameTerms
+from touchstone.protocol.spec.params import TOKEN_WEI
 
 THIRD = Fraction(1, 3)
 FIGURES = Figures(

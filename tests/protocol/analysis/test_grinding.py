@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from protocol.analysis import grinding
-from protocol.analysis.grinding import bound_known, count_moments, play
-from protocol.spec.game.terms import (
+from touchstone.protocol.analysis import grinding
+from touchstone.protocol.analysis.grinding import bound_known, count_moments, play
+from touchstone.protocol.spec.game.terms import (
     EPOCH_SLOTS,
     GAME_WINDOWS,
     LIMITS,

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from protocol.compute.batches import Corpus, dataset_root, open_corpus
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.step import TrainingState, begin_round
-from protocol.spec.containers import ScheduleConfig, TrainingSpec
-from protocol.spec.float32 import nearest
-from protocol.spec.params import PROTOCOL_VERSION
 from tests.task_models import draw_first, make_training
+from touchstone.protocol.compute.batches import Corpus, dataset_root, open_corpus
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import TrainingState, begin_round
+from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.params import PROTOCOL_VERSION
 from touchstone.step.plain_decoder import DecoderConfig
 
 TINY = DecoderConfig(

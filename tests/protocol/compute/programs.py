@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role
-from protocol.spec.program_rules import require_valid
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role
+from touchstone.protocol.spec.program_rules import require_valid
 from touchstone.step.builder import Builder
 from touchstone.step.lowering import Lowering
 from touchstone.step.optimizers import AdamW, keep_finite, keep_finite_elements

@@ -3,7 +3,10 @@ from hashlib import sha256
 import pytest
 import torch
 
-from protocol.compute.batches import (
+from tests.protocol.compute.conftest import TOKENS, build_tiny_training
+from tests.task_models import get_model
+from tests.training_setting import get_heldout_batch
+from touchstone.protocol.compute.batches import (
     Corpus,
     WholeCorpus,
     dataset_root,
@@ -11,13 +14,10 @@ from protocol.compute.batches import (
     open_corpus,
     read_known_rows,
 )
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.drawing import draw_sample_start
-from protocol.spec.errors import ProtocolFault
-from protocol.spec.merkle import compute_data_root
-from tests.protocol.compute.conftest import TOKENS, build_tiny_training
-from tests.task_models import get_model
-from tests.training_setting import get_heldout_batch
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.drawing import draw_sample_start
+from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.step.plain_decoder import DecoderConfig
 
 BEACON = sha256(b"beacon").digest()

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from protocol.compute import determinism
-from protocol.compute.determinism import (
+from touchstone.protocol.compute import determinism
+from touchstone.protocol.compute.determinism import (
     CPU,
     describe_bits,
     describe_kernels,
@@ -12,7 +12,7 @@ from protocol.compute.determinism import (
     pin_kernels,
     require_device,
 )
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
 @pytest.mark.parametrize("threads, onednn", [(1, True), (2, False)])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.compute import digest
-from protocol.compute.digest import (
+from touchstone.protocol.compute import digest
+from touchstone.protocol.compute.digest import (
     build_byte_tree,
     build_delta_tree,
     build_state_trees,
@@ -19,9 +19,9 @@ from protocol.compute.digest import (
     tensor_root,
     zero_root,
 )
-from protocol.compute.program.step import TrainingState
-from protocol.spec import merkle
-from protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 1000, 256 * 8, 3001])

@@ -4,10 +4,10 @@ from hashlib import sha256
 
 import torch
 
-from protocol.compute.digest import tensor_bytes
-from protocol.compute.drawn_weights import draw_parameter, draw_weights
-from protocol.spec.float32 import nearest
-from protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout
+from touchstone.protocol.compute.digest import tensor_bytes
+from touchstone.protocol.compute.drawn_weights import draw_parameter, draw_weights
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout
 
 DRAWN = "60aba54833bf494acb3a5c22e3e4db5cd1971da134147f2cbbd2248818222f70"
 """SHA-256 of a matrix that is drawn with seed 5; a change is another protocol version."""

@@ -9,19 +9,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.bounds.fault import ClaimedTrace
-from protocol.compute.bounds.fault_finder import FaultFinder
-from protocol.compute.bounds.rehearsal import rehearse
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.kernels import PROBE_FORMAT, ROUNDINGS, round_to_bf16, round_to_tf32
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars, train_segment
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.params import NUMERIC_FORMATS, PRODUCT_BITS
-from protocol.spec.referee import FORMATS
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.bounds.fault import ClaimedTrace
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.rehearsal import rehearse
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.kernels import PROBE_FORMAT, ROUNDINGS, round_to_bf16, round_to_tf32
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    TrainingState,
+    advance,
+    compute_scalars,
+    train_segment,
+)
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.params import NUMERIC_FORMATS, PRODUCT_BITS
+from touchstone.protocol.spec.referee import FORMATS
 
 BITS = {"float32": 24, "tf32": 11, "bf16": 8}
 NARROW = ("tf32", "bf16")

@@ -2,7 +2,13 @@
 
 from dataclasses import replace
 
-from protocol.spec.calibration_rules import PROFILE_VERSION, QUANTITIES, Measurement, Profile, Subject
+from touchstone.protocol.spec.calibration_rules import (
+    PROFILE_VERSION,
+    QUANTITIES,
+    Measurement,
+    Profile,
+    Subject,
+)
 
 SUBJECT = Subject("ab" * 32, "float32", 1000, 40, 10)
 

@@ -1,17 +1,17 @@
 """A small well-formed task, for tests that need any task at all."""
 
-from protocol.spec import merkle
-from protocol.spec.containers import (
+from tests.fixed_values import ACCOUNT, LIMITS, bits, word
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import (
     NamedBytes,
     ScheduleConfig,
     TaskSpec,
     TaskTerms,
     TrainingSpec,
 )
-from protocol.spec.float32 import nearest
-from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from tests.fixed_values import ACCOUNT, LIMITS, bits, word
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.params import PROTOCOL_VERSION
+from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 
 
 def sample_task() -> TaskSpec:

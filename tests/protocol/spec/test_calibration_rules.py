@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from protocol.spec.calibration_rules import (
+from touchstone.protocol.spec.calibration_rules import (
     LEAST_MAXIMUM,
     MARGIN,
     MIN_CONFIGURATIONS,
@@ -17,8 +17,8 @@ from protocol.spec.calibration_rules import (
     make_limits,
     merge_evidence,
 )
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import MIN_TAU
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import MIN_TAU
 
 FLOORS = (10, 20, 30)
 ONE = 1 << 64

@@ -4,10 +4,10 @@ from hashlib import sha256
 
 import pytest
 
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import ProtocolFault
-from protocol.spec.merkle import compute_levels, compute_path, compute_root
-from protocol.spec.statements import (
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.merkle import compute_levels, compute_path, compute_root
+from touchstone.protocol.spec.statements import (
     compute_carried_root,
     compute_claim_root,
     compute_work_leaf,

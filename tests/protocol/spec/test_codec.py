@@ -9,16 +9,16 @@ from eth_abi.abi import encode as abi_encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import codec
-from protocol.spec.codec import address_word, bytes32_word, hash_words, integer_word, tag_word
-from protocol.spec.containers import (
+from tests.protocol.spec.sample import sample_task
+from touchstone.protocol.spec import codec
+from touchstone.protocol.spec.codec import address_word, bytes32_word, hash_words, integer_word, tag_word
+from touchstone.protocol.spec.containers import (
     OuterHeader,
     StateHeader,
     StepFacts,
 )
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import bits_to_float, is_finite
-from tests.protocol.spec.sample import sample_task
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import bits_to_float, is_finite
 
 TASK = sample_task()
 TRAINING = codec.encode_training(TASK.training)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protocol.spec import containers, float32
-from protocol.spec.containers import MILLIONTHS_MAX, TaskSpec, to_millionths
-from protocol.spec.errors import InvalidInput
 from tests.architecture.solidity import list_files, read_declarations
 from tests.protocol.spec.sample import sample_task
+from touchstone.protocol.spec import containers, float32
+from touchstone.protocol.spec.containers import MILLIONTHS_MAX, TaskSpec, to_millionths
+from touchstone.protocol.spec.errors import InvalidInput
 
 TASK = sample_task()
 STRUCTS = {

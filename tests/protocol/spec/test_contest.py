@@ -2,10 +2,10 @@
 
 import pytest
 
-from protocol.spec.merkle import compute_levels, hash_node
-from protocol.spec.outer import FANOUT_LEVELS, compute_nodes_below, compute_padding, find_differing
-from protocol.spec.params import ZERO_WORD
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.spec.merkle import compute_levels, hash_node
+from touchstone.protocol.spec.outer import FANOUT_LEVELS, compute_nodes_below, compute_padding, find_differing
+from touchstone.protocol.spec.params import ZERO_WORD
 
 
 def fold(nodes: list[bytes]) -> bytes:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import drawing
-from protocol.spec.codec import hash_words
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec import drawing
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.errors import InvalidInput
 
 SEEDS = st.binary(min_size=32, max_size=32)
 

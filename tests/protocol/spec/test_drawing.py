@@ -16,9 +16,9 @@ from py_ecc.bls.point_compression import decompress_G1
 from py_ecc.bls.typing import G1Compressed
 from py_ecc.optimized_bls12_381.optimized_curve import normalize
 
-from protocol.spec import drawing
-from protocol.spec.errors import InvalidInput
 from tests.fixed_values import ROUND_1000, TIMESTAMP_S
+from touchstone.protocol.spec import drawing
+from touchstone.protocol.spec.errors import InvalidInput
 
 SEEDS = st.binary(min_size=32, max_size=32)
 DOMAIN, RANDOMNESS = bytes(range(32)), bytes(range(32, 64))

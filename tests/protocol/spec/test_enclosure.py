@@ -11,10 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import float32
-from protocol.spec.float32 import LEAST_NORMAL, to_fraction
-from protocol.spec.program import Operation
-from protocol.spec.referee import judge_operation
 from tests.protocol.spec.patterns import (
     EDGES,
     FUNCTIONS,
@@ -30,6 +26,10 @@ from tests.protocol.spec.patterns import (
     to_bits,
     to_numpy,
 )
+from touchstone.protocol.spec import float32
+from touchstone.protocol.spec.float32 import LEAST_NORMAL, to_fraction
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.referee import judge_operation
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.errors import (
+from tests.architecture.solidity import list_files, read_declarations
+from touchstone.protocol.spec.errors import (
     EXPECTED,
     REMEDIES,
     EnvironmentFault,
@@ -16,7 +17,6 @@ from protocol.spec.errors import (
     require,
     require_window,
 )
-from tests.architecture.solidity import list_files, read_declarations
 
 FIELDS: dict[str, Any] = {"what": "a rule", "expected": 1, "actual": 2, "remedy": "Do this."}
 

@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from protocol.spec import exact
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import (
+from tests.protocol.spec.patterns import EDGES, INFINITY
+from touchstone.protocol.spec import exact
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import (
     SIGN_BIT,
     UNIT,
     float_to_bits,
@@ -21,8 +22,7 @@ from protocol.spec.float32 import (
     to_fraction,
     to_units,
 )
-from protocol.spec.program import QUANTIZED_LIMITS, Operation
-from tests.protocol.spec.patterns import EDGES, INFINITY
+from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Operation
 
 ONE, MINUS_ZERO, LARGEST = 0x3F800000, SIGN_BIT, INFINITY - 1
 

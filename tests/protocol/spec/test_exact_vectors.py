@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.exact import NAN
-from protocol.spec.float32 import SIGN_BIT, is_finite, to_fraction, unpack_bits
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import EXACT_OPERATIONS, QUANTIZED_FACTORS, Access, Node, Operation
-from protocol.spec.referee import Judgement, judge_element, judge_operation
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.exact import NAN
+from touchstone.protocol.spec.float32 import SIGN_BIT, is_finite, to_fraction, unpack_bits
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import EXACT_OPERATIONS, QUANTIZED_FACTORS, Access, Node, Operation
+from touchstone.protocol.spec.referee import Judgement, judge_element, judge_operation
 
 TABLES: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).resolve().parents[2] / "vectors" / "exact.json").read_text()

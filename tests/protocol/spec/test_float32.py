@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.spec import float32
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec import float32
+from touchstone.protocol.spec.errors import InvalidInput
 
 FINITE = st.integers(0, (1 << 32) - 1).filter(float32.is_finite)
 OPERATIONS = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import merkle
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.params import LEAF_BYTES
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.params import LEAF_BYTES
 
 
 def make_leaves(count: int) -> list[bytes]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.spec import float32, outer
-from protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec import float32, outer
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 ETA, MU = float32.float_to_bits(float32.nearest(0.7)), float32.float_to_bits(float32.nearest(0.9))
 FINITE = st.integers(0, (1 << 32) - 1).filter(float32.is_finite)

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from protocol.spec import float32, outer, params
-from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from protocol.spec.codec import WORD_BYTES, sha256_of, tag_word
-from protocol.spec.drawing import RANKS
-from protocol.spec.game.inner_dispute import NO_DRAW
-from protocol.spec.game.ledger import EXACT_FORMAT
-from protocol.spec.game.state import SeatRole, compute_seat_id
-from protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX
-from protocol.spec.merkle import hash_leaf, hash_node
-from protocol.spec.statements import VoteWord
-from protocol.spec.tolerance import (
+from tests.architecture.sources import ROOT
+from touchstone.protocol.spec import float32, outer, params
+from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
+from touchstone.protocol.spec.codec import WORD_BYTES, sha256_of, tag_word
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game.inner_dispute import NO_DRAW
+from touchstone.protocol.spec.game.ledger import EXACT_FORMAT
+from touchstone.protocol.spec.game.state import SeatRole, compute_seat_id
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.merkle import hash_leaf, hash_node
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.tolerance import (
     LARGE_ROOT_SHIFT,
     RATE_TO_UNITS_SHIFT,
     ROOT_TO_UNITS_SHIFT,
     compute_root_up,
 )
-from tests.architecture.sources import ROOT
 
 WORD = 1 << 256
 TAU_MAX = (1 << params.TAU_FRACTION_BITS) - 1

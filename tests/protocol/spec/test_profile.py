@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.calibration_rules import (
+from tests.protocol.spec.profiles import SUBJECT, make_profile
+from touchstone.protocol.spec.calibration_rules import (
     MAX_ITEMS,
     compute_maxima,
     compute_profile_digest,
@@ -16,8 +17,7 @@ from protocol.spec.calibration_rules import (
     make_limits,
     merge_profiles,
 )
-from protocol.spec.errors import InvalidInput
-from tests.protocol.spec.profiles import SUBJECT, make_profile
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 def test_encode_profile_is_canonical() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import (
     CHUNK_TERMS,
     EXACT_OPERATIONS,
     INDEXED,
@@ -30,7 +30,7 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from protocol.spec.program_rules import require_indices, require_step, require_valid
+from touchstone.protocol.spec.program_rules import require_indices, require_step, require_valid
 
 WEIGHTS, FIRST, SECOND, TOKENS, LABELS, SCALARS, TABLE, ROWS, SUMS, LOSS, NEW, COLUMNS = range(12)
 BUFFERS = (

@@ -7,22 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_root, hash_leaf, verify_path
-from protocol.spec.program import MAX_LOOPS, Access, Node, Operation, Outputs, Program, Role
-from protocol.spec.program_codec import (
-    LEAVES_BEFORE_NODES,
-    PROGRAM_HEADER,
-    compute_program_root,
-    decode_program,
-    encode_buffers,
-    encode_head,
-    encode_node,
-    encode_program,
-    encode_program_leaves,
-    open_program_leaf,
-)
-from protocol.spec.program_rules import require_valid
 from tests.protocol.spec.test_program import (
     BROKEN,
     LAST,
@@ -37,6 +21,22 @@ from tests.protocol.spec.test_program import (
     with_first_operand,
     with_node,
 )
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import compute_root, hash_leaf, verify_path
+from touchstone.protocol.spec.program import MAX_LOOPS, Access, Node, Operation, Outputs, Program, Role
+from touchstone.protocol.spec.program_codec import (
+    LEAVES_BEFORE_NODES,
+    PROGRAM_HEADER,
+    compute_program_root,
+    decode_program,
+    encode_buffers,
+    encode_head,
+    encode_node,
+    encode_program,
+    encode_program_leaves,
+    open_program_leaf,
+)
+from touchstone.protocol.spec.program_rules import require_valid
 
 
 # --- Canonical bytes ----------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import program_tiling
-from protocol.spec.program import Access, locate
-from protocol.spec.program_tiling import MOST_PIECES, is_tiled
+from touchstone.protocol.spec import program_tiling
+from touchstone.protocol.spec.program import Access, locate
+from touchstone.protocol.spec.program_tiling import MOST_PIECES, is_tiled
 
 Writer = tuple[Access, tuple[int, ...]]
 

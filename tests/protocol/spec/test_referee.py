@@ -13,11 +13,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.spec import float32, referee
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import UNIT, to_fraction
-from protocol.spec.program import BOUNDED_OPERATIONS, Access, Node, Operation
-from protocol.spec.referee import FORMATS, Judgement, judge_element, judge_operation
 from tests.protocol.spec.patterns import (
     EDGES,
     FUNCTIONS,
@@ -34,6 +29,11 @@ from tests.protocol.spec.patterns import (
     to_bits,
     to_numpy,
 )
+from touchstone.protocol.spec import float32, referee
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import UNIT, to_fraction
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Access, Node, Operation
+from touchstone.protocol.spec.referee import FORMATS, Judgement, judge_element, judge_operation
 
 FINITE = st.one_of(
     st.sampled_from(EDGES + [bits | NEGATIVE for bits in EDGES]),

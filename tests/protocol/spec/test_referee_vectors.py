@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.float32 import unpack_bits
-from protocol.spec.program import BOUNDED_OPERATIONS, Operation
-from protocol.spec.referee import FORMATS, judge_operation
+from touchstone.protocol.spec.float32 import unpack_bits
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Operation
+from touchstone.protocol.spec.referee import FORMATS, judge_operation
 
 TABLE: dict[str, Any] = json.loads(
     (Path(__file__).resolve().parents[2] / "vectors" / "referee.json").read_text()

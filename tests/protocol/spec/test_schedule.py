@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.spec.codec import compute_schedule_leaf
-from protocol.spec.containers import ScheduleConfig
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import bits_to_float, float_to_bits, nearest, pack_bits, round_to_bits
-from protocol.spec.merkle import compute_path, hash_leaf, is_valid_path, verify_path
-from protocol.spec.schedule import (
+from tests.protocol.spec.sample import sample_task
+from touchstone.protocol.spec.codec import compute_schedule_leaf
+from touchstone.protocol.spec.containers import ScheduleConfig
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits, nearest, pack_bits, round_to_bits
+from touchstone.protocol.spec.merkle import compute_path, hash_leaf, is_valid_path, verify_path
+from touchstone.protocol.spec.schedule import (
     compute_bias_corrections,
     compute_learning_rate,
     compute_learning_rate_sum,
@@ -21,7 +22,6 @@ from protocol.spec.schedule import (
     compute_schedule_levels,
     compute_schedule_sums,
 )
-from tests.protocol.spec.sample import sample_task
 
 PEAK = nearest(1e-3)
 SCHEDULE = ScheduleConfig(PEAK, warmup_steps=4, total_steps=20, decay_steps=5, final_ratio=0.5)

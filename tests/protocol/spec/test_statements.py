@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import statements
-from protocol.spec.codec import compute_boundary_leaf
-from protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
+from touchstone.protocol.spec import statements
+from touchstone.protocol.spec.codec import compute_boundary_leaf
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
 SOLVER, AUDITOR, OTHER = ("0x" + digit * 40 for digit in "abc")
 ZERO = bytes(32)

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.task_rules import (
+from tests.protocol.spec.sample import sample_task
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.params import PROTOCOL_VERSION
+from touchstone.protocol.spec.task_rules import (
     Malformation,
     find_size_malformations,
     find_training_malformations,
     refuse_broken,
 )
-from tests.protocol.spec.sample import sample_task
 
 TASK = sample_task()
 NAN, MINUS_ONE, ONE = 0x7FC00000, 0xBF800000, 0x3F800000

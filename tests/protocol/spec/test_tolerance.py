@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import float32, tolerance
-from protocol.spec.containers import Limits
-from protocol.spec.errors import InvalidInput
-from protocol.spec.tolerance import Element, StateLeaf
+from touchstone.protocol.spec import float32, tolerance
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.tolerance import Element, StateLeaf
 
 WIDEST = Limits(2**64 - 1, 2**160 - 1, 2**64 - 1, 2**160 - 1, 2**64 - 1, 2**64 - 1)
 NONE = Limits(0, 0, 0, 0, 0, 0)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocol.spec import statements
-from protocol.spec.containers import Comparison, DistanceReport, LossReport
-from protocol.spec.errors import InvalidInput
-from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.statements import (
+from tests.protocol.spec.test_statements import make_opening, make_vote, seal_of, word
+from touchstone.protocol.spec import statements
+from touchstone.protocol.spec.containers import Comparison, DistanceReport, LossReport
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import PROTOCOL_VERSION
+from touchstone.protocol.spec.statements import (
     NODE_TYPES,
     STATEMENT_TYPES,
     Calibration,
@@ -22,7 +23,6 @@ from protocol.spec.statements import (
     VoteWord,
     to_typed_data,
 )
-from tests.protocol.spec.test_statements import make_opening, make_vote, seal_of, word
 
 DOMAIN = SigningDomain(31337, "0x" + "5a" * 20)
 MERGE = MergeSignature(word("domain"), 7, word("base"), 5, word("merged"), word("root"))

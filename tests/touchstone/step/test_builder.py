@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.program.known_steps import get_program
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import INTEGER_ROLES, Node, Operation, Program, Role
-from protocol.spec.program_rules import require_valid
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.programs import Bench, require_single_writers
 from tests.task_models import get_model, respecify
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import INTEGER_ROLES, Node, Operation, Program, Role
+from touchstone.protocol.spec.program_rules import require_valid
 from touchstone.step.builder import DOT_BITS
 from touchstone.step.quantized import quantize_products
 from touchstone.step.views import LayoutError, View, expand, insert, narrow, permute, reshape

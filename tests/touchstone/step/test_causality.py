@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Access, Node, Operation, Role
 from tests.causality import SCALARS, change_later_tokens
 from tests.protocol.compute.program.numpy_exact import compute_buffers, run_program
 from tests.touchstone.step.test_record_step import ROWS, TOKENS, VOCABULARY, make_module
 from tests.touchstone.step.test_transformers import make
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Access, Node, Operation, Role
 from touchstone.step.record_step import RecordedStep, Shape, record_step
 
 CHANGES = 50

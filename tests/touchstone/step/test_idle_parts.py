@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protocol.compute.bounds.live_parameters import require_live_parameters
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import TaskStep
-from protocol.compute.program.step import Batch
-from protocol.spec.errors import InvalidInput
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.touchstone.step.test_transformers import ROWS, TOKENS, make
+from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step import record_step as recording
 from touchstone.step.idle_parts import find_idle
 from touchstone.step.plain_step import lay_out

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Operation
 from tests.protocol.compute.programs import Bench, evaluate, require_single_writers
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Operation
 
 Function = Callable[..., Sequence[Tensor]]
 ATEN = torch.ops.aten

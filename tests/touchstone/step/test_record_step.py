@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Role
 from tests.protocol.compute.programs import require_single_writers
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Role
 from touchstone.step.first_weights import flatten
 from touchstone.step.optimizers import SGD, AdamW, Lion, Muon, Optimizer, Vectors
 from touchstone.step.record_step import RecordedStep, Shape, next_token_loss, record_step

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step.recorder import record
 from touchstone.step.recordings import Recording
 

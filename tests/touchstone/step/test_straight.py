@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.compute.program.layout import find_foldable
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import (
+from tests.protocol.compute.conftest import TINY
+from tests.task_models import DecoderStep, build_program
+from touchstone.protocol.compute.program.layout import find_foldable
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import (
     REDUCTIONS,
     Access,
     Buffer,
@@ -18,9 +20,7 @@ from protocol.spec.program import (
     is_run,
     lay_row_major,
 )
-from protocol.spec.program_rules import require_valid
-from tests.protocol.compute.conftest import TINY
-from tests.task_models import DecoderStep, build_program
+from touchstone.protocol.spec.program_rules import require_valid
 from touchstone.step.optimizers import AdamW
 from touchstone.step.straight import straighten
 

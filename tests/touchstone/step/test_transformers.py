@@ -13,8 +13,8 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import transformers
 from torch import nn
 
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step.optimizers import AdamW
 from touchstone.step.record_step import Shape, record_step
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Node, Operation, Outputs, Program, lay_row_major
-from protocol.spec.program_rules import find_early_reader
 from tests.protocol.compute.programs import Bench, require_single_writers
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Node, Operation, Outputs, Program, lay_row_major
+from touchstone.protocol.spec.program_rules import find_early_reader
 from touchstone.step.builder import Builder
 from touchstone.step.pending import Pieces, Product
 from touchstone.step.recordings import Call

@@ -26,9 +26,9 @@ from lab.benchmarks.diloco.racing import (
     write_plan,
 )
 from lab.benchmarks.diloco.verifiable import make_beacon
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.program.step import begin_round, train_segment
 from tests.task_models import init_parameters
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.record_step import next_token_loss

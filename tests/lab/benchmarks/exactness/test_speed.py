@@ -4,7 +4,7 @@ import pytest
 
 from lab.benchmarks.exactness import speed
 from lab.benchmarks.exactness.speed import FLOAT64, compare_speed, measure_audits
-from protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.step.plain_decoder import DecoderConfig
 
 

@@ -15,8 +15,8 @@ from lab.benchmarks.exactness.tracing import (
     record,
 )
 from lab.benchmarks.exactness.walking import Run, Walk, Way, list_ways
-from protocol.spec.program import Operation
 from tests.protocol.compute.bounds.exact_trace import Step
+from touchstone.protocol.spec.program import Operation
 
 STEP = Walk(Run("0.2M", "exact8"), 0, 1)
 WAYS = list_ways()[:1]

@@ -12,47 +12,47 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from protocol.actions.audit.audit_records import RECORDS, AuditBook, ShownWork
-from protocol.actions.audit.audit_room import AuditRoom, AuditTask, read_audit_task
-from protocol.actions.audit.audit_serving import Audits
-from protocol.actions.runtime.offers import list_distances
-from protocol.adapters.blobs import BlobKind, refer_delta, refer_state
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.journal import Journal
-from protocol.adapters.keys import AccountKey, Signed, recover_signer, sign_statement
-from protocol.adapters.messages import Message
-from protocol.adapters.reports import ReportsSaid
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import NodeStatus, RequestSigner
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.session import Patience, Peer
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.digest import build_delta_tree, build_state_trees, tensor_bytes, tensor_root
-from protocol.compute.outer.outer_tensors import encode_delta
-from protocol.compute.program.step import TrainingState, begin_round, train_segment
-from protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
-from protocol.spec.containers import OuterHeader, StateHeader, TaskSpec
-from protocol.spec.drawing import deal_shards
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit, get_drawn
-from protocol.spec.game.state import GameState, RoundPhase, SeatRole, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.merkle import Levels, compute_levels, compute_path
-from protocol.spec.statements import (
+from tests.e2e.world import make_dataset
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
+from tests.task_models import draw_first
+from touchstone.protocol.actions.audit.audit_records import RECORDS, AuditBook, ShownWork
+from touchstone.protocol.actions.audit.audit_room import AuditRoom, AuditTask, read_audit_task
+from touchstone.protocol.actions.audit.audit_serving import Audits
+from touchstone.protocol.actions.runtime.offers import list_distances
+from touchstone.protocol.adapters.blobs import BlobKind, refer_delta, refer_state
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.keys import AccountKey, Signed, recover_signer, sign_statement
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.reports import ReportsSaid
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import NodeStatus, RequestSigner
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.digest import build_delta_tree, build_state_trees, tensor_bytes, tensor_root
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.program.step import TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader, TaskSpec
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit, get_drawn
+from touchstone.protocol.spec.game.state import GameState, RoundPhase, SeatRole, create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
+from touchstone.protocol.spec.statements import (
     SigningDomain,
     Vote,
     compute_carried_root,
     compute_claim_root,
     compute_work_leaf,
 )
-from tests.e2e.world import make_dataset
-from tests.protocol.actions.specs import get_spec
-from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
-from tests.task_models import draw_first
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")

@@ -9,16 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit import audit_duties
-from protocol.actions.audit.audit_duties import AuditDraw, OfferVotes, list_duties, list_room_duties
-from protocol.actions.audit.replay_pool import ProcessWorker
-from protocol.actions.audit.replaying import audit
-from protocol.actions.runtime.party import Wait
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.fates import get_late_draw, get_votes
-from protocol.spec.game.timing import compute_draw_window, get_closing_from
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import (
     OTHER_SOLVER,
     SOLVER,
@@ -34,6 +24,21 @@ from tests.protocol.actions.audit.test_audit_votes import make_vote
 from tests.protocol.actions.merge.stage import TASK, open_stage
 from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.spec.game.world import KEEPER
+from touchstone.protocol.actions.audit import audit_duties
+from touchstone.protocol.actions.audit.audit_duties import (
+    AuditDraw,
+    OfferVotes,
+    list_duties,
+    list_room_duties,
+)
+from touchstone.protocol.actions.audit.replay_pool import ProcessWorker
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.actions.runtime.party import Wait
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import get_late_draw, get_votes
+from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from
+from touchstone.protocol.spec.statements import VoteWord
 
 
 def list_due(node: Node) -> list[Any]:

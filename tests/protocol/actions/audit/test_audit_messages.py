@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_messages import are_steps_right
-from protocol.actions.dispute import step_judging
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import ProtocolFault
+from touchstone.protocol.actions.audit.audit_messages import are_steps_right
+from touchstone.protocol.actions.dispute import step_judging
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import ProtocolFault
 
 ROOT = b"r" * 32
 

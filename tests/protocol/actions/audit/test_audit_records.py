@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_records import (
+from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import (
     RECORDS,
     AuditBook,
     EndsShown,
@@ -16,14 +17,13 @@ from protocol.actions.audit.audit_records import (
     VoteMade,
     make_sealed,
 )
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.journal import Journal
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.auditing import AuditPlace
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import Sealed, Vote, VoteWord
-from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.auditing import AuditPlace
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord
 
 TASK = make_word("task")
 PLACE = AuditPlace(make_word("domain"), 3, make_word("base"), make_word("seed"), 1, make_word("claim"), 0, 0)

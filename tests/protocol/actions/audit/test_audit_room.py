@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.actions.audit.audit_room import StateShelf, read_audit_task
-from protocol.adapters.store import LOCK_NAME, BlobStore
-from protocol.compute.digest import tensor_bytes
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.schedule import compute_learning_rate_sum
 from tests.protocol.actions.audit.stage import TASK, Node, begin_model, get_task, make_stage
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters import parties
+from touchstone.protocol.actions.audit.audit_room import StateShelf, read_audit_task
+from touchstone.protocol.adapters.store import LOCK_NAME, BlobStore
+from touchstone.protocol.compute.digest import tensor_bytes
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 
 
 def make_shelf(store: BlobStore) -> StateShelf:

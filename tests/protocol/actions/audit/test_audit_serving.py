@@ -8,30 +8,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit import audit_serving
-from protocol.actions.audit.audit_messages import (
-    PUBLIC,
-    SEAL,
-    START,
-    AskStart,
-    EndShown,
-    PlaceSaid,
-    SealHanded,
-    SegmentAsked,
-    SegmentShown,
-    StartShown,
-    make_form,
-    say_sealed,
-)
-from protocol.actions.audit.audit_records import make_sealed
-from protocol.actions.audit.replaying import audit
-from protocol.adapters.blobs import BlobKind, BlobRef, refer_state
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import REORG_BLOCKS, AuditPlace, DrawnAudit, get_heard_until
-from protocol.spec.game.state import RoundPhase
-from protocol.spec.game.timing import compute_draw_window
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import Sealed
 from tests.protocol.actions.audit.stage import (
     STRANGER,
     TASK,
@@ -46,6 +22,30 @@ from tests.protocol.actions.audit.stage import (
     refer_claimed_delta,
 )
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit import audit_serving
+from touchstone.protocol.actions.audit.audit_messages import (
+    PUBLIC,
+    SEAL,
+    START,
+    AskStart,
+    EndShown,
+    PlaceSaid,
+    SealHanded,
+    SegmentAsked,
+    SegmentShown,
+    StartShown,
+    make_form,
+    say_sealed,
+)
+from touchstone.protocol.actions.audit.audit_records import make_sealed
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.adapters.blobs import BlobKind, BlobRef, refer_state
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, AuditPlace, DrawnAudit, get_heard_until
+from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.timing import compute_draw_window
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Sealed
 
 
 async def ask_start(node: Node, solver: Node, place: AuditPlace) -> StartShown:

@@ -9,24 +9,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit import audit_votes
-from protocol.actions.audit.audit_messages import (
-    VOTES,
-    VOTES_MAX,
-    VotesHanded,
-    VotesTaken,
-    make_form,
-    say_vote,
-)
-from protocol.actions.audit.audit_records import make_sealed
-from protocol.actions.audit.audit_votes import list_waiting, offer
-from protocol.actions.audit.replaying import audit
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import get_heard_until
-from protocol.spec.game.calls import HandedOpening, JudgeVotes
-from protocol.spec.game.fates import get_votes
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.actions.audit.stage import (
     OTHER_SOLVER,
     SIGNING,
@@ -41,6 +23,24 @@ from tests.protocol.actions.audit.stage import (
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import make_word
 from tests.rounds.members import Member, hand_vote
+from touchstone.protocol.actions.audit import audit_votes
+from touchstone.protocol.actions.audit.audit_messages import (
+    VOTES,
+    VOTES_MAX,
+    VotesHanded,
+    VotesTaken,
+    make_form,
+    say_vote,
+)
+from touchstone.protocol.actions.audit.audit_records import make_sealed
+from touchstone.protocol.actions.audit.audit_votes import list_waiting, offer
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import get_heard_until
+from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes
+from touchstone.protocol.spec.game.fates import get_votes
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 
 def make_vote(stage: Stage, rank: int = 0, word: VoteWord = VoteWord.ABSTAIN, **changes: Any) -> Vote:

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_duties import make_desks, may_read
-from protocol.actions.audit.audit_messages import PUBLIC, SEAL, START, VOTES
-from protocol.actions.audit.replaying import audit
-from protocol.adapters.blobs import BlobKind
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import RoundPhase, StatementRef
 from tests.protocol.actions.audit.stage import Node, Twist, make_solver, make_stage
+from touchstone.protocol.actions.audit.audit_duties import make_desks, may_read
+from touchstone.protocol.actions.audit.audit_messages import PUBLIC, SEAL, START, VOTES
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
 
 
 async def test_a_dispute_is_told_what_a_replay_found_and_what_was_shown(tmp_path: Path) -> None:

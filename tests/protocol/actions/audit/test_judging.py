@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.audit.audit_records import EndsShown, SealMade
-from protocol.actions.audit.audit_room import StateShelf
-from protocol.actions.audit.replaying import Finding, is_start_right, judge_ends, judge_work
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import build_delta_tree
-from protocol.spec.statements import VoteWord, compute_carried_root
 from tests.protocol.actions.audit.stage import HONEST, Claim, get_base, get_task, train_claim
 from tests.protocol.actions.audit.test_audit_records import make_seal
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import EndsShown, SealMade
+from touchstone.protocol.actions.audit.audit_room import StateShelf
+from touchstone.protocol.actions.audit.replaying import Finding, is_start_right, judge_ends, judge_work
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import build_delta_tree
+from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
 
 
 @pytest.fixture

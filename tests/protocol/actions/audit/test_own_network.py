@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit import own_network
-from protocol.actions.audit.replaying import audit
-from protocol.adapters.wire.session import Peer
-from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.actions.audit.stage import Node, Stage, make_bystander, make_solver, make_stage
+from touchstone.protocol.actions.audit import own_network
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 
 async def audit_through(stage: Stage, auditor: Node) -> Vote:

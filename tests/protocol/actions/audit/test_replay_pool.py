@@ -18,9 +18,12 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit import replay_pool
-from protocol.actions.audit.audit_duties import open_pool
-from protocol.actions.audit.replay_pool import (
+from tests.protocol.actions.audit.stage import Node, Stage, get_task, make_solver, make_stage
+from tests.protocol.adapters.parties import make_key
+from tests.task_models import draw_first, respecify
+from touchstone.protocol.actions.audit import replay_pool
+from touchstone.protocol.actions.audit.audit_duties import open_pool
+from touchstone.protocol.actions.audit.replay_pool import (
     PREFIX,
     ProcessWorker,
     ReplayDone,
@@ -32,22 +35,19 @@ from protocol.actions.audit.replay_pool import (
     replay,
     replay_file,
 )
-from protocol.actions.audit.replaying import audit
-from protocol.actions.runtime.config import STORE_FOLDER, PartyConfig
-from protocol.actions.stored_step import keep_step
-from protocol.adapters.files import map_shared
-from protocol.adapters.store import BlobStore
-from protocol.compute.batches import get_batch
-from protocol.compute.digest import state_header
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import begin_round, train_segment
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.statements import VoteWord
-from tests.protocol.actions.audit.stage import Node, Stage, get_task, make_solver, make_stage
-from tests.protocol.adapters.parties import make_key
-from tests.task_models import draw_first, respecify
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.actions.runtime.config import STORE_FOLDER, PartyConfig
+from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.protocol.adapters.files import map_shared
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.batches import get_batch
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.statements import VoteWord
 
 STEPS = 2
 Ends = tuple[bytes, list[float]]
@@ -356,7 +356,7 @@ def test_a_worker_that_is_at_work_goes_when_it_is_done(pools: Callable[..., Repl
 LEFT_BEHIND = """
 import os, sys
 from pathlib import Path
-from protocol.actions.audit.replay_pool import ProcessWorker
+from touchstone.protocol.actions.audit.replay_pool import ProcessWorker
 
 if __name__ == "__main__":
     worker = ProcessWorker(1, "cpu", Path(sys.argv[1]))

@@ -8,25 +8,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_messages import SEAL, START
-from protocol.actions.audit.audit_records import ShownWork
-from protocol.actions.audit.replaying import audit
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import RequestSigner
-from protocol.compute.outer.outer_tensors import encode_delta
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import compute_serving_until
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import (
-    Vote,
-    VoteWord,
-    does_opening_fit,
-    does_vote_misname,
-    is_vote_whole,
-)
 from tests.protocol.actions.audit import stage as stage_module
 from tests.protocol.actions.audit.stage import (
     SIGNING,
@@ -42,6 +23,25 @@ from tests.protocol.actions.audit.stage import (
 )
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, make_word
+from touchstone.protocol.actions.audit.audit_messages import SEAL, START
+from touchstone.protocol.actions.audit.audit_records import ShownWork
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import compute_serving_until
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import (
+    Vote,
+    VoteWord,
+    does_opening_fit,
+    does_vote_misname,
+    is_vote_whole,
+)
 
 
 async def run_audit(stage: Stage, folder: Path, *, last_block: int = 0, **changes: Any) -> tuple[Vote, Node]:

@@ -6,12 +6,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit import sealing
-from protocol.actions.audit.sealing import NotServed, ask_until, make_seal
-from protocol.spec.codec import compute_state_root
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import VoteWord, compute_seal
 from tests.protocol.actions.audit.stage import (
     SOLVER,
     Node,
@@ -22,6 +16,12 @@ from tests.protocol.actions.audit.stage import (
     make_stage,
 )
 from tests.protocol.actions.audit.test_audit_votes import make_vote
+from touchstone.protocol.actions.audit import sealing
+from touchstone.protocol.actions.audit.sealing import NotServed, ask_until, make_seal
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import VoteWord, compute_seal
 
 ACCUSED = get_account(SOLVER)
 LATER = 1 << 30

@@ -10,29 +10,35 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
-from protocol.actions.audit.audit_records import make_sealed
-from protocol.actions.dispute.casebook import CaseBook, ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from protocol.actions.merge.merge_records import ClaimBook
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import PartyConfig, Status
-from protocol.actions.runtime.opening import RECORDS
-from protocol.actions.runtime.party import Joined, Party
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.journal import Journal
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.session import Peer
-from protocol.spec.containers import StateHeader
-from protocol.spec.game import calls
-from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.game.state import GameState, SeatRole, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import Vote, VoteOpening, VoteWord
 from tests.protocol.actions.merge.stage import SIGNING, TASK, FakeChain, get_corpus
 from tests.protocol.actions.runtime.test_party import Wallet
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, is_posted, make_terms, make_word
+from touchstone.protocol.actions.audit.audit_records import make_sealed
+from touchstone.protocol.actions.dispute.casebook import (
+    CaseBook,
+    ClaimOpenings,
+    KnownSeal,
+    KnownVote,
+    OwnReplay,
+)
+from touchstone.protocol.actions.merge.merge_records import ClaimBook
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import PartyConfig, Status
+from touchstone.protocol.actions.runtime.opening import RECORDS
+from touchstone.protocol.actions.runtime.party import Joined, Party
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.state import GameState, SeatRole, create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord
 
 WEALTH_WEI = 100_000
 

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute import asking
-from protocol.spec.game.fates import get_drawn_seat
-from protocol.spec.game.inner_dispute import InnerAsk, InnerBook
-from protocol.spec.game.timing import compute_ask_clock
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.dispute.test_known_statements import make_vote
 from tests.protocol.spec.game.world import is_drawn, make_world
+from touchstone.protocol.actions.dispute import asking
+from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
+from touchstone.protocol.spec.game.timing import compute_ask_clock
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @pytest.mark.parametrize(

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.replaying import audit
-from protocol.actions.dispute import step_judging
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.dispute.step_judging import Claimed, borrow_state
-from protocol.actions.merge.merge_records import ClaimBook
-from protocol.actions.runtime.party import has_state
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.wire.session import Peer
-from protocol.compute.program.step import train_segment
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import TASK, Node, Stage, Twist, make_solver, make_stage
 from tests.protocol.actions.merge.stage import get_corpus
 from tests.protocol.actions.specs import get_spec
+from touchstone.protocol.actions.audit.replaying import audit
+from touchstone.protocol.actions.dispute import step_judging
+from touchstone.protocol.actions.dispute.casebook import CaseBook
+from touchstone.protocol.actions.dispute.step_judging import Claimed, borrow_state
+from touchstone.protocol.actions.merge.merge_records import ClaimBook
+from touchstone.protocol.actions.runtime.party import has_state
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.statements import VoteWord
 
 EndLook = Callable[[], Awaitable[None]]
 

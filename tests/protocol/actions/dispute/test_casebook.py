@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from protocol.actions.dispute.casebook import (
+from touchstone.protocol.actions.dispute.casebook import (
     CLAIM,
     NO_STEP,
     RECORDS,
@@ -13,9 +13,9 @@ from protocol.actions.dispute.casebook import (
     list_fields,
     to_sentence,
 )
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.journal import Journal
-from protocol.spec.game.state import StatementRef
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.game.state import StatementRef
 
 TASK, OTHER, SALT = b"t" * 32, b"o" * 32, b"s" * 32
 CLAIMED = Sentence(StatementRef(3, 1), 2)

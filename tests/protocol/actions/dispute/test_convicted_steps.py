@@ -10,15 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute.casebook import MAX_GRANTED, Asker, KnownVote
-from protocol.actions.dispute.dispute_opening import judge_case, list_suspicions
-from protocol.actions.dispute.step_serving import StepsAsked, answer_steps, compute_place, is_auditor
-from protocol.actions.pruning.pruning_duties import forget_steps
-from protocol.adapters.messages import encode_message
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import GameState
-from protocol.spec.game.timing import get_statement_until
 from tests.protocol.actions.dispute.stage import (
     ONLOOKER,
     OTHER_ONLOOKER,
@@ -29,6 +20,20 @@ from tests.protocol.actions.dispute.stage import (
     play_round,
 )
 from tests.protocol.actions.merge.stage import TASK
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute.casebook import MAX_GRANTED, Asker, KnownVote
+from touchstone.protocol.actions.dispute.dispute_opening import judge_case, list_suspicions
+from touchstone.protocol.actions.dispute.step_serving import (
+    StepsAsked,
+    answer_steps,
+    compute_place,
+    is_auditor,
+)
+from touchstone.protocol.actions.pruning.pruning_duties import forget_steps
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.timing import get_statement_until
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from random import Random
 
-from protocol.actions.dispute.prosecuting import list_demands
-from protocol.actions.stored_tensors import describe_layout
-from protocol.compute.program.known_steps import get_program
-from protocol.spec.game.inner_dispute import LEAVES_MAX
-from protocol.spec.program import Program, Role
 from tests.protocol.actions.specs import get_spec
+from touchstone.protocol.actions.dispute.prosecuting import list_demands
+from touchstone.protocol.actions.stored_tensors import describe_layout
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX
+from touchstone.protocol.spec.program import Program, Role
 
 
 def read_program() -> Program:

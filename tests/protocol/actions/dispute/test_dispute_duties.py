@@ -10,37 +10,43 @@ from typing import Any, cast
 import pytest
 from torch import Tensor
 
-from protocol.actions.dispute import asking, dispute_duties
-from protocol.actions.dispute.casebook import Compute, KnownVote, OwnReplay
-from protocol.actions.dispute.dispute_duties import (
+from tests.protocol.actions.dispute.test_known_statements import make_vote
+from tests.protocol.actions.merge.stage import TASK, Stage
+from tests.protocol.actions.pruning.test_pruning_duties import open_dispute, open_solver
+from tests.protocol.spec.game.world import is_drawn, make_world
+from touchstone.protocol.actions.dispute import asking, dispute_duties
+from touchstone.protocol.actions.dispute.casebook import Compute, KnownVote, OwnReplay
+from touchstone.protocol.actions.dispute.dispute_duties import (
     DisputeDuty,
     post_roots,
     post_trace,
     show_leaves,
     trace_named_step,
 )
-from protocol.actions.dispute.known_statements import find_accused
-from protocol.actions.dispute.segments import get_batches
-from protocol.actions.merge.work import get_finished, open_boundary
-from protocol.actions.runtime.party import Party, Wait, load_state
-from protocol.adapters.blobs import BlobKey, get_trace_kind
-from protocol.compute.bounds.fault import find_buffer, open_demanded
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.digest import state_header
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import train_segment
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import BufferOpening
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.calls import DisputeStatement
-from protocol.spec.game.inner_dispute import AskEnding, DemandedLeaf, InnerAsk, InnerBook, InnerDispute
-from protocol.spec.game.state import GameState, StatementRef
-from protocol.spec.game.upkeep import list_members
-from protocol.spec.program import leaf_bytes
-from tests.protocol.actions.dispute.test_known_statements import make_vote
-from tests.protocol.actions.merge.stage import TASK, Stage
-from tests.protocol.actions.pruning.test_pruning_duties import open_dispute, open_solver
-from tests.protocol.spec.game.world import is_drawn, make_world
+from touchstone.protocol.actions.dispute.known_statements import find_accused
+from touchstone.protocol.actions.dispute.segments import get_batches
+from touchstone.protocol.actions.merge.work import get_finished, open_boundary
+from touchstone.protocol.actions.runtime.party import Party, Wait, load_state
+from touchstone.protocol.adapters.blobs import BlobKey, get_trace_kind
+from touchstone.protocol.compute.bounds.fault import find_buffer, open_demanded
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import BufferOpening
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.calls import DisputeStatement
+from touchstone.protocol.spec.game.inner_dispute import (
+    AskEnding,
+    DemandedLeaf,
+    InnerAsk,
+    InnerBook,
+    InnerDispute,
+)
+from touchstone.protocol.spec.game.state import GameState, StatementRef
+from touchstone.protocol.spec.game.upkeep import list_members
+from touchstone.protocol.spec.program import leaf_bytes
 
 REF = StatementRef(0, 0, 0, 0)
 

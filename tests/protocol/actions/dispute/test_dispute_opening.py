@@ -6,35 +6,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.dispute import dispute_opening
-from protocol.actions.dispute.casebook import (
-    NO_STEP,
-    CaseBook,
-    CaseMade,
-    KnownVote,
-    OwnReplay,
-    Sentence,
-    list_fields,
-    name_vote,
-)
-from protocol.actions.dispute.dispute_opening import (
-    OPENING_BLOCKS,
-    Suspicion,
-    compute_patience,
-    judge_case,
-    list_suspicions,
-    list_unopened,
-    open_case,
-)
-from protocol.actions.runtime.party import SPARE_BONDS, Party
-from protocol.compute.audit.compare import Verdict
-from protocol.spec.codec import compute_state_root
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.auditing import get_heard_until, get_place
-from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
-from protocol.spec.game.state import GameState, RunningDispute, StatementRef
-from protocol.spec.game.timing import get_statement_until
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.dispute.stage import (
     ONLOOKER,
     OTHER_ONLOOKER,
@@ -48,6 +19,35 @@ from tests.protocol.actions.dispute.stage import (
     play_round,
 )
 from tests.protocol.actions.merge.stage import TASK
+from touchstone.protocol.actions.dispute import dispute_opening
+from touchstone.protocol.actions.dispute.casebook import (
+    NO_STEP,
+    CaseBook,
+    CaseMade,
+    KnownVote,
+    OwnReplay,
+    Sentence,
+    list_fields,
+    name_vote,
+)
+from touchstone.protocol.actions.dispute.dispute_opening import (
+    OPENING_BLOCKS,
+    Suspicion,
+    compute_patience,
+    judge_case,
+    list_suspicions,
+    list_unopened,
+    open_case,
+)
+from touchstone.protocol.actions.runtime.party import SPARE_BONDS, Party
+from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import GameState, RunningDispute, StatementRef
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.protocol.spec.statements import VoteWord
 
 CLAIM = StatementRef(0, 0)
 SEGMENT = make_vote().vote.segment

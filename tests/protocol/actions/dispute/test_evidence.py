@@ -8,27 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook, VoteTaken, make_sealed
-from protocol.actions.audit.audit_serving import Audits
-from protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote
-from protocol.actions.dispute.evidence import EXPIRY_BLOCKS, list_cases, prove_no_leaf
-from protocol.actions.dispute.known_statements import sign_form
-from protocol.actions.merge.work import open_boundary
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.abi import encode_call, find_function, load_own_abi
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.game.auditing import get_drawn, get_place
-from protocol.spec.game.state import GameState
-from protocol.spec.merkle import count_tensor_leaves
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.statements import (
-    Vote,
-    VoteOpening,
-    VoteWord,
-    compute_seal,
-    does_opening_fit,
-    verify_in_claim,
-)
 from tests.protocol.actions.dispute.stage import (
     get_known,
     get_solver,
@@ -41,6 +20,27 @@ from tests.protocol.actions.merge.stage import TASK, Stage
 from tests.protocol.actions.pruning.test_pruning_duties import open_solver
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import AuditBook, VoteTaken, make_sealed
+from touchstone.protocol.actions.audit.audit_serving import Audits
+from touchstone.protocol.actions.dispute.casebook import ClaimOpenings, KnownSeal, KnownVote
+from touchstone.protocol.actions.dispute.evidence import EXPIRY_BLOCKS, list_cases, prove_no_leaf
+from touchstone.protocol.actions.dispute.known_statements import sign_form
+from touchstone.protocol.actions.merge.work import open_boundary
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_own_abi
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.game.auditing import get_drawn, get_place
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.merkle import count_tensor_leaves
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import (
+    Vote,
+    VoteOpening,
+    VoteWord,
+    compute_seal,
+    does_opening_fit,
+    verify_in_claim,
+)
 
 LEAVES = count_tensor_leaves(get_spec().terms.parameter_count)
 

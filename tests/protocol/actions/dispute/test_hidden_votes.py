@@ -10,26 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute import dispute_opening
-from protocol.actions.dispute.casebook import NO_STEP, KnownVote, OwnReplay, name_vote
-from protocol.actions.dispute.dispute_opening import (
-    Suspicion,
-    compute_patience,
-    judge_case,
-    list_suspicions,
-)
-from protocol.actions.dispute.step_serving import StepsAsked, StepsShown, answer_steps
-from protocol.adapters.messages import encode_message
-from protocol.compute.audit.compare import Verdict
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root, encode_state
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import ProtocolFault
-from protocol.spec.game.auditing import get_heard_until, get_place
-from protocol.spec.game.fates import get_drawn_seat
-from protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
-from protocol.spec.game.state import GameState, StatementRef
-from protocol.spec.merkle import compute_levels, compute_path
-from protocol.spec.statements import VoteWord, compute_claim_root, compute_seal
 from tests.protocol.actions.dispute.stage import (
     ONLOOKER,
     get_known,
@@ -44,6 +24,26 @@ from tests.protocol.actions.dispute.test_dispute_opening import START, list_susp
 from tests.protocol.actions.merge.stage import TASK
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.dispute import dispute_opening
+from touchstone.protocol.actions.dispute.casebook import NO_STEP, KnownVote, OwnReplay, name_vote
+from touchstone.protocol.actions.dispute.dispute_opening import (
+    Suspicion,
+    compute_patience,
+    judge_case,
+    list_suspicions,
+)
+from touchstone.protocol.actions.dispute.step_serving import StepsAsked, StepsShown, answer_steps
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, encode_state
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
+from touchstone.protocol.spec.game.state import GameState, StatementRef
+from touchstone.protocol.spec.merkle import compute_levels, compute_path
+from touchstone.protocol.spec.statements import VoteWord, compute_claim_root, compute_seal
 
 SALT, SEAL_SALT, OTHER_SALT = (digit * 32 for digit in (b"a", b"b", b"c"))
 SALTS = (SALT, OTHER_SALT, SEAL_SALT)

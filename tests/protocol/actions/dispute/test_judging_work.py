@@ -7,30 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_votes import HandedVote
-from protocol.actions.dispute import evidence, judging_work
-from protocol.actions.dispute.casebook import ClaimOpenings, KnownVote
-from protocol.actions.dispute.evidence import NO_WORK
-from protocol.actions.dispute.judging_work import (
-    get_openings,
-    list_work_cases,
-    make_start,
-    prove_claim,
-)
-from protocol.actions.merge.merge_records import WorkProof
-from protocol.actions.merge.work import open_boundary, open_work
-from protocol.actions.runtime.party import Party
-from protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
-from protocol.adapters.chain.contract_events import decode_event
-from protocol.compute.digest import build_delta_tree
-from protocol.compute.outer.outer_tensors import encode_delta
-from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.state import CountedVote, GameRound, RoundPhase, SeatRole, SlotClaim, StatementRef
-from protocol.spec.game.timing import get_statement_until
-from protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
-from protocol.spec.statements import VoteWord, compute_carried_root
 from tests.protocol.actions.audit.stage import begin_model
 from tests.protocol.actions.dispute.stage import (
     ONLOOKER,
@@ -43,6 +19,37 @@ from tests.protocol.actions.dispute.stage import (
 )
 from tests.protocol.actions.pruning.test_pruning_duties import open_solver
 from tests.protocol.spec.game.world import is_drawn, make_word, make_world
+from touchstone.protocol.actions.audit.audit_votes import HandedVote
+from touchstone.protocol.actions.dispute import evidence, judging_work
+from touchstone.protocol.actions.dispute.casebook import ClaimOpenings, KnownVote
+from touchstone.protocol.actions.dispute.evidence import NO_WORK
+from touchstone.protocol.actions.dispute.judging_work import (
+    get_openings,
+    list_work_cases,
+    make_start,
+    prove_claim,
+)
+from touchstone.protocol.actions.merge.merge_records import WorkProof
+from touchstone.protocol.actions.merge.work import open_boundary, open_work
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.contract_events import decode_event
+from touchstone.protocol.compute.digest import build_delta_tree
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.state import (
+    CountedVote,
+    GameRound,
+    RoundPhase,
+    SeatRole,
+    SlotClaim,
+    StatementRef,
+)
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
+from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
 
 CLAIM = StatementRef(0, 0)
 REJECTS = (VoteWord.REJECT_START, VoteWord.REJECT_DELTA)
@@ -320,9 +327,9 @@ def list_unread(
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
-    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1 << 40)
+    monkeypatch.setattr("touchstone.protocol.actions.dispute.known_statements.SPOT_ASKS", 1 << 40)
     assert not list_unread(monkeypatch)
-    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
     (unread,) = list_unread(monkeypatch)
     assert unread.votes and all(counted.is_opened for _, counted in unread.votes)
     assert not list_unread(monkeypatch, read=unread.votes)
@@ -335,7 +342,7 @@ def test_what_counts_is_read_although_the_auditor_offered_another_vote(
 ) -> None:
     """It signs two: one counts, and everybody else is offered the other, with its opening, in the same
     block."""
-    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
     refs = (StatementRef(0, slot, 0, 0) for slot in range(40))
     offered = [SimpleNamespace(ref=ref, opening=object(), auditor="liar") for ref in refs]
     assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.dispute.casebook import KnownVote
-from protocol.actions.dispute.known_statements import (
+from tests.protocol.spec.game.world import is_drawn, make_world
+from touchstone.protocol.actions.dispute.casebook import KnownVote
+from touchstone.protocol.actions.dispute.known_statements import (
     are_steps_shown,
     find_accused,
     find_signer,
@@ -15,12 +16,11 @@ from protocol.actions.dispute.known_statements import (
     is_provable,
     list_provable_rounds,
 )
-from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.fates import get_claim_fate, get_late_draw, get_segments
-from protocol.spec.game.state import ClaimFate, CountedVote, GameState, SeatStatus, StatementRef
-from protocol.spec.game.timing import get_statement_until
-from protocol.spec.statements import Vote, VoteWord
-from tests.protocol.spec.game.world import is_drawn, make_world
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.fates import get_claim_fate, get_late_draw, get_segments
+from touchstone.protocol.spec.game.state import ClaimFate, CountedVote, GameState, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 
 @pytest.fixture(scope="module")

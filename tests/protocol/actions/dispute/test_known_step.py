@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute import step_judging
-from protocol.actions.dispute.casebook import CLAIM, CaseBook, CaseMade, ClaimOpenings
-from protocol.actions.dispute.step_judging import find_step
-from protocol.actions.merge.work import get_finished
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.spec.codec import compute_state_root
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import InnerDispute
-from protocol.spec.game.state import StatementRef
 from tests.protocol.actions.merge.stage import TASK, open_stage
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute import step_judging
+from touchstone.protocol.actions.dispute.casebook import CLAIM, CaseBook, CaseMade, ClaimOpenings
+from touchstone.protocol.actions.dispute.step_judging import find_step
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.game.state import StatementRef
 
 
 @pytest.mark.parametrize("is_posted", [True, False])

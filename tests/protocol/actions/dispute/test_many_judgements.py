@@ -8,16 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute.casebook import CaseBook, Compute
-from protocol.actions.dispute.segments import get_batches
-from protocol.actions.dispute.step_judging import Claimed, judge_steps
-from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.party import keep_state, load_state
-from protocol.adapters.blobs import refer_delta
-from protocol.adapters.wire.session import Peer
-from protocol.compute.program.step import train_segment
 from tests.protocol.actions.merge.stage import TASK, open_stage
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute.casebook import CaseBook, Compute
+from touchstone.protocol.actions.dispute.segments import get_batches
+from touchstone.protocol.actions.dispute.step_judging import Claimed, judge_steps
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.runtime.party import keep_state, load_state
+from touchstone.protocol.adapters.blobs import refer_delta
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.program.step import train_segment
 
 
 async def _open(stage: Any) -> tuple[Any, list[Any], list[Claimed]]:

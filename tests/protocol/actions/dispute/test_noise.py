@@ -12,18 +12,24 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.dispute.segments import get_batches
-from protocol.actions.dispute.step_judging import Claimed, find_false_step, judge_steps
-from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.party import keep_state, load_state
-from protocol.adapters.wire.session import Peer
-from protocol.compute.audit.compare import Verdict, compute_allowances, compute_excess, shake, unshake
-from protocol.compute.program.step import train_segment
-from protocol.spec.containers import Limits
-from protocol.spec.schedule import compute_learning_rate_sum
 from tests.protocol.actions.merge.stage import TASK, open_stage
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute.casebook import CaseBook
+from touchstone.protocol.actions.dispute.segments import get_batches
+from touchstone.protocol.actions.dispute.step_judging import Claimed, find_false_step, judge_steps
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.runtime.party import keep_state, load_state
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.audit.compare import (
+    Verdict,
+    compute_allowances,
+    compute_excess,
+    shake,
+    unshake,
+)
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 
 SHIPPED = Limits(
     *(int(tau * 2**64) if is_tau else int(tau * 2.0**149) for tau, is_tau in (

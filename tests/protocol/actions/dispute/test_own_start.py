@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.dispute import prosecuting
-from protocol.actions.dispute.segments import compute_roots, iterate_states, restore_boundary
-from protocol.actions.dispute.step_judging import find_step
-from protocol.actions.merge.work import get_finished
-from protocol.actions.pruning.pruning_duties import Prune, RestoreBoundary
-from protocol.actions.runtime.party import Party, has_state
-from protocol.adapters.wire.session import Peer
-from protocol.compute.digest import state_header
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
-from protocol.spec.game.state import RunningDispute, StatementRef
 from tests.protocol.actions.merge.stage import TASK, Stage
 from tests.protocol.actions.pruning.test_pruning_duties import list_due, list_here, open_solver
+from touchstone.protocol.actions.dispute import prosecuting
+from touchstone.protocol.actions.dispute.segments import compute_roots, iterate_states, restore_boundary
+from touchstone.protocol.actions.dispute.step_judging import find_step
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.pruning.pruning_duties import Prune, RestoreBoundary
+from touchstone.protocol.actions.runtime.party import Party, has_state
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
+from touchstone.protocol.spec.game.state import RunningDispute, StatementRef
 
 SEGMENT = 2
 SLANDERER = Peer("0x" + "9" * 40, "https://127.0.0.1:1", bytes(32))

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.dispute import prosecuting
-from protocol.actions.merge.merge_records import get_shards
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.program.step import compute_scalars
-from protocol.spec.containers import StateHeader
-from protocol.spec.drawing import draw_sample_start
-from protocol.spec.float32 import unpack_bits
-from protocol.spec.game.inner_dispute import InnerDispute
-from protocol.spec.game.state import GameRound, Pool, StatementRef
-from protocol.spec.merkle import hash_leaf, is_valid_path
-from protocol.spec.params import LEAF_BYTES
-from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec
+from touchstone.protocol.actions.dispute import prosecuting
+from touchstone.protocol.actions.merge.merge_records import get_shards
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.program.step import compute_scalars
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.drawing import draw_sample_start
+from touchstone.protocol.spec.float32 import unpack_bits
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.game.state import GameRound, Pool, StatementRef
+from touchstone.protocol.spec.merkle import hash_leaf, is_valid_path
+from touchstone.protocol.spec.params import LEAF_BYTES
+from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 
 SLOT, SEGMENT, STEP = 2, 1, 1
 DISPUTE = InnerDispute(b"d" * 32, 1 << 16, StatementRef(0, SLOT), SEGMENT, "opener", 9, step=STEP)

@@ -6,28 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from protocol.actions.dispute import segments
-from protocol.actions.dispute.casebook import OwnReplay
-from protocol.actions.dispute.segments import (
-    compute_roots,
-    compute_state,
-    get_batches,
-    list_disputed,
-    restore_boundary,
-    restore_own_start,
-)
-from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import refer_state
-from protocol.adapters.wire.session import Peer
-from protocol.compute.batches import get_batch
-from protocol.compute.digest import state_header
-from protocol.spec.codec import compute_state_root
-from protocol.spec.containers import StateHeader
-from protocol.spec.drawing import deal_shards
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
-from protocol.spec.game.state import StatementRef
 from tests.protocol.actions.dispute.stage import (
     OTHER_ONLOOKER,
     get_known,
@@ -40,6 +18,28 @@ from tests.protocol.actions.dispute.stage import (
 from tests.protocol.actions.merge.stage import TASK, deal_anew
 from tests.protocol.actions.pruning.test_pruning_duties import SEGMENTS, list_here, open_dispute, open_solver
 from tests.protocol.actions.pruning.veteran import count_steps
+from touchstone.protocol.actions.dispute import segments
+from touchstone.protocol.actions.dispute.casebook import OwnReplay
+from touchstone.protocol.actions.dispute.segments import (
+    compute_roots,
+    compute_state,
+    get_batches,
+    list_disputed,
+    restore_boundary,
+    restore_own_start,
+)
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import refer_state
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.batches import get_batch
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import StatementRef
 
 STEPS = 2
 """Of a segment."""

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute import prosecuting, step_serving
-from protocol.actions.dispute.casebook import (
+from tests.protocol.actions.merge.stage import TASK, open_stage
+from tests.protocol.compute.bounds.claimed_step import Claimant, add_noise, scale
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute import prosecuting, step_serving
+from touchstone.protocol.actions.dispute.casebook import (
     NO_STEP,
     RECORDS,
     CaseBook,
@@ -22,28 +24,26 @@ from protocol.actions.dispute.casebook import (
     Compute,
     Sentence,
 )
-from protocol.actions.dispute.dispute_opening import Suspicion, compute_patience, judge_case
-from protocol.actions.dispute.prosecuting import Withheld, find_fault, get_inner_step, prosecute
-from protocol.actions.dispute.segments import get_batches, iterate_states
-from protocol.actions.dispute.step_judging import Claimed, find_step, judge_steps
-from protocol.actions.dispute.step_serving import StepsShown, keep_steps, wait_for
-from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.party import keep_state, load_state
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.journal import Journal
-from protocol.adapters.wire.session import Peer
-from protocol.compute.bounds.fault import OperationFault
-from protocol.compute.bounds.trace import list_layers
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import compute_scalars, train_segment
-from protocol.spec.codec import compute_state_root, encode_state
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
-from protocol.spec.game.state import StatementRef
-from tests.protocol.actions.merge.stage import TASK, open_stage
-from tests.protocol.compute.bounds.claimed_step import Claimant, add_noise, scale
+from touchstone.protocol.actions.dispute.dispute_opening import Suspicion, compute_patience, judge_case
+from touchstone.protocol.actions.dispute.prosecuting import Withheld, find_fault, get_inner_step, prosecute
+from touchstone.protocol.actions.dispute.segments import get_batches, iterate_states
+from touchstone.protocol.actions.dispute.step_judging import Claimed, find_step, judge_steps
+from touchstone.protocol.actions.dispute.step_serving import StepsShown, keep_steps, wait_for
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.runtime.party import keep_state, load_state
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.bounds.fault import OperationFault
+from touchstone.protocol.compute.bounds.trace import list_layers
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import compute_scalars, train_segment
+from touchstone.protocol.spec.codec import compute_state_root, encode_state
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
+from touchstone.protocol.spec.game.state import StatementRef
 
 SEGMENT, TRACE = 1, b"t" * 32
 LONG_S = 120

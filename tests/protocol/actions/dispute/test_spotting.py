@@ -4,13 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.actions.dispute.casebook import KnownVote
-from protocol.actions.dispute.known_statements import count_askers, find_spot_leaf, is_spot, list_spot_slots
-from protocol.spec.game.state import CountedVote, GameState, SeatRole, SeatStatus, StatementRef
-from protocol.spec.params import SPOT_ASKS
-from protocol.spec.statements import VoteOpening, VoteWord
 from tests.protocol.actions.dispute.test_known_statements import make_vote
 from tests.protocol.spec.game.world import is_drawn, make_world
+from touchstone.protocol.actions.dispute.casebook import KnownVote
+from touchstone.protocol.actions.dispute.known_statements import (
+    count_askers,
+    find_spot_leaf,
+    is_spot,
+    list_spot_slots,
+)
+from touchstone.protocol.spec.game.state import CountedVote, GameState, SeatRole, SeatStatus, StatementRef
+from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.statements import VoteOpening, VoteWord
 
 LEAVES = 10
 DICE = b"d" * 32
@@ -48,7 +53,7 @@ def test_all_whistleblowers_together_ask_about_one_of_so_many(game: GameState) -
 
 def test_who_asks_reads_the_vote_from_the_chain(game: GameState, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whistleblower was handed no vote: without reading there is none to ask about."""
-    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
     askers = list_accounts(game, SeatRole.WHISTLEBLOWER)
     opened = CountedVote(VoteWord.ACCEPT, 1, True)
     votes = {(slot, 0): {0: opened} for slot in range(60)}
@@ -77,8 +82,10 @@ def test_verifiers_ask_only_where_there_are_no_whistleblowers(game: GameState) -
 def test_only_an_opened_accept_with_an_end_of_its_own_is_asked(
     game: GameState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
-    monkeypatch.setattr("protocol.actions.dispute.known_statements.count_askers", lambda game, account: 1)
+    monkeypatch.setattr("touchstone.protocol.actions.dispute.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr(
+        "touchstone.protocol.actions.dispute.known_statements.count_askers", lambda game, account: 1
+    )
     known = make_accept(game)
     asked = [find_spot_leaf(game, "0x", bytes([i]) * 32, known, LEAVES) for i in range(64)]
     assert {leaf for leaf in asked if leaf is not None} == set(range(LEAVES)) and None not in asked

@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute import step_judging
-from protocol.actions.dispute.casebook import CaseBook, Compute
-from protocol.actions.dispute.segments import get_batches
-from protocol.actions.dispute.step_judging import (
+from tests.protocol.actions.merge.stage import TASK, open_stage
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute import step_judging
+from touchstone.protocol.actions.dispute.casebook import CaseBook, Compute
+from touchstone.protocol.actions.dispute.segments import get_batches
+from touchstone.protocol.actions.dispute.step_judging import (
     SHAKES,
     Claimed,
     borrow_state,
     find_false_step,
     judge_steps,
 )
-from protocol.actions.merge.work import get_finished
-from protocol.actions.runtime.party import has_state, keep_state, load_state
-from protocol.adapters.wire.session import Peer
-from protocol.compute.audit.compare import Verdict, judge_state
-from protocol.compute.program.step import TrainingState, train_segment
-from protocol.spec.schedule import compute_learning_rate_sum
-from tests.protocol.actions.merge.stage import TASK, open_stage
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.runtime.party import has_state, keep_state, load_state
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.audit.compare import Verdict, judge_state
+from touchstone.protocol.compute.program.step import TrainingState, train_segment
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 
 
 @pytest.mark.parametrize("chaotic", [None, 1, SHAKES])

@@ -8,10 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute import step_serving
-from protocol.actions.dispute.casebook import MAX_WANTED, StepDesk
-from protocol.actions.dispute.dispute_duties import _forget, _list_served
-from protocol.actions.dispute.step_serving import (
+from tests.protocol.actions.merge.stage import TASK as STAGED
+from tests.protocol.actions.pruning.test_pruning_duties import draw_late, jump, open_solver
+from touchstone.protocol.actions.dispute import step_serving
+from touchstone.protocol.actions.dispute.casebook import MAX_WANTED, StepDesk
+from touchstone.protocol.actions.dispute.dispute_duties import _forget, _list_served
+from touchstone.protocol.actions.dispute.step_serving import (
     BlocksLeft,
     StepsAsked,
     answer_steps,
@@ -20,18 +22,16 @@ from protocol.actions.dispute.step_serving import (
     start_waiting,
     wait_for,
 )
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.playing import Loop
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.messages import encode_message
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import get_drawn
-from protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
-from protocol.spec.game.state import RoundPhase, StatementRef
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import SigningDomain
-from tests.protocol.actions.merge.stage import TASK as STAGED
-from tests.protocol.actions.pruning.test_pruning_duties import draw_late, jump, open_solver
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import SigningDomain
 
 TASK, OTHER = b"t" * 32, b"o" * 32
 MEMBER, STRANGER, OPENER = ("0x" + digit * 40 for digit in "123")

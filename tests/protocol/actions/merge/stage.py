@@ -11,37 +11,37 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.audit.audit_votes import HandedVote
-from protocol.actions.merge import merge_signing
-from protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimFinished, WorkProof
-from protocol.actions.merge.outer_step import FetchDelta
-from protocol.actions.merge.training import finish_claim, read_origin
-from protocol.actions.runtime.chain_state import ChainState
-from protocol.actions.runtime.config import PartyConfig, Status
-from protocol.actions.runtime.party import Joined, Party
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.gate import Gate
-from protocol.adapters.journal import Journal
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import RequestSigner
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.session import Patience, Peer
-from protocol.compute.batches import Corpus, open_corpus
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import OuterHeader
-from protocol.spec.game import calls
-from protocol.spec.game.contests import ContestFolds
-from protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, list_draws
-from protocol.spec.game.state import GameRound, SeatRole, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.merkle import compute_depth, count_tensor_leaves
-from protocol.spec.statements import SigningDomain, VoteWord
 from tests.e2e.world import make_dataset
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
+from touchstone.protocol.actions.audit.audit_votes import HandedVote
+from touchstone.protocol.actions.merge import merge_signing
+from touchstone.protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimFinished, WorkProof
+from touchstone.protocol.actions.merge.outer_step import FetchDelta
+from touchstone.protocol.actions.merge.training import finish_claim, read_origin
+from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.protocol.actions.runtime.config import PartyConfig, Status
+from touchstone.protocol.actions.runtime.party import Joined, Party
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.gate import Gate
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.compute.batches import Corpus, open_corpus
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.contests import ContestFolds
+from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, list_draws
+from touchstone.protocol.spec.game.state import GameRound, SeatRole, create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
+from touchstone.protocol.spec.statements import SigningDomain, VoteWord
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")

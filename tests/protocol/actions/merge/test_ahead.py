@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import ahead, outer_step, training
-from protocol.actions.merge.ahead import TrainAhead
-from protocol.actions.merge.merge_records import ClaimName, ClaimWork, compute_basis
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.merge.training import MakeClaim, get_basis
-from protocol.actions.merge.work import may_read_delta, name_claim
-from protocol.actions.runtime.party import Party, Wait
-from protocol.compute.program.step import train_segment
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game import calls
-from protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import Stage, finish, get_account, give, hand, open_stage
+from touchstone.protocol.actions.merge import ahead, outer_step, training
+from touchstone.protocol.actions.merge.ahead import TrainAhead
+from touchstone.protocol.actions.merge.merge_records import ClaimName, ClaimWork, compute_basis
+from touchstone.protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from touchstone.protocol.actions.merge.training import MakeClaim, get_basis
+from touchstone.protocol.actions.merge.work import may_read_delta, name_claim
+from touchstone.protocol.actions.runtime.party import Party, Wait
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id
+from touchstone.protocol.spec.statements import VoteWord
 
 SEGMENTS, ALL = 4, (0, 1, 2)
 SIGNERS = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(3))

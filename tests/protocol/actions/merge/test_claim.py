@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import training
-from protocol.actions.merge.training import MakeClaim, get_basis
-from protocol.actions.merge.work import get_finished
-from protocol.compute.program.step import train_segment
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.state import SeatRole
 from tests.protocol.actions.merge.stage import deal_anew, get_account, open_stage
+from touchstone.protocol.actions.merge import training
+from touchstone.protocol.actions.merge.training import MakeClaim, get_basis
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import SeatRole
 
 SEGMENTS = 4
 

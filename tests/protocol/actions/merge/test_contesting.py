@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import contesting
-from protocol.actions.merge.contesting import (
+from tests.protocol.actions.merge.stage import TASK, Stage, deal_anew, get_account, open_stage
+from tests.protocol.actions.runtime.test_party import Wallet
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.merge import contesting
+from touchstone.protocol.actions.merge.contesting import (
     ATTEMPTS_MAX,
     LATEST_RESPONDS,
     BeginContest,
@@ -19,22 +23,18 @@ from protocol.actions.merge.contesting import (
     MoveContest,
     gather_inputs,
 )
-from protocol.actions.merge.merge_records import MergeMade, sort_by_shard
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank
-from protocol.actions.runtime.party import SPARE_BONDS, Party, Wait
-from protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
-from protocol.compute.digest import build_byte_tree
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
-from protocol.spec.game.state import SeatRole, compute_seat_id
-from protocol.spec.merkle import count_tensor_leaves
-from tests.protocol.actions.merge.stage import TASK, Stage, deal_anew, get_account, open_stage
-from tests.protocol.actions.runtime.test_party import Wallet
-from tests.protocol.actions.specs import get_spec
-from tests.protocol.spec.game.world import make_word
-from verifier import verifier
+from touchstone.protocol.actions.merge.merge_records import MergeMade, sort_by_shard
+from touchstone.protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from touchstone.protocol.actions.merge.posting import SPREAD_BLOCKS, compute_rank
+from touchstone.protocol.actions.runtime.party import SPARE_BONDS, Party, Wait
+from touchstone.protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
+from touchstone.protocol.compute.digest import build_byte_tree
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
+from touchstone.protocol.spec.game.state import SeatRole, compute_seat_id
+from touchstone.protocol.spec.merkle import count_tensor_leaves
+from touchstone.verifier import verifier
 
 ALL = (0, 1, 2)
 COUNT = get_spec().terms.parameter_count

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.merge.merge_signing import find_merge_set, gather_signatures, is_majority
-from protocol.actions.merge.outer_step import FetchDelta, get_root, make_key, merge_claims
-from protocol.actions.merge.posting import choose_slots
-from protocol.actions.merge.work import is_fetched
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game import calls
-from protocol.spec.game.fates import list_mergeable
-from protocol.spec.game.state import SeatRole, compute_seat_id
 from tests.protocol.actions.merge.stage import Stage, finish, get_account, make_votes, open_stage
+from touchstone.protocol.actions.merge.merge_signing import find_merge_set, gather_signatures, is_majority
+from touchstone.protocol.actions.merge.outer_step import FetchDelta, get_root, make_key, merge_claims
+from touchstone.protocol.actions.merge.posting import choose_slots
+from touchstone.protocol.actions.merge.work import is_fetched
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import list_mergeable
+from touchstone.protocol.spec.game.state import SeatRole, compute_seat_id
 
 COPIER = 3
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.merge.global_model import load_outer_state
-from protocol.actions.merge.merge_signing import may_read
-from protocol.actions.merge.outer_step import find_oldest
-from protocol.adapters.blobs import BlobKind
-from protocol.spec.game.state import GameRound, RoundPhase
 from tests.protocol.actions.merge.stage import Stage, get_base_root, open_stage
 from tests.protocol.actions.merge.test_global_model import merge_model
+from touchstone.protocol.actions.merge.global_model import load_outer_state
+from touchstone.protocol.actions.merge.merge_signing import may_read
+from touchstone.protocol.actions.merge.outer_step import find_oldest
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase
 
 
 def forget(stage: Stage, root: bytes, later: Mapping[int, GameRound]) -> None:

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.merge.global_model import (
+from tests.protocol.actions.merge.stage import TASK, get_account, get_base_root, open_stage
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.spec.game.world import make_word
+from tests.task_models import draw_first
+from touchstone.protocol.actions.merge.global_model import (
     AskOuter,
     OuterAnswer,
     answer_outer,
@@ -17,19 +21,15 @@ from protocol.actions.merge.global_model import (
     load_outer_state,
     load_weights,
 )
-from protocol.actions.runtime import task_inputs
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import refer_tensor
-from protocol.adapters.messages import encode_message
-from protocol.compute.outer.outer_tensors import OuterState, begin_outer
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game.state import RoundPhase
-from tests.protocol.actions.merge.stage import TASK, get_account, get_base_root, open_stage
-from tests.protocol.actions.specs import get_spec
-from tests.protocol.spec.game.world import make_word
-from tests.task_models import draw_first
+from touchstone.protocol.actions.runtime import task_inputs
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import refer_tensor
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.compute.outer.outer_tensors import OuterState, begin_outer
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.state import RoundPhase
 
 COUNT = get_spec().terms.parameter_count
 MODEL = OuterState(torch.linspace(-1, 1, COUNT), torch.linspace(0, 2, COUNT))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import ahead, training
-from protocol.actions.merge.ahead import TrainAhead
-from protocol.actions.merge.training import MakeClaim, get_basis
-from protocol.compute.program.step import train_segment
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.actions.merge.stage import open_stage
+from touchstone.protocol.actions.merge import ahead, training
+from touchstone.protocol.actions.merge.ahead import TrainAhead
+from touchstone.protocol.actions.merge.training import MakeClaim, get_basis
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 
 async def test_training_ends_when_the_round_has_closed_without_this_claim(

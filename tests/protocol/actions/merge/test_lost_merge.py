@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from protocol.actions.merge.outer_step import FetchDelta, make_key, merge_claims
-from protocol.actions.merge.work import find_work, is_fetched
-from protocol.adapters.blobs import refer_tensor
 from tests.protocol.actions.merge.stage import Stage, open_stage
+from touchstone.protocol.actions.merge.outer_step import FetchDelta, make_key, merge_claims
+from touchstone.protocol.actions.merge.work import find_work, is_fetched
+from touchstone.protocol.adapters.blobs import refer_tensor
 
 ALL = (0, 1, 2)
 

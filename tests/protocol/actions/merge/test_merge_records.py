@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from protocol.actions.merge.merge_records import (
+from tests.protocol.actions.merge.stage import make_world
+from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.merge.merge_records import (
     Wakes,
     find_carried_round,
     find_holder,
@@ -10,7 +12,7 @@ from protocol.actions.merge.merge_records import (
     get_shards,
     sort_by_shard,
 )
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     Pool,
@@ -20,8 +22,6 @@ from protocol.spec.game.state import (
     SlotClaim,
     compute_seat_id,
 )
-from tests.protocol.actions.merge.stage import make_world
-from tests.protocol.spec.game.world import make_word
 
 NUMBERS = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(4))
 

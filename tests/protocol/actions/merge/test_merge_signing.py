@@ -10,19 +10,25 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import outer_step
-from protocol.actions.merge.global_model import MERGE, AskMerge, MergeAnswer, ask_peer
-from protocol.actions.merge.merge_records import MergeMade
-from protocol.actions.merge.merge_signing import gather_signatures, is_majority, list_duties
-from protocol.actions.merge.outer_step import FetchDelta, get_root, make_key, make_statement, merge_claims
-from protocol.actions.merge.work import is_fetched
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.keys import recover_signer
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.actions.merge import stage as stages
 from tests.protocol.actions.merge.stage import SIGNING, TASK, Stage, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.merge import outer_step
+from touchstone.protocol.actions.merge.global_model import MERGE, AskMerge, MergeAnswer, ask_peer
+from touchstone.protocol.actions.merge.merge_records import MergeMade
+from touchstone.protocol.actions.merge.merge_signing import gather_signatures, is_majority, list_duties
+from touchstone.protocol.actions.merge.outer_step import (
+    FetchDelta,
+    get_root,
+    make_key,
+    make_statement,
+    merge_claims,
+)
+from touchstone.protocol.actions.merge.work import is_fetched
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.keys import recover_signer
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 
 async def _prepare(stage: Stage, *accepted: int) -> MergeMade:

@@ -5,32 +5,6 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_messages import WorkSaid
-from protocol.actions.merge import outer_step, work
-from protocol.actions.merge.global_model import get_initial_header, load_outer, load_outer_state
-from protocol.actions.merge.merge_records import sort_by_shard
-from protocol.actions.merge.outer_step import (
-    FetchDelta,
-    MergeClaims,
-    check_base,
-    foresee,
-    get_root,
-    list_guessed,
-    list_open,
-    make_key,
-    merge_claims,
-)
-from protocol.actions.merge.work import list_sources
-from protocol.adapters.blobs import refer_delta
-from protocol.adapters.wire import blob_client, session
-from protocol.compute.digest import outer_header
-from protocol.compute.outer.outer_tensors import merge
-from protocol.spec.codec import compute_outer_root
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game import calls
-from protocol.spec.game.state import RoundPhase, SeatRole, compute_seat_id
-from protocol.spec.game.timing import get_live_round
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
 from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.actions.specs import get_spec
@@ -45,6 +19,32 @@ from tests.protocol.spec.game.world import (
     seal_draw,
     vote,
 )
+from touchstone.protocol.actions.audit.audit_messages import WorkSaid
+from touchstone.protocol.actions.merge import outer_step, work
+from touchstone.protocol.actions.merge.global_model import get_initial_header, load_outer, load_outer_state
+from touchstone.protocol.actions.merge.merge_records import sort_by_shard
+from touchstone.protocol.actions.merge.outer_step import (
+    FetchDelta,
+    MergeClaims,
+    check_base,
+    foresee,
+    get_root,
+    list_guessed,
+    list_open,
+    make_key,
+    merge_claims,
+)
+from touchstone.protocol.actions.merge.work import list_sources
+from touchstone.protocol.adapters.blobs import refer_delta
+from touchstone.protocol.adapters.wire import blob_client, session
+from touchstone.protocol.compute.digest import outer_header
+from touchstone.protocol.compute.outer.outer_tensors import merge
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, compute_seat_id
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.statements import VoteWord
 
 
 async def test_bytes_come_from_others_where_the_solver_is_down(tmp_path: Path) -> None:

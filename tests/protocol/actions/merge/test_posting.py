@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.merge import posting
-from protocol.actions.merge.merge_signing import find_merge_set, read_place
-from protocol.actions.merge.outer_step import FetchDelta, make_key, merge_claims
-from protocol.actions.merge.posting import HandVotes, PostMerge, compute_rank
-from protocol.actions.runtime.party import Party, Wait
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game import calls
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge.stage import Stage, give, hand, open_stage
+from touchstone.protocol.actions.merge import posting
+from touchstone.protocol.actions.merge.merge_signing import find_merge_set, read_place
+from touchstone.protocol.actions.merge.outer_step import FetchDelta, make_key, merge_claims
+from touchstone.protocol.actions.merge.posting import HandVotes, PostMerge, compute_rank
+from touchstone.protocol.actions.runtime.party import Party, Wait
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.statements import VoteWord
 
 ZERO = bytes(32)
 

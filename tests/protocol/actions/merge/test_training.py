@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from protocol.actions.merge import training
-from protocol.actions.merge.work import get_finished, open_boundary, open_work
-from protocol.actions.runtime.party import load_state
-from protocol.adapters.blobs import BlobRef, refer_delta
-from protocol.compute.outer.outer_tensors import encode_delta
-from protocol.compute.program.step import train_segment
-from protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from protocol.spec.statements import compute_work_leaf, verify_in_claim
 from tests.protocol.actions.merge.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
+from touchstone.protocol.actions.merge import training
+from touchstone.protocol.actions.merge.work import get_finished, open_boundary, open_work
+from touchstone.protocol.actions.runtime.party import load_state
+from touchstone.protocol.adapters.blobs import BlobRef, refer_delta
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.statements import compute_work_leaf, verify_in_claim
 
 SEGMENTS = 4
 

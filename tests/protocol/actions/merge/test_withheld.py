@@ -4,12 +4,12 @@ goes on without it."""
 from pathlib import Path
 from typing import Any
 
-from protocol.actions.merge.outer_step import FetchDelta
-from protocol.actions.merge.work import find_work, open_work
-from protocol.actions.runtime.party import list_peers
-from protocol.adapters.blobs import refer_delta
-from protocol.adapters.wire.session import Peer
 from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
+from touchstone.protocol.actions.merge.outer_step import FetchDelta
+from touchstone.protocol.actions.merge.work import find_work, open_work
+from touchstone.protocol.actions.runtime.party import list_peers
+from touchstone.protocol.adapters.blobs import refer_delta
+from touchstone.protocol.adapters.wire.session import Peer
 
 AUDITOR = 11
 

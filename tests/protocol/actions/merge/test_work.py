@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_messages import WorkSaid
-from protocol.actions.merge.global_model import AskWork
-from protocol.actions.merge.merge_records import ClaimFinished, WorkProof, WorkShown
-from protocol.actions.merge.work import (
+from tests.protocol.actions.merge.stage import TASK, Stage, deal_anew, get_account, open_stage
+from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_messages import WorkSaid
+from touchstone.protocol.actions.merge.global_model import AskWork
+from touchstone.protocol.actions.merge.merge_records import ClaimFinished, WorkProof, WorkShown
+from touchstone.protocol.actions.merge.work import (
     OwnClaims,
     answer_work,
     fetch_delta,
@@ -19,14 +21,12 @@ from protocol.actions.merge.work import (
     may_read_delta,
     open_work,
 )
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobVerifier
-from protocol.adapters.messages import encode_message
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.game import calls
-from protocol.spec.game.state import GameRound
-from tests.protocol.actions.merge.stage import TASK, Stage, deal_anew, get_account, open_stage
-from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobVerifier
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import GameRound
 
 COPIER = 3
 

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from protocol.actions.audit.audit_records import (
+from tests.protocol.spec.game.world import World, make_word
+from touchstone.protocol.actions.audit.audit_records import (
     AuditBook,
     EndsShown,
     SealMade,
@@ -18,8 +19,8 @@ from protocol.actions.audit.audit_records import (
     VoteMade,
     make_sealed,
 )
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge.merge_records import (
+from touchstone.protocol.actions.dispute.casebook import CaseBook
+from touchstone.protocol.actions.merge.merge_records import (
     ClaimBook,
     ClaimBoundaryReached,
     ClaimFinished,
@@ -30,21 +31,20 @@ from protocol.actions.merge.merge_records import (
     find_carried_round,
     find_own_slot,
 )
-from protocol.actions.merge.outer_step import make_key
-from protocol.actions.pruning.kept import Books, list_kept
-from protocol.actions.pruning.pruning_duties import PRUNED_KINDS, delete_blobs, list_removable
-from protocol.actions.pruning.windows import PruningMemory, list_stages
-from protocol.adapters.chain.abi import BoundaryProof
-from protocol.adapters.store import BlobStore
-from protocol.compute.digest import build_byte_tree, build_delta_tree
-from protocol.spec.containers import OuterHeader, StateHeader
-from protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit
-from protocol.spec.game.fates import find_seat
-from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.game.state import GameRound, GameState, RoundPhase
-from protocol.spec.params import DELTA_LEAF_BYTES
-from protocol.spec.statements import Vote, VoteWord
-from tests.protocol.spec.game.world import World, make_word
+from touchstone.protocol.actions.merge.outer_step import make_key
+from touchstone.protocol.actions.pruning.kept import Books, list_kept
+from touchstone.protocol.actions.pruning.pruning_duties import PRUNED_KINDS, delete_blobs, list_removable
+from touchstone.protocol.actions.pruning.windows import PruningMemory, list_stages
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.digest import build_byte_tree, build_delta_tree
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 TASK = make_word("task")
 COUNT = 64

@@ -4,17 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from protocol.actions.merge.training import find_carried
-from protocol.actions.merge.work import get_finished
-from protocol.actions.pruning.pruning_duties import Prune
-from protocol.actions.runtime.party import has_state
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import finish, open_stage
 from tests.protocol.actions.pruning.test_pruning_duties import list_due
 from tests.protocol.actions.pruning.veteran import lengthen
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.merge.outer_step import get_root, make_key, merge_claims
+from touchstone.protocol.actions.merge.training import find_carried
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.pruning.pruning_duties import Prune
+from touchstone.protocol.actions.runtime.party import has_state
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.state import RoundPhase
 
 ROUNDS = 4
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from protocol.actions.pruning.windows import is_answerable, is_contestable
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.params import DELTA_LEAF_BYTES
 from tests.protocol.actions.pruning.stage import SEGMENTS, TENSOR_BYTES, Node
 from tests.protocol.spec.game.world import World, make_world
+from touchstone.protocol.actions.pruning.windows import is_answerable, is_contestable
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
 
 ROUNDS = 50
 WARM_ROUNDS = 20

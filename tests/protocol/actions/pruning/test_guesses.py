@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute.casebook import CaseBook
-from protocol.actions.merge import ahead
-from protocol.actions.merge.ahead import TrainAhead
-from protocol.actions.merge.training import is_whole
-from protocol.actions.merge.work import name_claim
-from protocol.actions.pruning.pruning_duties import Prune
-from protocol.actions.pruning.windows import WHOLE_GUESSES
-from protocol.actions.runtime.party import Party
-from protocol.adapters.blobs import BlobKind
-from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.merge import stage as stages
 from tests.protocol.actions.merge.stage import TASK, Stage, give, hand, open_stage
 from tests.protocol.actions.pruning.test_pruning_duties import list_due
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute.casebook import CaseBook
+from touchstone.protocol.actions.merge import ahead
+from touchstone.protocol.actions.merge.ahead import TrainAhead
+from touchstone.protocol.actions.merge.training import is_whole
+from touchstone.protocol.actions.merge.work import name_claim
+from touchstone.protocol.actions.pruning.pruning_duties import Prune
+from touchstone.protocol.actions.pruning.windows import WHOLE_GUESSES
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.statements import VoteWord
 
 
 async def open_audited(stage: Stage) -> Party:

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.pruning.kept import list_kept
-from protocol.actions.pruning.windows import name_delta, name_outer, name_state, name_tensors
-from protocol.adapters.blobs import BlobKey
-from protocol.spec.game.auditing import DrawnAudit, get_drawn
-from protocol.spec.game.fates import get_late_draw, get_segments
-from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
-from protocol.spec.game.state import (
+from tests.protocol.actions.pruning.stage import SEGMENTS, Node
+from tests.protocol.spec.game.world import World, make_world
+from touchstone.protocol.actions.pruning.kept import list_kept
+from touchstone.protocol.actions.pruning.windows import name_delta, name_outer, name_state, name_tensors
+from touchstone.protocol.adapters.blobs import BlobKey
+from touchstone.protocol.spec.game.auditing import DrawnAudit, get_drawn
+from touchstone.protocol.spec.game.fates import get_late_draw, get_segments
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import (
     ContestTurn,
     GameRound,
     GameState,
@@ -20,10 +22,8 @@ from protocol.spec.game.state import (
     RunningDispute,
     StatementRef,
 )
-from protocol.spec.game.timing import get_ask_until, get_duty_until
-from protocol.spec.statements import VoteWord
-from tests.protocol.actions.pruning.stage import SEGMENTS, Node
-from tests.protocol.spec.game.world import World, make_world
+from touchstone.protocol.spec.game.timing import get_ask_until, get_duty_until
+from touchstone.protocol.spec.statements import VoteWord
 
 SOLVER = "solver0"
 

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.dispute.casebook import Compute
-from protocol.actions.dispute.dispute_duties import _list_answers, _list_served
-from protocol.actions.dispute.step_serving import StepsAsked, answer_steps
-from protocol.actions.merge.work import get_finished
-from protocol.actions.pruning.pruning_duties import RestoreBoundary
-from protocol.actions.runtime.party import Party, has_state
-from protocol.adapters.blobs import refer_delta
-from protocol.adapters.messages import encode_message
-from protocol.compute.program.step import train_segment
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
-from protocol.spec.game.state import RoundPhase, StatementRef
 from tests.protocol.actions.merge.stage import TASK, Stage, finish
 from tests.protocol.actions.pruning.veteran import SEGMENTS, count_steps, open_veteran
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.dispute.casebook import Compute
+from touchstone.protocol.actions.dispute.dispute_duties import _list_answers, _list_served
+from touchstone.protocol.actions.dispute.step_serving import StepsAsked, answer_steps
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.pruning.pruning_duties import RestoreBoundary
+from touchstone.protocol.actions.runtime.party import Party, has_state
+from touchstone.protocol.adapters.blobs import refer_delta
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
 
 OPENER = "0x" + "9" * 40
 CLOCK = 1 << 30

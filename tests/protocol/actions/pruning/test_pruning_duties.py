@@ -15,39 +15,39 @@ from typing import Any, cast
 import pytest
 import torch
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute import asking
-from protocol.actions.dispute.casebook import Asker, CaseBook, Compute, OwnReplay
-from protocol.actions.dispute.dispute_duties import post_roots
-from protocol.actions.dispute.judging_work import get_openings, make_delta
-from protocol.actions.dispute.segments import restore_boundary
-from protocol.actions.dispute.step_serving import (
+from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute import asking
+from touchstone.protocol.actions.dispute.casebook import Asker, CaseBook, Compute, OwnReplay
+from touchstone.protocol.actions.dispute.dispute_duties import post_roots
+from touchstone.protocol.actions.dispute.judging_work import get_openings, make_delta
+from touchstone.protocol.actions.dispute.segments import restore_boundary
+from touchstone.protocol.actions.dispute.step_serving import (
     StepsAsked,
     answer_steps,
     is_auditor,
     list_wanted,
     show_wanted,
 )
-from protocol.actions.merge.work import get_finished, open_boundary
-from protocol.actions.pruning import pruning_duties
-from protocol.actions.pruning.pruning_duties import Prune, RestoreBoundary
-from protocol.actions.pruning.windows import ASKED_AUDITS
-from protocol.actions.retraining import AUDITS
-from protocol.actions.runtime.party import Party, has_state
-from protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
-from protocol.adapters.messages import encode_message
-from protocol.compute.program.step import train_segment
-from protocol.spec.codec import compute_state_root
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import REORG_BLOCKS, compute_serving_until, get_drawn
-from protocol.spec.game.fates import get_late_draw, get_segments
-from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
-from protocol.spec.game.state import GameState, RoundPhase, StatementRef
-from protocol.spec.game.timing import get_duty_until, get_statement_until
-from protocol.spec.statements import Vote, VoteWord
-from tests.protocol.actions.merge.stage import TASK, Stage, open_stage
-from tests.protocol.actions.specs import get_spec
-from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.merge.work import get_finished, open_boundary
+from touchstone.protocol.actions.pruning import pruning_duties
+from touchstone.protocol.actions.pruning.pruning_duties import Prune, RestoreBoundary
+from touchstone.protocol.actions.pruning.windows import ASKED_AUDITS
+from touchstone.protocol.actions.retraining import AUDITS
+from touchstone.protocol.actions.runtime.party import Party, has_state
+from touchstone.protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, compute_serving_until, get_drawn
+from touchstone.protocol.spec.game.fates import get_late_draw, get_segments
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import GameState, RoundPhase, StatementRef
+from touchstone.protocol.spec.game.timing import get_duty_until, get_statement_until
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 SEGMENTS = 4
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.merge.merge_records import (
+from tests.protocol.actions.pruning.stage import SEGMENTS, TASK, Node
+from tests.protocol.actions.pruning.test_kept import list_boundary, play
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.merge.merge_records import (
     RECORDS,
     ClaimBook,
     ClaimBoundaryReached,
@@ -14,15 +16,19 @@ from protocol.actions.merge.merge_records import (
     MergeMade,
     WorkProof,
 )
-from protocol.actions.pruning.kept import list_kept, list_unknown_works
-from protocol.actions.pruning.pruning_duties import STRAY_AUDITS, delete_blobs, list_removable
-from protocol.actions.pruning.windows import list_foreign, list_named, name_delta, name_state, name_tensors
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.journal import Journal
-from protocol.spec.game.inner_dispute import InnerBook, InnerDispute
-from protocol.spec.game.state import GameState, StatementRef
-from tests.protocol.actions.pruning.stage import SEGMENTS, TASK, Node
-from tests.protocol.actions.pruning.test_kept import list_boundary, play
+from touchstone.protocol.actions.pruning.kept import list_kept, list_unknown_works
+from touchstone.protocol.actions.pruning.pruning_duties import STRAY_AUDITS, delete_blobs, list_removable
+from touchstone.protocol.actions.pruning.windows import (
+    list_foreign,
+    list_named,
+    name_delta,
+    name_state,
+    name_tensors,
+)
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import GameState, StatementRef
 
 BLOCK = 10_000
 

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.audit.audit_records import SealMade, make_sealed
-from protocol.actions.dispute.casebook import Compute
-from protocol.actions.merge.merge_records import ClaimBoundaryReached, ClaimSaltsDrawn
-from protocol.actions.merge.work import open_boundary
-from protocol.actions.pruning import self_test
-from protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
-from protocol.actions.runtime import config
-from protocol.actions.runtime.config import describe_machine
-from protocol.actions.runtime.party import Party, has_state
-from protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
-from protocol.compute.batches import WholeCorpus
-from protocol.compute.program.step import train_segment
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import AuditPlace
 from tests.protocol.actions.merge.stage import DOMAIN, TASK
 from tests.protocol.actions.pruning.test_pruning_duties import list_due, list_here, open_solver
+from touchstone.protocol.actions.audit.audit_records import SealMade, make_sealed
+from touchstone.protocol.actions.dispute.casebook import Compute
+from touchstone.protocol.actions.merge.merge_records import ClaimBoundaryReached, ClaimSaltsDrawn
+from touchstone.protocol.actions.merge.work import open_boundary
+from touchstone.protocol.actions.pruning import self_test
+from touchstone.protocol.actions.pruning.self_test import WARNING, check_bits, compute_known_segment
+from touchstone.protocol.actions.runtime import config
+from touchstone.protocol.actions.runtime.config import describe_machine
+from touchstone.protocol.actions.runtime.party import Party, has_state
+from touchstone.protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
+from touchstone.protocol.compute.batches import WholeCorpus
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import AuditPlace
 
 NAME = TASK.hex()
 

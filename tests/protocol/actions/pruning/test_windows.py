@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from protocol.actions.pruning.windows import (
+from tests.protocol.spec.game.world import make_world
+from touchstone.protocol.actions.pruning.windows import (
     PruningMemory,
     find_settled,
     find_shown_until,
@@ -22,9 +23,9 @@ from protocol.actions.pruning.windows import (
     list_shown_segments,
     list_stages,
 )
-from protocol.spec.game.auditing import compute_serving_until, get_drawn
-from protocol.spec.game.fates import get_drawn_segment
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
+from touchstone.protocol.spec.game.fates import get_drawn_segment
+from touchstone.protocol.spec.game.state import (
     ContestTurn,
     GameState,
     RootContest,
@@ -32,8 +33,7 @@ from protocol.spec.game.state import (
     RunningDispute,
     StatementRef,
 )
-from protocol.spec.game.timing import get_duty_until
-from tests.protocol.spec.game.world import make_world
+from touchstone.protocol.spec.game.timing import get_duty_until
 
 CLAIM, VOTE, LATE = StatementRef(0, 0), StatementRef(0, 0, 0), StatementRef(0, 0, 1)
 """Of round 0: a claim, a vote on it, and one of its late audit, since a claim has one early draw."""

@@ -9,18 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.dispute.casebook import CaseBook, Compute
-from protocol.actions.merge.work import get_finished
-from protocol.actions.pruning.pruning_duties import Prune
-from protocol.actions.runtime.party import Party, has_state
-from protocol.compute.program.step import train_segment
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.game.state import RoundPhase
 from tests.protocol.actions.merge.stage import TASK, Stage, finish, open_stage
 from tests.protocol.actions.pruning.test_pruning_duties import KnownAudits, list_due
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.dispute.casebook import CaseBook, Compute
+from touchstone.protocol.actions.merge.work import get_finished
+from touchstone.protocol.actions.pruning.pruning_duties import Prune
+from touchstone.protocol.actions.runtime.party import Party, has_state
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.state import RoundPhase
 
 SEGMENTS = 4
 

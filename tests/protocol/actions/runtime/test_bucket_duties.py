@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocol.actions.merge import merge_signing
-from protocol.actions.runtime.offers import CopyToBucket, list_copies, list_missing
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.task_inputs import refer_start
-from protocol.adapters.blobs import BlobKey, BlobKind, refer_delta
-from protocol.adapters.bucket import Bucket
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.conventions import RequestSigner
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.object_storage import ObjectStorage
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.params import GIVEN_START
 from tests.e2e.world import make_dataset
 from tests.protocol.actions.merge.stage import HASTE, SIGNING, Stage, finish, open_stage
 from tests.protocol.actions.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.adapters.storages import HostileStorage, make_settings
+from touchstone.protocol.actions.merge import merge_signing
+from touchstone.protocol.actions.runtime.offers import CopyToBucket, list_copies, list_missing
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.task_inputs import refer_start
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, refer_delta
+from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.params import GIVEN_START
 
 
 class KeptBucket(Bucket):

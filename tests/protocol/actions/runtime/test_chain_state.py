@@ -5,20 +5,20 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime import chain_state
-from protocol.actions.runtime.chain_state import ChainState, Network
-from protocol.adapters.chain.contract_events import Event
-from protocol.adapters.chain.pots import BONDS, name_pot
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.contests import ContestFolds
-from protocol.spec.game.inner_dispute import InnerBook
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.reasons import MoneyReason
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import SigningDomain
 from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.telling import list_logs
 from tests.protocol.spec.game.test_logs import play_contests
+from touchstone.protocol.actions.runtime import chain_state
+from touchstone.protocol.actions.runtime.chain_state import ChainState, Network
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.contests import ContestFolds
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import SigningDomain
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 

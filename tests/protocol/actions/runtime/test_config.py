@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.actions.runtime import config
-from protocol.actions.runtime.config import (
+from tests.protocol.adapters.parties import make_key
+from touchstone.protocol.actions.runtime import config
+from touchstone.protocol.actions.runtime.config import (
     MEGABYTE,
     SCRATCH_FOLDER,
     SWITCH_S,
@@ -17,12 +18,11 @@ from protocol.actions.runtime.config import (
     share_interpreter,
     share_memory_mb,
 )
-from protocol.adapters import files as file_module
-from protocol.adapters.files import PageLimit, make_mapped
-from protocol.adapters.wire.conventions import NodeStatus
-from protocol.compute.program.tensor_allocator import LARGE_BYTES, allocate
-from protocol.spec.errors import EnvironmentFault
-from tests.protocol.adapters.parties import make_key
+from touchstone.protocol.adapters import files as file_module
+from touchstone.protocol.adapters.files import PageLimit, make_mapped
+from touchstone.protocol.adapters.wire.conventions import NodeStatus
+from touchstone.protocol.compute.program.tensor_allocator import LARGE_BYTES, allocate
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 LARGE, SMALL = LARGE_BYTES // 4, LARGE_BYTES // 4 - 1
 """Elements."""

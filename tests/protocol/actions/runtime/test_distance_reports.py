@@ -8,19 +8,19 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_records import DistancesReported
-from protocol.actions.runtime.offers import list_distances, list_unreported, report_distances
-from protocol.adapters.blobs import refer_state
-from protocol.adapters.reports import DistancesSaid, is_signed, read_distances
-from protocol.compute.audit.compare import measure_apart
-from protocol.spec.containers import Comparison
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.state import RoundPhase
-from protocol.spec.statements import VoteWord
 from tests.protocol.actions.audit.stage import SIGNING, Node, Stage, Twist, make_stage
 from tests.protocol.actions.audit.test_replaying import run_audit
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import DistancesReported
+from touchstone.protocol.actions.runtime.offers import list_distances, list_unreported, report_distances
+from touchstone.protocol.adapters.blobs import refer_state
+from touchstone.protocol.adapters.reports import DistancesSaid, is_signed, read_distances
+from touchstone.protocol.compute.audit.compare import measure_apart
+from touchstone.protocol.spec.containers import Comparison
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @contextmanager

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from protocol.actions.runtime.gas_factor import PROBE_GAS, measure_gas_factor
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.deploy import deploy_game
-from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.protocol.actions.runtime.gas_factor import PROBE_GAS, measure_gas_factor
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts.deploy import deploy_game
+from touchstone.scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 WORDS = {"what": "", "expected": "", "actual": "", "remedy": ""}
 

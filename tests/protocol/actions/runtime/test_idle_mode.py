@@ -9,17 +9,24 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.retraining import QUESTIONS, Retraining
-from protocol.actions.runtime import idle_mode
-from protocol.actions.runtime.config import FAR, PartyConfig, Status
-from protocol.actions.runtime.idle_mode import LeaveWhenBusy, list_duties, pause, wait_until_idle
-from protocol.adapters.machine import LASTING_S, MachineUse
-from protocol.compute.program import tensor_allocator
-from protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
-from protocol.spec.game.state import RunningDispute, Seat, SeatRole, SeatStatus, StatementRef, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from touchstone.protocol.actions.retraining import QUESTIONS, Retraining
+from touchstone.protocol.actions.runtime import idle_mode
+from touchstone.protocol.actions.runtime.config import FAR, PartyConfig, Status
+from touchstone.protocol.actions.runtime.idle_mode import LeaveWhenBusy, list_duties, pause, wait_until_idle
+from touchstone.protocol.adapters.machine import LASTING_S, MachineUse
+from touchstone.protocol.compute.program import tensor_allocator
+from touchstone.protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
+from touchstone.protocol.spec.game.state import (
+    RunningDispute,
+    Seat,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 TASK, ACCOUNT = b"t" * 32, "0x" + "ab" * 20
 SEAT = Seat(7, SeatRole.SOLVER, ACCOUNT, 0, 0, -1, -1)

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from node.submit import build_task
-from protocol.actions.runtime import joining
-from protocol.actions.runtime.joining import (
+from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
+from touchstone.node.submit import build_task
+from touchstone.protocol.actions.runtime import joining
+from touchstone.protocol.actions.runtime.joining import (
     SeatWish,
     count_kept_blocks,
     describe_check,
@@ -20,20 +22,18 @@ from protocol.actions.runtime.joining import (
     require_records,
     take_seat,
 )
-from protocol.actions.runtime.party import Party
-from protocol.compute.batches import prepare_steps
-from protocol.compute.bounds.rehearsal import Exhibit, Rehearsal
-from protocol.compute.program.step_facts import require_step_root
-from protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput, TouchstoneError
-from protocol.spec.game import calls
-from protocol.spec.game.ledger import read_terms
-from protocol.spec.game.refusing import Figures
-from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
-from protocol.spec.program import Operation
-from protocol.spec.statements import SigningDomain
-from tests.e2e.world import TINY_PLAN, make_dataset
-from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.compute.batches import prepare_steps
+from touchstone.protocol.compute.bounds.rehearsal import Exhibit, Rehearsal
+from touchstone.protocol.compute.program.step_facts import require_step_root
+from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput, TouchstoneError
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.refusing import Figures
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.statements import SigningDomain
 
 POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), get_account(1), bytes(32))
 

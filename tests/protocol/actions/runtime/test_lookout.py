@@ -17,16 +17,23 @@ from typing import Any
 import aiohttp
 import pytest
 
-from protocol.actions.runtime import lookout
-from protocol.actions.runtime.chain_state import Network
-from protocol.actions.runtime.lookout import Lookout
-from protocol.adapters.messages import Form, Message, encode_message
-from protocol.adapters.wire.conventions import REACH, REACH_SAID, Reach, ReachAsked, ReachSaid, format_desk
-from protocol.adapters.wire.listener import make_server_context
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from scripts.devnet import claim_port
 from tests.protocol.adapters.parties import Party, open_session
+from touchstone.protocol.actions.runtime import lookout
+from touchstone.protocol.actions.runtime.chain_state import Network
+from touchstone.protocol.actions.runtime.lookout import Lookout
+from touchstone.protocol.adapters.messages import Form, Message, encode_message
+from touchstone.protocol.adapters.wire.conventions import (
+    REACH,
+    REACH_SAID,
+    Reach,
+    ReachAsked,
+    ReachSaid,
+    format_desk,
+)
+from touchstone.protocol.adapters.wire.listener import make_server_context
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.scripts.devnet import claim_port
 
 Announce = Callable[[str, bytes], Awaitable[None]]
 PUBLIC = "https://node.example"

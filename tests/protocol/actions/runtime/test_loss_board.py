@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime.config import BOARD_LIBRARY, LOSS_TAG, LossBoard
-from protocol.adapters import machine
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.actions.runtime.config import BOARD_LIBRARY, LOSS_TAG, LossBoard
+from touchstone.protocol.adapters import machine
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 class Writer:

@@ -12,25 +12,6 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime import measures
-from protocol.actions.runtime.config import Meter
-from protocol.actions.runtime.measures import (
-    METRICS,
-    Measures,
-    count_disputes,
-    list_deadlines,
-    show_metrics,
-)
-from protocol.actions.runtime.watching import Watch
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.rpc import RpcHealth
-from protocol.adapters.reports import Trouble
-from protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
-from protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerAsk, InnerBook, InnerDispute
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import GameState, StatementRef
-from protocol.spec.params import TOKEN_WEI
-from protocol.spec.statements import Vote, VoteWord
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.mishaps import ROUNDS, make_mishaps
 from tests.protocol.spec.game.world import (
@@ -42,6 +23,31 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.actions.runtime import measures
+from touchstone.protocol.actions.runtime.config import Meter
+from touchstone.protocol.actions.runtime.measures import (
+    METRICS,
+    Measures,
+    count_disputes,
+    list_deadlines,
+    show_metrics,
+)
+from touchstone.protocol.actions.runtime.watching import Watch
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.rpc import RpcHealth
+from touchstone.protocol.adapters.reports import Trouble
+from touchstone.protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
+from touchstone.protocol.spec.game.inner_dispute import (
+    AskEnding,
+    DisputeStage,
+    InnerAsk,
+    InnerBook,
+    InnerDispute,
+)
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameState, StatementRef
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 TASK = b"t" * 32
 NAMES = {metric.name: metric for metric in METRICS}

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime.money_news import MoneyNews
-from protocol.adapters.chain.answers import Head
-from protocol.spec.game.ledger import LoggedGame
-from protocol.spec.game.reasons import MoneyReason
 from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.mishaps import make_mishaps
 from tests.protocol.spec.game.test_logs import play_fall, play_questions
 from tests.protocol.spec.game.world import World
+from touchstone.protocol.actions.runtime.money_news import MoneyNews
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.reasons import MoneyReason
 
 BLOCK_S = 12
 PAY, STAKE = "0.0000000000000001 tokens", "0.000000000000002 tokens"

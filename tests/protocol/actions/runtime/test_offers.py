@@ -8,23 +8,23 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.audit.audit_records import AuditBook
-from protocol.actions.merge import training
-from protocol.actions.merge.merge_records import LossReported
-from protocol.actions.runtime import offers as offers_module
-from protocol.actions.runtime.lookout import Lookout
-from protocol.actions.runtime.offers import (
+from tests.protocol.actions.merge.stage import SIGNING, TASK, Stage, finish, get_account, open_stage
+from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.audit.audit_records import AuditBook
+from touchstone.protocol.actions.merge import training
+from touchstone.protocol.actions.merge.merge_records import LossReported
+from touchstone.protocol.actions.runtime import offers as offers_module
+from touchstone.protocol.actions.runtime.lookout import Lookout
+from touchstone.protocol.actions.runtime.offers import (
     Offers,
     ReportLoss,
     find_loss,
     list_losses,
 )
-from protocol.actions.runtime.party import Party
-from protocol.adapters.reports import DistancesSaid, is_signed, read_loss
-from protocol.compute.program.step import train_segment
-from protocol.spec.errors import InvalidInput
-from tests.protocol.actions.merge.stage import SIGNING, TASK, Stage, finish, get_account, open_stage
-from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.adapters.reports import DistancesSaid, is_signed, read_loss
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.errors import InvalidInput
 
 STEPS = 8
 """Of a round of the tiny task, in four segments."""

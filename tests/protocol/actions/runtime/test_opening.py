@@ -8,12 +8,12 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
-from protocol.actions.runtime import opening
-from protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, make_scratch
-from protocol.actions.runtime.opening import RECORDS
-from protocol.adapters.journal import Journal
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import make_key
+from touchstone.protocol.actions.runtime import opening
+from touchstone.protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig, make_scratch
+from touchstone.protocol.actions.runtime.opening import RECORDS
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 SAMPLES: dict[Any, Any] = {int: 7, str: "0xa", bool: True, bytes: b"r" * 32}
 

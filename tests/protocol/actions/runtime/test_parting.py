@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime import playing
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.parting import tell_parting
-from protocol.adapters.chain.fees import FeeOffer
-from protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
-from protocol.spec.game.calls import LeaveSeat
-from protocol.spec.game.inner_dispute import InnerAsk, InnerBook
-from protocol.spec.game.state import SeatRole
-from protocol.spec.game.terms import LIMITS_12S, LIMITS_LOCAL
-from protocol.spec.tokens import format_tokens
 from tests.protocol.actions.runtime.test_measures import TASK, get_trained_from, make_party
 from tests.protocol.spec.game.world import World, make_quiet_world
+from touchstone.protocol.actions.runtime import playing
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.parting import tell_parting
+from touchstone.protocol.adapters.chain.fees import FeeOffer
+from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
+from touchstone.protocol.spec.game.calls import LeaveSeat
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.terms import LIMITS_12S, LIMITS_LOCAL
+from touchstone.protocol.spec.tokens import format_tokens
 
 
 def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[Any, list[str]]:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.merge.contesting import BeginContest
-from protocol.actions.runtime.party import SPARE_BONDS, fund_bonds
+from touchstone.protocol.actions.merge.contesting import BeginContest
+from touchstone.protocol.actions.runtime.party import SPARE_BONDS, fund_bonds
 
 BOND, STAKE = 40, 1_000
 

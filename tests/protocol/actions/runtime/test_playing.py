@@ -12,24 +12,24 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.dispute.dispute_duties import DisputeDuty
-from protocol.actions.runtime import playing
-from protocol.actions.runtime.config import Status
-from protocol.actions.runtime.joining import SeatWish
-from protocol.actions.runtime.party import Duty, Party, Wait, find_round
-from protocol.actions.runtime.playing import Loop
-from protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep
-from protocol.adapters.chain.gate import GateShut
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.auditing import REORG_BLOCKS
-from protocol.spec.game.calls import CloseGame
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.purse import Purse, stake_of
-from protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.console import open_logs
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from touchstone.protocol.actions.dispute.dispute_duties import DisputeDuty
+from touchstone.protocol.actions.runtime import playing
+from touchstone.protocol.actions.runtime.config import Status
+from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.protocol.actions.runtime.party import Duty, Party, Wait, find_round
+from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep
+from touchstone.protocol.adapters.chain.gate import GateShut
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.calls import CloseGame
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.purse import Purse, stake_of
+from touchstone.protocol.spec.game.state import RunningDispute, Seat, SeatRole, StatementRef, create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts.console import open_logs
 
 TASK = b"t" * 32
 

@@ -8,18 +8,25 @@ from typing import Any
 
 import pytest
 
-from protocol.actions.runtime import joining
-from protocol.actions.runtime.joining import SeatWish, take_seat
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.reachability import SeenBy, is_unreached
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire.conventions import MAX_REACH_BYTES, REACH, Desk, NodeStatus, Reach, ReachSaid
-from protocol.adapters.wire.listener import load_or_create_identity
-from protocol.adapters.wire.server import BlobServer, ReadPolicy
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.state import SeatRole
 from tests.protocol.actions.merge.stage import SIGNING, FakeChain, get_account, open_stage
+from touchstone.protocol.actions.runtime import joining
+from touchstone.protocol.actions.runtime.joining import SeatWish, take_seat
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.reachability import SeenBy, is_unreached
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.conventions import (
+    MAX_REACH_BYTES,
+    REACH,
+    Desk,
+    NodeStatus,
+    Reach,
+    ReachSaid,
+)
+from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import SeatRole
 
 JOINER = 77
 

@@ -11,25 +11,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
-from protocol.actions.pruning import self_test
-from protocol.actions.pruning.kept import list_kept
-from protocol.actions.runtime import joining, task_inputs
-from protocol.actions.runtime.joining import SeatWish, take_seat
-from protocol.actions.runtime.party import Party
-from protocol.actions.runtime.task_inputs import fetch_start, load_start, make_start, refer_start
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.compute.digest import tensor_bytes, tensor_root
-from protocol.spec.containers import TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.game.state import SeatRole
-from protocol.spec.params import GIVEN_START
 from tests.protocol.actions.merge.stage import TASK, Stage, get_account, open_stage
 from tests.protocol.actions.pruning.stage import Node
 from tests.protocol.actions.pruning.test_kept import play
 from tests.protocol.actions.silent_peer import run_silent
 from tests.protocol.actions.specs import get_spec
 from tests.task_models import draw_first
+from touchstone.protocol.actions.merge.global_model import get_initial_header, load_outer_state, load_weights
+from touchstone.protocol.actions.pruning import self_test
+from touchstone.protocol.actions.pruning.kept import list_kept
+from touchstone.protocol.actions.runtime import joining, task_inputs
+from touchstone.protocol.actions.runtime.joining import SeatWish, take_seat
+from touchstone.protocol.actions.runtime.party import Party
+from touchstone.protocol.actions.runtime.task_inputs import fetch_start, load_start, make_start, refer_start
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.params import GIVEN_START
 
 WEIGHTS = draw_first(get_spec().training, 1234)
 SERVER, ASKER, OTHER = 1, 2, 3

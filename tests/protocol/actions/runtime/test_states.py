@@ -7,7 +7,10 @@ from typing import cast
 import pytest
 import torch
 
-from protocol.actions.runtime.party import (
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.adapters import parties
+from tests.task_models import draw_first
+from touchstone.protocol.actions.runtime.party import (
     Party,
     fetch_state,
     has_state,
@@ -16,14 +19,11 @@ from protocol.actions.runtime.party import (
     open_state,
     open_state_leaves,
 )
-from protocol.compute.digest import build_state_trees
-from protocol.compute.program.step import TrainingState
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_valid_path
-from tests.protocol.actions.specs import get_spec
-from tests.protocol.adapters import parties
-from tests.task_models import draw_first
+from touchstone.protocol.compute.digest import build_state_trees
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_valid_path
 
 
 def make_party(folder: Path, seed: int = 1) -> tuple[Party, parties.Party]:

@@ -11,14 +11,16 @@ import pytest
 import torch
 from aiohttp import web
 
-from protocol.actions.runtime import task_inputs, waiting
-from protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline
-from protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from protocol.adapters.leaf_runs import LeafRun, count_leaves
-from protocol.adapters.part_store import LeafSource
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.session import Peer
-from protocol.compute.batches import (
+from tests.protocol.adapters.parties import Party, open_session, serve_hostile
+from tests.protocol.compute.conftest import build_tiny_training
+from touchstone.protocol.actions.runtime import task_inputs, waiting
+from touchstone.protocol.actions.runtime.task_inputs import DatasetParts, PartedCorpus, open_outline
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.leaf_runs import LeafRun, count_leaves
+from touchstone.protocol.adapters.part_store import LeafSource
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.batches import (
     OUTSIDE_TOKEN,
     dataset_root,
     get_batch,
@@ -26,11 +28,9 @@ from protocol.compute.batches import (
     open_corpus,
     prepare_steps,
 )
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.merkle import hash_leaf, is_valid_path
-from tests.protocol.adapters.parties import Party, open_session, serve_hostile
-from tests.protocol.compute.conftest import build_tiny_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.merkle import hash_leaf, is_valid_path
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(300, 32, 48, 1, 2, 2, 16)

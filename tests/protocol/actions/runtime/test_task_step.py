@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.actions.merge.merge_signing import may_read
-from protocol.actions.runtime.party import Party, list_peers
-from protocol.actions.runtime.task_step import (
+from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
+from tests.protocol.actions.specs import get_spec
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, judge
+from touchstone.protocol.actions.merge.merge_signing import may_read
+from touchstone.protocol.actions.runtime.party import Party, list_peers
+from touchstone.protocol.actions.runtime.task_step import (
     StepSource,
     fetch_step,
     refuse_costs,
 )
-from protocol.actions.stored_step import (
+from touchstone.protocol.actions.stored_step import (
     MAPPED_BYTES,
     keep_step,
     list_constants,
@@ -26,20 +29,17 @@ from protocol.actions.stored_step import (
     open_step,
     refer_named,
 )
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.store import BlobStore
-from protocol.compute.program import known_steps
-from protocol.compute.program.costs import measure_costs
-from protocol.compute.program.known_steps import TaskStep, get_step, knows_step
-from protocol.spec.containers import NamedBytes, TaskSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS
-from protocol.spec.program import Operation
-from protocol.spec.program_codec import compute_program_root, encode_program
-from tests.protocol.actions.merge.stage import TASK, get_account, open_stage
-from tests.protocol.actions.specs import get_spec
-from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, judge
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.program import known_steps
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.compute.program.known_steps import TaskStep, get_step, knows_step
+from touchstone.protocol.spec.containers import NamedBytes, TaskSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_codec import compute_program_root, encode_program
 
 SERVER, ASKER = 1, 2
 SPEC = replace(get_spec(), terms=replace(get_spec().terms, submitter=get_account(SERVER)))

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from protocol.actions.runtime.upkeep_duties import find_next_block, list_calls
-from protocol.spec.game import calls
-from protocol.spec.game.logs import LoggedGame
-from protocol.spec.game.state import GameState
-from protocol.spec.game.upkeep import get_next_block
 from tests.protocol.spec.game.world import SUBMITTER, make_world
+from touchstone.protocol.actions.runtime.upkeep_duties import find_next_block, list_calls
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.upkeep import get_next_block
 
 
 def list_names(state: GameState, block: int) -> list[str]:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from protocol.actions.runtime.upkeep_duties import get_question
-from protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
-from protocol.adapters.chain.contract_events import decode_event
-from protocol.spec.game.inner_dispute import InnerAsk, InnerBook, fold_inner
-from protocol.spec.statements import Vote
+from touchstone.protocol.actions.runtime.upkeep_duties import get_question
+from touchstone.protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.contract_events import decode_event
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, fold_inner
+from touchstone.protocol.spec.statements import Vote
 
 TASK, NAME, ASKER, SEAT, LEAF = b"\1" * 32, b"\2" * 32, "0x" + "bb" * 20, 1 << 17, 9
 WORDS = [bytes([3 + i]) * 32 for i in range(7)]

@@ -11,19 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from protocol.actions.runtime import endpoint_watch, watching
-from protocol.actions.runtime.endpoint_watch import RIGHT_LOOKS
-from protocol.actions.runtime.gas_factor import PROBE_GAS
-from protocol.actions.runtime.watching import (
+from touchstone.protocol.actions.runtime import endpoint_watch, watching
+from touchstone.protocol.actions.runtime.endpoint_watch import RIGHT_LOOKS
+from touchstone.protocol.actions.runtime.gas_factor import PROBE_GAS
+from touchstone.protocol.actions.runtime.watching import (
     Past,
     Watch,
     take_over,
 )
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.gate import Gate
-from protocol.adapters.chain.rpc import RpcHealth
-from protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
-from protocol.spec.errors import Declined, EnvironmentFault
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.gate import Gate
+from touchstone.protocol.adapters.chain.rpc import RpcHealth
+from touchstone.protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
+from touchstone.protocol.spec.errors import Declined, EnvironmentFault
 
 ACCOUNT = "0x" + "ab" * 20
 CHAIN_ID, DEPLOY_BLOCK = 31337, 4

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from protocol.adapters.chain.abi import Entry, Parameter, find_struct, load_own_abi
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.abi import Entry, Parameter, find_struct, load_own_abi
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 
 
 def list_entries(kind: str) -> list[Entry]:

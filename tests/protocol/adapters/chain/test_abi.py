@@ -3,7 +3,7 @@
 import pytest
 from eth_abi.abi import encode
 
-from protocol.adapters.chain.abi import (
+from touchstone.protocol.adapters.chain.abi import (
     decode_values,
     encode_call,
     encode_values,
@@ -11,9 +11,9 @@ from protocol.adapters.chain.abi import (
     load_abi,
     to_snake_case,
 )
-from protocol.adapters.chain.contract_events import decode_event
-from protocol.spec.containers import LeafProof, StateLeaves
-from protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.adapters.chain.contract_events import decode_event
+from touchstone.protocol.spec.containers import LeafProof, StateLeaves
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 LEAF = LeafProof(b"data", (bytes(31) + b"\1", bytes(31) + b"\2"))
 ASKS, TASKS = load_abi("IAsks"), load_abi("ITasks")

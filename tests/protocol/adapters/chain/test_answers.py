@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.chain.answers import (
+from touchstone.protocol.adapters.chain.answers import (
     MalformedAnswer,
     read_count,
     read_data,

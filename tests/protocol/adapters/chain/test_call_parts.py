@@ -5,11 +5,11 @@ from typing import cast
 
 import pytest
 
-from protocol.adapters.chain.call_parts import MOST_DATA_BYTES, count_fitting
-from protocol.adapters.chain.contract import Contract
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.chain.transactions import MOST_GAS, limit_gas
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.call_parts import MOST_DATA_BYTES, count_fitting
+from touchstone.protocol.adapters.chain.contract import Contract
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.transactions import MOST_GAS, limit_gas
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 WORDS = {"what": "", "expected": "", "actual": "", "remedy": ""}
 

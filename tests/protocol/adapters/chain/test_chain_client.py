@@ -13,26 +13,26 @@ import rlp  # type: ignore[import-untyped]
 from eth_account import Account
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain import chain_client, randomness
-from protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import Contract
-from protocol.adapters.chain.contract_events import EventReader
-from protocol.adapters.chain.creation import compute_creation_code
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.adapters.chain.headers import encode_header
-from protocol.adapters.chain.randomness import Randomness
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.chain.transactions import MiningPatience, Sender
-from protocol.adapters.keys import AccountKey
-from protocol.spec import drawing
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
-from protocol.spec.statements import SigningDomain
-from scripts import devnet
 from tests.faults.provider import PASS, Request, run_provider
 from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment, run_test_chain
+from touchstone.protocol.adapters.chain import chain_client, randomness
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract import Contract
+from touchstone.protocol.adapters.chain.contract_events import EventReader
+from touchstone.protocol.adapters.chain.creation import compute_creation_code
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.headers import encode_header
+from touchstone.protocol.adapters.chain.randomness import Randomness
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec import drawing
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
+from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.scripts import devnet
 
 ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
 DEPLOYMENT = make_deployment(31337, ADDRESSES)
@@ -253,7 +253,7 @@ def test_a_header_with_a_long_field_is_refused_before_it_is_hashed(monkeypatch: 
         hashed_bytes += len(header)
         return bytes(32)
 
-    monkeypatch.setattr("protocol.adapters.chain.headers.keccak", count_bytes)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.headers.keccak", count_bytes)
     block = {"number": "0x1", "hash": "0x" + 64 * "1", **{f"new{n}": "0x1" for n in range(6)}}
     for more in ({"extraData": "0x" + 10_000 * "00"}, {"newer": "0x" + 10_000 * "00"}):
         with pytest.raises(EnvironmentFault, match="not those of Ethereum"):

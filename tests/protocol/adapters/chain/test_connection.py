@@ -8,16 +8,16 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from protocol.adapters.chain import connection as module
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.deployment import GameDeployment
-from protocol.adapters.chain.provider_errors import Kind, ProviderError
-from protocol.adapters.chain.rpc import NoAnswer, RpcHealth
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from scripts.devnet import claim_port
 from tests.protocol.adapters.anvil import TestChain, run_test_chain
+from touchstone.protocol.adapters.chain import connection as module
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import GameDeployment
+from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
+from touchstone.protocol.adapters.chain.rpc import NoAnswer, RpcHealth
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.scripts.devnet import claim_port
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.chain import contract
-from protocol.adapters.chain.abi import load_own_abi, to_snake_case
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract import ERC20_ABI, Contract
-from protocol.adapters.chain.contract_events import EventReader
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.spec.errors import InvalidInput
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
+from touchstone.protocol.adapters.chain import contract
+from touchstone.protocol.adapters.chain.abi import load_own_abi, to_snake_case
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract import ERC20_ABI, Contract
+from touchstone.protocol.adapters.chain.contract_events import EventReader
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.spec.errors import InvalidInput
 
 ROOT = Path(__file__).resolve().parents[4]
 FOLDERS = ("benchmarks", "explorer", "node", "protocol", "scripts", "tests", "verifier", "whistleblower")

@@ -4,11 +4,11 @@ from dataclasses import astuple
 
 import pytest
 
-from protocol.adapters.chain.abi import parse_abi
-from protocol.adapters.chain.creation import compute_creation_address, compute_game_code
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.adapters.chain.abi import parse_abi
+from touchstone.protocol.adapters.chain.creation import compute_creation_address, compute_game_code
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 
 def test_creation_addresses_are_those_of_ethereum() -> None:
@@ -24,7 +24,8 @@ def test_an_unknown_constructor_argument_is_refused(monkeypatch: pytest.MonkeyPa
     assert len(compute_game_code("Tasks", where, LIMITS_LOCAL)) > len(astuple(LIMITS_LOCAL.least))
     abi = [{"type": "constructor", "inputs": [{"name": "ruler", "type": "address"}]}]
     monkeypatch.setattr(
-        "protocol.adapters.chain.creation.find_constructor", lambda contract: parse_abi(contract, abi)[0]
+        "touchstone.protocol.adapters.chain.creation.find_constructor",
+        lambda contract: parse_abi(contract, abi)[0],
     )
     with pytest.raises(InvalidInput, match="unknown.*ruler"):
         compute_game_code("Tasks", where, LIMITS_LOCAL)

@@ -7,7 +7,8 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from protocol.adapters.chain.abi import (
+from tests.protocol.adapters.chain.entries import describe, make_sample
+from touchstone.protocol.adapters.chain.abi import (
     Entry,
     encode_call,
     encode_values,
@@ -16,11 +17,15 @@ from protocol.adapters.chain.abi import (
     load_own_abi,
     parse_abi,
 )
-from protocol.adapters.chain.answers import Log
-from protocol.adapters.chain.contract_events import AbiRegistry, decode_log, index_events, make_registry
-from protocol.adapters.chain.deployment import GAME_CONTRACTS
-from protocol.spec.errors import EnvironmentFault
-from tests.protocol.adapters.chain.entries import describe, make_sample
+from touchstone.protocol.adapters.chain.answers import Log
+from touchstone.protocol.adapters.chain.contract_events import (
+    AbiRegistry,
+    decode_log,
+    index_events,
+    make_registry,
+)
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 ADDRESS = "0x" + "ab" * 20
 EVENTS = [entry for name in list_package_abis() for entry in load_abi(name) if entry.kind == "event"]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.chain.deployment import (
+from tests.protocol.adapters.anvil import make_deployment
+from touchstone.protocol.adapters.chain.deployment import (
     GAME_CONTRACTS,
     read_game_deployment,
     write_game_deployment,
 )
-from protocol.spec.errors import InvalidInput
-from tests.protocol.adapters.anvil import make_deployment
+from touchstone.protocol.spec.errors import InvalidInput
 
 DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xAD)])
 

@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from protocol.adapters.chain import contract_events as events
-from protocol.adapters.chain.abi import encode_values, load_own_abi
-from protocol.adapters.chain.answers import Log
-from protocol.adapters.chain.connection import Connection, Decode
-from protocol.adapters.chain.contract_events import Event, EventReader
-from protocol.spec.containers import StateHeader
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
+from touchstone.protocol.adapters.chain import contract_events as events
+from touchstone.protocol.adapters.chain.abi import encode_values, load_own_abi
+from touchstone.protocol.adapters.chain.answers import Log
+from touchstone.protocol.adapters.chain.connection import Connection, Decode
+from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
 DEPLOYMENT = make_deployment(1, ADDRESSES)

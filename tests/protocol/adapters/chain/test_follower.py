@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.chain import follower as module
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.contract_events import Event, EventReader
-from protocol.adapters.chain.follower import Follower, LogBatch
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, run_test_chain
+from touchstone.protocol.adapters.chain import follower as module
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
+from touchstone.protocol.adapters.chain.follower import Follower, LogBatch
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 
 @pytest.fixture

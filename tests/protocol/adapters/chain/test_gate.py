@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.chain.answers import Head
-from protocol.adapters.chain.connection import REQUEST_TIMEOUT_S, Connection
-from protocol.adapters.chain.contract_events import EventReader
-from protocol.adapters.chain.follower import Follower
-from protocol.adapters.chain.gate import BLOCK_S, STUCK_BLOCKS, Gate, GateShut, find_age_fault, list_live
 from tests.faults.provider import Fault, HttpRefusal, Request, lag, refuse, run_provider
 from tests.protocol.adapters.anvil import POLL_S, STAKE_WEI, TestChain, run_test_chain
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.connection import REQUEST_TIMEOUT_S, Connection
+from touchstone.protocol.adapters.chain.contract_events import EventReader
+from touchstone.protocol.adapters.chain.follower import Follower
+from touchstone.protocol.adapters.chain.gate import (
+    BLOCK_S,
+    STUCK_BLOCKS,
+    Gate,
+    GateShut,
+    find_age_fault,
+    list_live,
+)
 
 
 @pytest.fixture
@@ -97,7 +104,7 @@ async def test_an_endpoint_that_is_silent_or_behind_does_not_stop_a_node_that_ha
 async def test_an_endpoint_that_is_far_behind_or_silent_shuts_the_gate(
     net: TestChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protocol.adapters.chain.gate.PAUSE_S", 0.01)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.gate.PAUSE_S", 0.01)
     faults = {
         "no endpoint that has block": lag(100, 1.0),
         "no endpoint that answers": refuse(HttpRefusal(500)),
@@ -116,7 +123,7 @@ async def test_an_endpoint_that_lacks_the_folded_block_and_is_not_stuck_shuts_th
     net: TestChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one may have made the block up."""
-    monkeypatch.setattr("protocol.adapters.chain.gate.PAUSE_S", 0.01)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.gate.PAUSE_S", 0.01)
     await net.anvil("anvil_mine", 20)
     net.chain.gate.folded = await net.chain.head()
     for blocks in (1, STUCK_BLOCKS):

@@ -7,14 +7,18 @@ import pytest
 from eth_account import Account
 from msgspec import structs
 
-from protocol.adapters.chain.chain_client import open_game_chain
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations, tell_difference
-from protocol.adapters.keys import AccountKey
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.game.terms import LIMITS_LOCAL
-from scripts.deploy import deploy_game
-from scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.own_contracts import (
+    find_other_contracts,
+    find_other_creations,
+    tell_difference,
+)
+from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.scripts.deploy import deploy_game
+from touchstone.scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 VOTES = "0x" + 20 * "ab"
 PUSH1, PUSH32, STOP = b"\x60", b"\x7f", b"\x00"

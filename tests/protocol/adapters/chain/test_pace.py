@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.adapters.chain.pace import Pace, show_duration
+from touchstone.protocol.adapters.chain.pace import Pace, show_duration
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.adapters.chain.provider_errors import (
+from touchstone.protocol.adapters.chain.provider_errors import (
     LOOKED_AT_CHARACTERS,
     SHOWN_CHARACTERS,
     Kind,

@@ -3,8 +3,9 @@
 import pytest
 from eth_abi.abi import encode
 
-from protocol.adapters.chain.abi import Entry, encode_values, list_package_abis, load_abi
-from protocol.adapters.chain.refusal_words import (
+from tests.protocol.adapters.chain.entries import make_sample
+from touchstone.protocol.adapters.chain.abi import Entry, encode_values, list_package_abis, load_abi
+from touchstone.protocol.adapters.chain.refusal_words import (
     WORDINGS,
     ErrorBook,
     Wording,
@@ -12,7 +13,6 @@ from protocol.adapters.chain.refusal_words import (
     load_book,
     make_book,
 )
-from tests.protocol.adapters.chain.entries import make_sample
 
 ERROR = {
     "type": "error",

@@ -12,10 +12,16 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from protocol.adapters.chain.connection import Connection
-from protocol.adapters.chain.providers import ATTEMPTS
-from protocol.adapters.chain.rpc import MAX_DEPTH, MOST_BYTES, decode_json, name_place, read_retry_after
-from protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.providers import ATTEMPTS
+from touchstone.protocol.adapters.chain.rpc import (
+    MAX_DEPTH,
+    MOST_BYTES,
+    decode_json,
+    name_place,
+    read_retry_after,
+)
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 TIMEOUT_S = 5.0
 
@@ -230,7 +236,7 @@ async def test_whatever_reading_an_answer_raises_it_is_no_answer(
     def fail(text: bytes) -> object:
         raise LookupError(text)
 
-    monkeypatch.setattr("protocol.adapters.chain.rpc.decode_json", fail)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.rpc.decode_json", fail)
     with pytest.raises(EnvironmentFault, match="NoAnswer: what came cannot be read: LookupError"):
         await connection.head()
 
@@ -256,7 +262,7 @@ async def test_a_long_answer_is_refused_by_its_size_while_it_comes(
         raise AssertionError("decoded")
 
     node.said, node.is_packed = MOST_BYTES * " " + "[]", is_packed
-    monkeypatch.setattr("protocol.adapters.chain.rpc.decode_json", fail)
+    monkeypatch.setattr("touchstone.protocol.adapters.chain.rpc.decode_json", fail)
     with pytest.raises(EnvironmentFault, match="an answer of more than"):
         await connection.head()
 

@@ -10,13 +10,6 @@ from typing import Any, cast
 import pytest
 from eth_utils.address import to_checksum_address
 
-from protocol.adapters.chain import transactions
-from protocol.adapters.chain.chain_client import Sending
-from protocol.adapters.chain.fees import FeeOffer
-from protocol.adapters.chain.refusal_words import ContractRefused
-from protocol.adapters.chain.transaction_queue import QUEUE_FILE, TransactionQueue, Waiting
-from protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, MiningPatience
-from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.adapters.anvil import (
     POLL_S,
     QUICK,
@@ -26,6 +19,13 @@ from tests.protocol.adapters.anvil import (
     run_test_chain,
 )
 from tests.protocol.adapters.lossy import run_lossy_node
+from touchstone.protocol.adapters.chain import transactions
+from touchstone.protocol.adapters.chain.chain_client import Sending
+from touchstone.protocol.adapters.chain.fees import FeeOffer
+from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE, TransactionQueue, Waiting
+from touchstone.protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, MiningPatience
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
 @pytest.fixture

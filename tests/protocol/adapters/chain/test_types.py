@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 
-from protocol.adapters.chain.abi import STRUCTS
 from tests.protocol.adapters.chain.entries import list_entries, walk
+from touchstone.protocol.adapters.chain.abi import STRUCTS
 
 FOUND = {
     parameter.type_name: [item.name for item in parameter.items]

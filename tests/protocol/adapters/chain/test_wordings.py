@@ -2,9 +2,9 @@
 
 import pytest
 
-from protocol.adapters.chain.abi import Entry, encode_values
-from protocol.adapters.chain.refusal_words import WORDINGS, explain_revert, load_book
 from tests.protocol.adapters.chain.entries import compute_zero, describe, list_entries
+from touchstone.protocol.adapters.chain.abi import Entry, encode_values
+from touchstone.protocol.adapters.chain.refusal_words import WORDINGS, explain_revert, load_book
 
 ERRORS = list_entries("error")
 

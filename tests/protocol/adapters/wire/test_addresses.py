@@ -1,6 +1,6 @@
 import pytest
 
-from protocol.adapters.wire.addresses import NETWORK_BITS, find_caller
+from touchstone.protocol.adapters.wire.addresses import NETWORK_BITS, find_caller
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from protocol.adapters.wire.answer_lengths import fit
+from touchstone.protocol.adapters.wire.answer_lengths import fit
 
 
 @pytest.mark.parametrize(("sent", "found"), [

@@ -6,11 +6,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocol.adapters.blobs import BlobKind, refer_tensor, refer_trace_tensor
-from protocol.adapters.wire import session
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from tests.protocol.adapters.parties import (
     CHUNK_ELEMENTS,
     Party,
@@ -19,6 +14,11 @@ from tests.protocol.adapters.parties import (
     make_trace_tensor,
     serve_hostile,
 )
+from touchstone.protocol.adapters.blobs import BlobKind, refer_tensor, refer_trace_tensor
+from touchstone.protocol.adapters.wire import session
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 
 @pytest.fixture

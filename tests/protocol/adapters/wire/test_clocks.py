@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocol.adapters.messages import encode_message
-from protocol.adapters.wire import clocks
-from protocol.adapters.wire.clocks import PeerClocks, find_own_error
-from protocol.adapters.wire.conventions import Desk, RefusalAnswer, RequestSigner
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key, make_tensor, serve_hostile
 from tests.protocol.adapters.wire.test_conventions import MOST_BYTES, SAID, Said, echo
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.wire import clocks
+from touchstone.protocol.adapters.wire.clocks import PeerClocks, find_own_error
+from touchstone.protocol.adapters.wire.conventions import Desk, RefusalAnswer, RequestSigner
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 DAY_S = 24 * 3600
 

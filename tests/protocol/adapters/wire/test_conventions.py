@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 from msgspec import Meta
 
-from protocol.adapters.messages import Count, Form, Message, encode_message
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.conventions import (
+from tests.protocol.adapters.parties import DOMAIN, Party, make_key, open_session
+from touchstone.protocol.adapters.messages import Count, Form, Message, encode_message
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.conventions import (
     HEADER,
     MAX_AGE_SECONDS,
     PROOF,
@@ -22,11 +23,10 @@ from protocol.adapters.wire.conventions import (
     RequestSigner,
     RequestVerifier,
 )
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
-from protocol.spec.statements import SigningDomain
-from tests.protocol.adapters.parties import DOMAIN, Party, make_key, open_session
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.statements import SigningDomain
 
 MOST_BYTES = 64
 

@@ -2,9 +2,13 @@
 
 import pytest
 
-from protocol.adapters.wire.conventions import MAX_URL_CHARACTERS, choose_endpoint, find_endpoint_fault
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.adapters.wire.conventions import (
+    MAX_URL_CHARACTERS,
+    choose_endpoint,
+    find_endpoint_fault,
+)
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 GOOD = [
     "https://node.example",

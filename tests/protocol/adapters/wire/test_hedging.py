@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocol.adapters.wire import blob_client
-from protocol.adapters.wire.session import ask_in_turn
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
 from tests.protocol.adapters.parties import Party, make_tensor, serve_hostile
+from touchstone.protocol.adapters.wire import blob_client
+from touchstone.protocol.adapters.wire.session import ask_in_turn
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 
 async def answer(word: str, after_s: float, is_failing: bool = False) -> str:

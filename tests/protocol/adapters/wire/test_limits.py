@@ -4,8 +4,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from protocol.adapters.wire import limits
-from protocol.adapters.wire.limits import ConnectionWatch, RateLimit, StreamLimit, Turns, WireLimits
+from touchstone.protocol.adapters.wire import limits
+from touchstone.protocol.adapters.wire.limits import (
+    ConnectionWatch,
+    RateLimit,
+    StreamLimit,
+    Turns,
+    WireLimits,
+)
 
 
 def make_connection(address: str = "127.0.0.1") -> Mock:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.adapters.wire.listener import (
+from touchstone.protocol.adapters.wire.listener import (
     OtherCertificate,
     load_or_create_identity,
     make_client_context,
@@ -14,7 +14,7 @@ from protocol.adapters.wire.listener import (
     make_public_context,
     make_server_context,
 )
-from protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 
 
 def test_an_identity_stays_the_same(tmp_path: Path) -> None:

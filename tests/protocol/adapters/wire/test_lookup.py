@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from protocol.adapters.wire.session import Patience, Peer
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import Party
+from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 NAMES = 40
 """More than asyncio has common threads."""

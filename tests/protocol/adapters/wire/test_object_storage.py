@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocol.adapters.blobs import BlobKey, BlobRef
-from protocol.adapters.store import BlobStore
-from protocol.adapters.wire import object_storage
-from protocol.adapters.wire.addresses import is_public
-from protocol.adapters.wire.blob_client import BlobClient
-from protocol.adapters.wire.lookups import PeerResolver
-from protocol.adapters.wire.object_storage import (
+from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, serve_hostile
+from tests.protocol.adapters.storages import Answer, HostileStorage, NamingBucket, make_settings
+from touchstone.protocol.adapters.blobs import BlobKey, BlobRef
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire import object_storage
+from touchstone.protocol.adapters.wire.addresses import is_public
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.lookups import PeerResolver
+from touchstone.protocol.adapters.wire.object_storage import (
     ObjectStorage,
     StorageReader,
     require_usable,
 )
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from protocol.spec.params import LEAF_BYTES
-from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, serve_hostile
-from tests.protocol.adapters.storages import Answer, HostileStorage, NamingBucket, make_settings
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.params import LEAF_BYTES
 
 ELEMENTS = 3 * CHUNK_ELEMENTS + 77
 DATA, REF = make_tensor(ELEMENTS)

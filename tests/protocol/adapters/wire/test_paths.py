@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from protocol.adapters.blobs import BlobKey, BlobKind
-from protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.wire import conventions
 
 
 @pytest.mark.parametrize("kind", BlobKind)

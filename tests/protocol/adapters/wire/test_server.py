@@ -5,13 +5,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from protocol.adapters.blobs import BlobKind
-from protocol.adapters.wire import conventions
-from protocol.adapters.wire.conventions import HEADER, PROOF, REFUSAL, STATUS_FORM
-from protocol.adapters.wire.limits import WireLimits
-from protocol.adapters.wire.session import Peer
-from protocol.spec.errors import EnvironmentFault
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, open_session
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.wire.conventions import HEADER, PROOF, REFUSAL, STATUS_FORM
+from touchstone.protocol.adapters.wire.limits import WireLimits
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 
 async def get(

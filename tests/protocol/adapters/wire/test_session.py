@@ -1,8 +1,8 @@
 import aiohttp
 import pytest
 
-from protocol.adapters.wire.session import Patience, Peer, PeerSession, _sorted_errors, show
-from protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.adapters.wire.session import Patience, Peer, PeerSession, _sorted_errors, show
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 PIN = bytes(32)
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from protocol.compute.audit.calibrate import (
+from tests.task_models import get_model, parameter_layout
+from tests.training_setting import list_configurations, propose_limits
+from touchstone.protocol.compute.audit.calibrate import (
     FLOORS,
     Survey,
     get_tensor_class,
@@ -14,14 +16,12 @@ from protocol.compute.audit.calibrate import (
     list_every_configuration,
     name_stage,
 )
-from protocol.compute.audit.compare import Distances, Floors
-from protocol.compute.program.known_steps import get_step
-from protocol.compute.program.step import TrainingState
-from protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
-from protocol.spec.containers import ScheduleConfig, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from tests.task_models import get_model, parameter_layout
-from tests.training_setting import list_configurations, propose_limits
+from touchstone.protocol.compute.audit.compare import Distances, Floors
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
+from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.step.optimizers import AdamW
 
 

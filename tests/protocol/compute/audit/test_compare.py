@@ -9,9 +9,9 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from protocol.adapters.files import make_mapped
-from protocol.compute.audit import compare
-from protocol.compute.audit.compare import (
+from touchstone.protocol.adapters.files import make_mapped
+from touchstone.protocol.compute.audit import compare
+from touchstone.protocol.compute.audit.compare import (
     ILL_CONDITIONED_RATIO,
     OWN_MARGIN,
     PART_ELEMENTS,
@@ -29,13 +29,13 @@ from protocol.compute.audit.compare import (
     stands_out,
     unshake,
 )
-from protocol.compute.program import tensor_allocator
-from protocol.compute.program.step import TrainingState
-from protocol.compute.program.tensor_allocator import Room, use_room
-from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from protocol.spec.containers import Limits
-from protocol.spec.errors import InvalidInput
-from protocol.spec.tolerance import Element, is_element_beyond
+from touchstone.protocol.compute.program import tensor_allocator
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.tensor_allocator import Room, use_room
+from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
+from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.tolerance import Element, is_element_beyond
 
 NO_FLOORS = Floors(0.0, 0.0, 0.0)
 RATE = 1 << 58

@@ -10,15 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
-from protocol.compute.audit.compare import judge_state, measure_distances
-from protocol.compute.batches import get_batch, open_corpus
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
-from protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from protocol.spec.containers import Limits, TrainingSpec
-from protocol.spec.float32 import nearest
-from protocol.spec.schedule import compute_learning_rate
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first
 from tests.training_setting import (
@@ -27,6 +18,15 @@ from tests.training_setting import (
     propose_limits,
     train_plainly,
 )
+from touchstone.protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
+from touchstone.protocol.compute.audit.compare import judge_state, measure_distances
+from touchstone.protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
+from touchstone.protocol.spec.containers import Limits, TrainingSpec
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.schedule import compute_learning_rate
 
 STEPS = 5
 STAGES = (0, 10, 40)

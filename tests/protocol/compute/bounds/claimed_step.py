@@ -6,21 +6,27 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault, Vectors
-from protocol.compute.bounds.fault_finder import FaultFinder
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.layout import look
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
-from protocol.spec.program import Operation
-from protocol.spec.program_codec import compute_program_root
 from tests.protocol.compute.python_referee import judge_shown
 from tests.training_setting import build_trace_tree
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.bounds.fault import (
+    ClaimedLeaf,
+    ClaimedTrace,
+    InputFault,
+    OperationFault,
+    Vectors,
+)
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.layout import look
+from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
+from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_codec import compute_program_root
 
 LONG_TERMS = 8
 """Of a sum that may be a unit in the last place off, whatever a kernel has rounded before."""

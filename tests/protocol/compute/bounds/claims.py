@@ -7,11 +7,11 @@ from math import inf
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.element_bounds import Check, Claim, unravel
-from protocol.compute.program.layout import look
-from protocol.spec.float32 import nearest
-from protocol.spec.program import Node, Operation
-from protocol.spec.referee import FORMATS
+from touchstone.protocol.compute.bounds.element_bounds import Check, Claim, unravel
+from touchstone.protocol.compute.program.layout import look
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.program import Node, Operation
+from touchstone.protocol.spec.referee import FORMATS
 
 LEAST = 2.0**-126
 """T, the least normal float32."""

@@ -9,22 +9,22 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.bounds.fault import (
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.bounds.fault import (
     ClaimedLeaf,
     ClaimedRoots,
     ExactFaultFinder,
     InputFault,
     OperationFault,
 )
-from protocol.compute.bounds.trace import TraceTree, build_buffer_tree
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, TrainingState, compute_scalars
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.merkle import compute_levels
+from touchstone.protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.merkle import compute_levels
 
 BITS_DTYPES = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

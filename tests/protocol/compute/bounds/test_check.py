@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.check import NodeReport, check_node
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.kernels import make_kernel
-from protocol.spec import referee
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import BOUNDED_OPERATIONS, Access, Node, Operation
+from touchstone.protocol.compute.bounds.check import NodeReport, check_node
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.kernels import make_kernel
+from touchstone.protocol.spec import referee
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Access, Node, Operation
 
 MAX = 3.4028234663852886e38
 SPECIAL = torch.tensor([

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds import element_bounds
-from protocol.compute.bounds.element_bounds import (
+from tests.protocol.compute.bounds.claims import LEAST, TINY, find_last_clear, find_outside, make_claim
+from touchstone.protocol.compute.bounds import element_bounds
+from touchstone.protocol.compute.bounds.element_bounds import (
     ELEMENT_CHECKS,
     Claim,
     counting_from,
@@ -25,11 +26,10 @@ from protocol.compute.bounds.element_bounds import (
     take_terms,
     unravel,
 )
-from protocol.spec import program
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.program import Access, Node, Operation, locate
-from tests.protocol.compute.bounds.claims import LEAST, TINY, find_last_clear, find_outside, make_claim
+from touchstone.protocol.spec import program
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.program import Access, Node, Operation, locate
 
 DIGITS = 60
 """Of the decimals in which exact values are found."""

@@ -7,8 +7,11 @@ from functools import partial
 import pytest
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.bounds.fault import (
+from tests.protocol.compute.bounds.claimed_step import Claimant, make_claimant
+from tests.protocol.compute.bounds.exact_trace import Step, change, record_step
+from tests.protocol.compute.conftest import build_tiny_training
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.bounds.fault import (
     ClaimedLeaf,
     ClaimedRoots,
     ExactFaultFinder,
@@ -22,17 +25,17 @@ from protocol.compute.bounds.fault import (
     prove_operation,
     prove_outputs,
 )
-from protocol.compute.bounds.trace import TraceTree, retrace
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import TrainingState
-from protocol.compute.program.tensor_allocator import compute_lifetimes
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_data_root, hash_leaf, is_valid_path, is_valid_range
-from protocol.spec.params import ZERO_WORD
-from protocol.spec.program import (
+from touchstone.protocol.compute.bounds.trace import TraceTree, retrace
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import compute_data_root, hash_leaf, is_valid_path, is_valid_range
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.program import (
     INDEX_ROLES,
     INTEGER_ROLES,
     SMALL_LEAVES,
@@ -43,10 +46,7 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root, encode_head
-from tests.protocol.compute.bounds.claimed_step import Claimant, make_claimant
-from tests.protocol.compute.bounds.exact_trace import Step, change, record_step
-from tests.protocol.compute.conftest import build_tiny_training
+from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root, encode_head
 
 
 @pytest.fixture

@@ -8,18 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.batches import Corpus
-from protocol.compute.bounds import fault_finder
-from protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault
-from protocol.compute.bounds.trace import ROUNDED_FREELY, TraceTree, build_buffer_tree
-from protocol.compute.digest import ByteTree
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import Batch, TrainingState
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.merkle import compute_levels, hash_leaf, verify_path
-from protocol.spec.program import Node, Operation, Program, leaf_bytes
 from tests.protocol.compute.bounds.claimed_step import (
     Change,
     Claimant,
@@ -31,6 +19,18 @@ from tests.protocol.compute.bounds.claimed_step import (
     scale,
     spoil,
 )
+from touchstone.protocol.compute.batches import Corpus
+from touchstone.protocol.compute.bounds import fault_finder
+from touchstone.protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault
+from touchstone.protocol.compute.bounds.trace import ROUNDED_FREELY, TraceTree, build_buffer_tree
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.step import Batch, TrainingState
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.merkle import compute_levels, hash_leaf, verify_path
+from touchstone.protocol.spec.program import Node, Operation, Program, leaf_bytes
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protocol.compute.bounds.live_parameters import require_live_parameters
-from protocol.compute.drawn_weights import draw_weights
-from protocol.compute.program.known_steps import TaskStep, get_step
-from protocol.compute.program.step import Batch
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
 from tests.protocol.compute.conftest import TINY, build_tiny_training
 from tests.protocol.compute.decoders import DECODERS
 from tests.training_setting import DEMO_MODEL
+from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step import record_step as recording
 from touchstone.step.optimizers import SGD, AdamW, Lion, Muon, Optimizer
 from touchstone.step.record_step import RecordedStep, Shape, record_step

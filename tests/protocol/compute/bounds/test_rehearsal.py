@@ -8,20 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.bounds import rehearsal
-from protocol.compute.bounds.check import TraceChecker, TraceReport
-from protocol.compute.bounds.rehearsal import Rehearsal, draw_samples, rehearse
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import Batch, TrainingState
-from protocol.spec.containers import StepContext, StepFacts, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.program import BOUNDED_OPERATIONS, Operation, Program
-from protocol.spec.program_codec import compute_program_root
 from tests.e2e.planted import plant
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.python_referee import judge_shown
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.bounds import rehearsal
+from touchstone.protocol.compute.bounds.check import TraceChecker, TraceReport
+from touchstone.protocol.compute.bounds.rehearsal import Rehearsal, draw_samples, rehearse
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, TrainingState
+from touchstone.protocol.spec.containers import StepContext, StepFacts, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Operation, Program
+from touchstone.protocol.spec.program_codec import compute_program_root
 
 SEED = bytes(range(32))
 

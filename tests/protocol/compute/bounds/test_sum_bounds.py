@@ -10,10 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds import sum_bounds
-from protocol.compute.bounds.sum_bounds import SUM_CHECKS
-from protocol.spec.float32 import nearest
-from protocol.spec.program import Access, Node, Operation
 from tests.protocol.compute.bounds.claims import (
     LEAST,
     TINY,
@@ -22,6 +18,10 @@ from tests.protocol.compute.bounds.claims import (
     make_claim,
     step,
 )
+from touchstone.protocol.compute.bounds import sum_bounds
+from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.program import Access, Node, Operation
 
 UNIT = Fraction(1, 2**24)
 FORMATS = {

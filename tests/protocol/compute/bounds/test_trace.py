@@ -9,20 +9,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.bounds import trace as traces
-from protocol.compute.bounds.trace import ROUNDED_FREELY, Layer, Retraced, TraceTree, list_layers, retrace
-from protocol.compute.digest import state_header
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.layout import find_foldable
-from protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars
-from protocol.compute.program.tensor_allocator import compute_lifetimes
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
-from protocol.spec.program import (
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
+from tests.task_models import DecoderStep, build_program
+from tests.training_setting import build_trace_tree
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.bounds import trace as traces
+from touchstone.protocol.compute.bounds.trace import (
+    ROUNDED_FREELY,
+    Layer,
+    Retraced,
+    TraceTree,
+    list_layers,
+    retrace,
+)
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.layout import find_foldable
+from touchstone.protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars
+from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
+from touchstone.protocol.spec.program import (
     COMPUTED_ROLES,
     INDEX_ROLES,
     INPUTS,
@@ -31,9 +41,6 @@ from protocol.spec.program import (
     Role,
     leaf_bytes,
 )
-from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
-from tests.task_models import DecoderStep, build_program
-from tests.training_setting import build_trace_tree
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

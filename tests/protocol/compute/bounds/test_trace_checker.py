@@ -10,14 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds.check import TraceChecker, compute_last_uses
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.kernels import make_kernel
-from protocol.spec import referee
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.program import (
+from tests.task_models import DecoderStep, build_program, init_parameters
+from touchstone.protocol.compute.bounds.check import TraceChecker, compute_last_uses
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.kernels import make_kernel
+from touchstone.protocol.spec import referee
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.program import (
     BOUNDED_OPERATIONS,
     INDEX_ROLES,
     Access,
@@ -28,7 +29,6 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from tests.task_models import DecoderStep, build_program, init_parameters
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

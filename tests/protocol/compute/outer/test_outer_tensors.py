@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.determinism import list_cpu_capabilities
-from protocol.compute.digest import build_tensor_tree, tensor_bytes
-from protocol.compute.outer import outer_tensors
-from protocol.compute.outer.outer_tensors import (
+from tests.protocol.compute.outer import torch_outer
+from tests.training_setting import list_configurations
+from touchstone.protocol.compute.determinism import list_cpu_capabilities
+from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
+from touchstone.protocol.compute.outer import outer_tensors
+from touchstone.protocol.compute.outer.outer_tensors import (
     OuterState,
     begin_outer,
     count_delta_bytes,
@@ -21,12 +23,10 @@ from protocol.compute.outer.outer_tensors import (
     encode_delta,
     merge,
 )
-from protocol.spec import outer as reference
-from protocol.spec.errors import InvalidInput, ProtocolFault
-from protocol.spec.float32 import float_to_bits, nearest, unpack_bits
-from protocol.spec.params import LEAF_ELEMENTS
-from tests.protocol.compute.outer import torch_outer
-from tests.training_setting import list_configurations
+from touchstone.protocol.spec import outer as reference
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.float32 import float_to_bits, nearest, unpack_bits
+from touchstone.protocol.spec.params import LEAF_ELEMENTS
 
 RATE, MOMENTUM = float_to_bits(nearest(0.7)), float_to_bits(nearest(0.9))
 finite_floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -167,10 +167,10 @@ MERGE_PROGRAM = """
 import sys
 from hashlib import sha256
 import torch
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.digest import build_tensor_tree, tensor_bytes
-from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
-from protocol.spec.float32 import float_to_bits, nearest
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
+from touchstone.protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
+from touchstone.protocol.spec.float32 import float_to_bits, nearest
 pin_kernels(int(sys.argv[1]), sys.argv[2] == "1")
 def grid(seed, scale):
     return ((torch.arange(200_000) * (2 * seed + 40503) % 65521).float() - 32760.5) * scale

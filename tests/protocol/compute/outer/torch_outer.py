@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from protocol.spec.float32 import bits_to_float
+from touchstone.protocol.spec.float32 import bits_to_float
 
 BLOCK, LEAF, BIAS, LARGEST_BYTE = 64, 256, 149, 220
 DOUBLE_BIAS, DOUBLE_FRACTION_BITS = 1023, 52

@@ -8,9 +8,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-from protocol.compute.program.device_kernels import DeviceKernels
-from protocol.compute.program.layout import look
-from protocol.spec.program import (
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.layout import look
+from touchstone.protocol.spec.program import (
     OPERAND_COUNTS,
     QUANTIZED_LIMITS,
     Access,

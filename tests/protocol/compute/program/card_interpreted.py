@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from protocol.compute.program.card_choice import choose_kernels, take_card_kernels
-from protocol.compute.program.device_kernels import DeviceKernels
-from protocol.compute.program.interpreter import Interpreter
 from tests.protocol.compute.program import card_cases
 from tests.protocol.compute.program.card_cases import Case, count_differing
 from tests.task_models import DecoderStep, build_program, init_parameters
+from touchstone.protocol.compute.program.card_choice import choose_kernels, take_card_kernels
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.step.plain_decoder import DecoderConfig
 
 PARTS: dict[str, Callable[[], Iterator[Case]]] = {

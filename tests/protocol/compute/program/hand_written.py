@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from protocol.actions.runtime.task_step import refuse_costs
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.costs import measure_costs
-from protocol.compute.program.fused_update import UPDATE
-from protocol.compute.program.known_steps import TaskStep, learn_step, require_fit
-from protocol.compute.program.program_form import require_constants
-from protocol.compute.program.step import Batch
-from protocol.spec.containers import NamedBytes, ScheduleConfig, TrainingSpec
-from protocol.spec.float32 import nearest
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.params import PROTOCOL_VERSION
-from protocol.spec.program import Access, Buffer, Node, Operation, Outputs, Program, Role
-from protocol.spec.program_codec import compute_program_root, decode_program, encode_program
-from protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout, encode_layout
+from touchstone.protocol.actions.runtime.task_step import refuse_costs
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.compute.program.fused_update import UPDATE
+from touchstone.protocol.compute.program.known_steps import TaskStep, learn_step, require_fit
+from touchstone.protocol.compute.program.program_form import require_constants
+from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.spec.containers import NamedBytes, ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.params import PROTOCOL_VERSION
+from touchstone.protocol.spec.program import Access, Buffer, Node, Operation, Outputs, Program, Role
+from touchstone.protocol.spec.program_codec import compute_program_root, decode_program, encode_program
+from touchstone.protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout, encode_layout
 
 ROWS, TOKENS, VOCABULARY = 2, 4, 13
 W, M, V, TOKENS_IN, LABELS, SCALARS = range(6)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.spec.program import INDEXED, Access, Node, Operation, Program, Role
+from touchstone.protocol.spec.program import INDEXED, Access, Node, Operation, Program, Role
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]

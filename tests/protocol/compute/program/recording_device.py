@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.program import devices, step
-from protocol.compute.program.devices import Call
+from touchstone.protocol.compute.program import devices, step
+from touchstone.protocol.compute.program.devices import Call
 
 
 @dataclass

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.determinism import list_cpu_capabilities
-from protocol.compute.digest import tensor_bytes
-from protocol.compute.program.fused_update import TILE_ELEMENTS
-from protocol.spec import float32
-from protocol.spec.float32 import bits_to_float, float_to_bits, nearest, unpack_bits
 from tests.protocol.compute.programs import NO_INDEX, build_update, run_python
+from touchstone.protocol.compute.determinism import list_cpu_capabilities
+from touchstone.protocol.compute.digest import tensor_bytes
+from touchstone.protocol.compute.program.fused_update import TILE_ELEMENTS
+from touchstone.protocol.spec import float32
+from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits, nearest, unpack_bits
 from touchstone.step.optimizers import FLUSH_BELOW, AdamW, Vectors, clip, keep_finite
 
 SCALARS = torch.tensor([1e-3, 0.1, 0.05])
@@ -139,7 +139,7 @@ def hash_all(tensors: list[Tensor] | Vectors) -> str:
 
 
 HASH_UPDATES = """
-from protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.determinism import pin_kernels
 from tests.protocol.compute.program.test_adamw import hash_updates
 for threads in (1, 2):
     pin_kernels(threads)

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.compute.program.costs import count_proof_bytes, measure_costs
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.program import Access, Buffer, Node, Operation, Program, Role
 from tests.protocol.compute.decoders import DECODERS
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from tests.protocol.compute.program.test_decoder_programs import configure
 from tests.protocol.spec.test_program import PROGRAM
 from tests.task_models import build_program
+from touchstone.protocol.compute.program.costs import count_proof_bytes, measure_costs
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.program import Access, Buffer, Node, Operation, Program, Role
 
 PRODUCTS = (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
 

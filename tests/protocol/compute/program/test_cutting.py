@@ -15,16 +15,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.digest import state_header
-from protocol.compute.program.cutting import CutStep, Workers, cut_program, deal_leaves
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.layout import fold
-from protocol.compute.program.step import Batch, TrainingState, advance, begin_round
-from protocol.spec.codec import compute_state_root, encode_training
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
 from tests.protocol.actions.specs import get_spec
 from tests.task_models import draw_first, get_model, respecify
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.cutting import CutStep, Workers, cut_program, deal_leaves
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.layout import fold
+from touchstone.protocol.compute.program.step import Batch, TrainingState, advance, begin_round
+from touchstone.protocol.spec.codec import compute_state_root, encode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
 
 STEPS = 3
 FORMATS = ("exact8", "exact15", "exact20", "float32")
@@ -140,11 +140,11 @@ def test_more_workers_than_leaves_are_refused() -> None:
 MEMBER = """
 import sys
 from pathlib import Path
-from protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.determinism import pin_kernels
 pin_kernels(1)
 import torch
-from protocol.compute.program.cutting import CutStep, Workers
-from protocol.spec.codec import decode_training
+from touchstone.protocol.compute.program.cutting import CutStep, Workers
+from touchstone.protocol.spec.codec import decode_training
 from tests.protocol.compute.program.test_cutting import begin, join, make_spec, run_steps
 from torch import distributed
 

@@ -6,18 +6,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protocol.compute.bounds.check import TraceChecker
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.costs import count_proof_bytes
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.params import PRODUCT_BITS
-from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS
 from tests.protocol.compute.bounds.test_live_parameters import TOKENS, VOCABULARY, Attention
 from tests.protocol.compute.decoders import DECODERS
 from tests.protocol.compute.program.test_exact_kernels import require_elements
 from tests.protocol.compute.program.test_interpreter import NAMES, make_inputs, run_plain
 from tests.protocol.compute.programs import require_single_writers
 from tests.task_models import DecoderStep, build_program, init_parameters, parameter_layout
+from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.costs import count_proof_bytes
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import Decoder, DecoderConfig
 from touchstone.step.plain_step import PlainStep, lay_out

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.program.device_kernels import (
+from touchstone.protocol.compute.program.device_kernels import (
     take_exponentials,
     take_logarithms,
     take_reciprocal_roots,
     take_sigmoids,
 )
-from protocol.spec import exact
+from touchstone.protocol.spec import exact
 
 
 @pytest.mark.parametrize(

@@ -16,30 +16,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute import determinism
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.bounds import rehearsal
-from protocol.compute.bounds.fault import ClaimedRoots, ClaimedTrace, ExactFaultFinder
-from protocol.compute.bounds.fault_finder import FaultFinder
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.digest import state_header
-from protocol.compute.program import devices
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.device_kernels import DeviceKernels
-from protocol.compute.program.devices import Call
-from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import (
-    Batch,
-    TrainingState,
-    advance,
-    compute_scalars,
-    replay_segment,
-    train_segment,
-)
-from protocol.spec.containers import StateHeader, TrainingSpec
-from protocol.spec.errors import EnvironmentFault, InvalidInput
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.decoders import DECODERS
 from tests.protocol.compute.program.recording_device import (
@@ -49,6 +25,30 @@ from tests.protocol.compute.program.recording_device import (
     use_device,
 )
 from tests.task_models import DecoderStep, build_program, get_model
+from touchstone.protocol.compute import determinism
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.bounds import rehearsal
+from touchstone.protocol.compute.bounds.fault import ClaimedRoots, ClaimedTrace, ExactFaultFinder
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program import devices
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.devices import Call
+from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    TrainingState,
+    advance,
+    compute_scalars,
+    replay_segment,
+    train_segment,
+)
+from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from protocol.compute.program.evaluation import Evaluator, cut_loss
-from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
-from protocol.spec.errors import InvalidInput
 from tests.protocol.compute.decoders import DECODERS
 from tests.protocol.compute.program.test_decoder_programs import configure
 from tests.task_models import build_program, init_parameters
+from touchstone.protocol.compute.program.evaluation import Evaluator, cut_loss
+from touchstone.protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
+from touchstone.protocol.spec.errors import InvalidInput
 
 ROWS = 3
 

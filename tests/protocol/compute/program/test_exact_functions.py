@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.compute.program import exact_functions
-from protocol.compute.program import exact_functions as functions
-from protocol.compute.program.exact_functions import (
+from touchstone.protocol.compute.program import exact_functions
+from touchstone.protocol.compute.program import exact_functions as functions
+from touchstone.protocol.compute.program.exact_functions import (
     FAMILIES,
     Shape,
     Side,
@@ -18,8 +18,8 @@ from protocol.compute.program.exact_functions import (
     multiply_bytes,
     multiply_doubles,
 )
-from protocol.compute.program.exact_loops import split_planes
-from protocol.spec import exact
+from touchstone.protocol.compute.program.exact_loops import split_planes
+from touchstone.protocol.spec import exact
 
 EDGES = np.array(
     [0, 1, 0x7FFFFF, 0x800000, 0x3F800000, 0x42ADFFFF, 0x42AE0000, 0x42B17218, 0x42B17219, 0x42CFF1B4,

@@ -7,17 +7,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.program import exact_functions, exact_kernels, interpreter
-from protocol.compute.program.device_kernels import DeviceKernels
-from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.layout import NodeViews
-from protocol.compute.program.step import TrainingState, compute_scalars
-from protocol.spec import exact
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import (
+from tests.protocol.compute.conftest import build_tiny_training
+from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.program import exact_functions, exact_kernels, interpreter
+from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.layout import NodeViews
+from touchstone.protocol.compute.program.step import TrainingState, compute_scalars
+from touchstone.protocol.spec import exact
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import (
     INDEX_ROLES,
     INTEGER_ROLES,
     Access,
@@ -27,10 +29,8 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from protocol.spec.program_rules import require_valid
-from protocol.spec.referee import read_terms
-from tests.protocol.compute.conftest import build_tiny_training
-from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench
+from touchstone.protocol.spec.program_rules import require_valid
+from touchstone.protocol.spec.referee import read_terms
 
 SAMPLES = 5
 """Elements of each node."""

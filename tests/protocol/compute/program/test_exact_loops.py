@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from protocol.compute.program import exact_loops as loops
-from protocol.compute.program.exact_functions import Shape, Side, multiply_doubles
-from protocol.spec import exact
-from protocol.spec.float32 import round_to_bits
-from protocol.spec.program import QUANTIZED_LIMITS
+from touchstone.protocol.compute.program import exact_loops as loops
+from touchstone.protocol.compute.program.exact_functions import Shape, Side, multiply_doubles
+from touchstone.protocol.spec import exact
+from touchstone.protocol.spec.float32 import round_to_bits
+from touchstone.protocol.spec.program import QUANTIZED_LIMITS
 
 FIELDS = (0, 1, 2, 5, 10, 20, 126, 127, 250, 254)
 

@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.program import interpreter as running
-from protocol.compute.program.fused_update import (
+from tests.protocol.compute.program.test_interpreter import make_inputs
+from tests.protocol.compute.programs import Bench
+from tests.task_models import DecoderStep, build_program
+from touchstone.protocol.compute.program import interpreter as running
+from touchstone.protocol.compute.program.fused_update import (
     PIECE_ELEMENTS,
     TILE_ELEMENTS,
     FlatRun,
@@ -15,11 +18,8 @@ from protocol.compute.program.fused_update import (
     find_successors,
     match_update,
 )
-from protocol.compute.program.interpreter import Interpreter
-from protocol.spec.program import Operation, Program
-from tests.protocol.compute.program.test_interpreter import make_inputs
-from tests.protocol.compute.programs import Bench
-from tests.task_models import DecoderStep, build_program
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.spec.program import Operation, Program
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.views import View

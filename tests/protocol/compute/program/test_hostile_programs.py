@@ -7,28 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from protocol.compute.bounds import rehearsal
-from protocol.compute.bounds.live_parameters import require_live_parameters
-from protocol.compute.bounds.rehearsal import rehearse
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.program.costs import count_scratch_bytes
-from protocol.compute.program.cutting import CutStep
-from protocol.compute.program.fused_update import find_flat_runs, match_update
-from protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
-from protocol.compute.program.layout import fold
-from protocol.compute.program.step import TrainingState, begin_round, train_segment
-from protocol.spec.errors import EnvironmentFault, InvalidInput
-from protocol.spec.program import (
-    INDEXED,
-    OPERAND_COUNTS,
-    REDUCTIONS,
-    Operation,
-    Program,
-    Role,
-    locate,
-    unravel,
-)
-from protocol.spec.referee import judge_element
 from tests.protocol.compute.program.hand_written import (
     ROWS,
     SCALARS,
@@ -45,6 +23,28 @@ from tests.protocol.compute.program.hand_written import (
     judge,
 )
 from tests.protocol.compute.program.test_cutting import Meeting
+from touchstone.protocol.compute.bounds import rehearsal
+from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
+from touchstone.protocol.compute.bounds.rehearsal import rehearse
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.program.costs import count_scratch_bytes
+from touchstone.protocol.compute.program.cutting import CutStep
+from touchstone.protocol.compute.program.fused_update import find_flat_runs, match_update
+from touchstone.protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
+from touchstone.protocol.compute.program.layout import fold
+from touchstone.protocol.compute.program.step import TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.program import (
+    INDEXED,
+    OPERAND_COUNTS,
+    REDUCTIONS,
+    Operation,
+    Program,
+    Role,
+    locate,
+    unravel,
+)
+from touchstone.protocol.spec.referee import judge_element
 
 LONG = 70_000
 """Of a flat run of more than a tile."""

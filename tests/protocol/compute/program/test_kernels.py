@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protocol.compute.program import kernels
-from protocol.compute.program.kernels import COPY_COLUMNS, make_kernel
-from protocol.compute.program.tensor_allocator import allocate
-from protocol.spec.float32 import float_to_bits, nearest
-from protocol.spec.program import (
+from touchstone.protocol.compute.program import kernels
+from touchstone.protocol.compute.program.kernels import COPY_COLUMNS, make_kernel
+from touchstone.protocol.compute.program.tensor_allocator import allocate
+from touchstone.protocol.spec.float32 import float_to_bits, nearest
+from touchstone.protocol.spec.program import (
     BOUNDED_OPERATIONS,
     CHUNK_TERMS,
     EXACT_OPERATIONS,
@@ -28,7 +28,7 @@ from protocol.spec.program import (
     Operation,
     iterate_terms,
 )
-from protocol.spec.referee import judge_operation
+from touchstone.protocol.spec.referee import judge_operation
 
 ELEMENTWISE = sorted(set(BOUNDED_OPERATIONS) - REDUCTIONS - INDEXED)
 OUTPUT = 0

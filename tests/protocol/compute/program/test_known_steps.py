@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.compute.program.known_steps import get_step, knows_step, learn_step, require_fit
-from protocol.spec.containers import NamedBytes, TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.program import Program
-from protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.task_models import respecify
+from touchstone.protocol.compute.program.known_steps import get_step, knows_step, learn_step, require_fit
+from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 
 
 def judge(spec: TrainingSpec, **changes: Any) -> None:

@@ -7,9 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.layout import compose, find_foldable, fold
-from protocol.spec.program import (
+from tests.protocol.compute.conftest import TINY
+from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench
+from tests.task_models import DecoderStep, build_program
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.layout import compose, find_foldable, fold
+from touchstone.protocol.spec.program import (
     Access,
     Buffer,
     Node,
@@ -21,9 +24,6 @@ from protocol.spec.program import (
     locate,
     unravel,
 )
-from tests.protocol.compute.conftest import TINY
-from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench
-from tests.task_models import DecoderStep, build_program
 from touchstone.step.optimizers import AdamW
 from touchstone.step.views import (
     View,

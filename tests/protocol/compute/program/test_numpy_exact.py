@@ -12,18 +12,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from protocol.compute.batches import Corpus, get_batch
-from protocol.compute.program import exact_functions
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step import TrainingState, advance, compute_scalars
-from protocol.spec import exact
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.program import COMPUTED_ROLES, OPERAND_COUNTS, Access, Node, Operation
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.program import numpy_exact
 from tests.protocol.compute.program.numpy_exact import Array, Floats, compute_buffers, run_program
+from touchstone.protocol.compute.batches import Corpus, get_batch
+from touchstone.protocol.compute.program import exact_functions
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import TrainingState, advance, compute_scalars
+from touchstone.protocol.spec import exact
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.program import COMPUTED_ROLES, OPERAND_COUNTS, Access, Node, Operation
 
 STEPS = 12
 STARTS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -6,15 +6,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.compute.program.exact_kernels import ExactKernels
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.program_form import require_constants, require_form
-from protocol.spec.errors import InvalidInput
-from protocol.spec.exact import compute_element
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import (
+from tests.protocol.compute.conftest import build_tiny_training
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.program_form import require_constants, require_form
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.exact import compute_element
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.program import (
     INPUTS,
     Access,
     Buffer,
@@ -24,8 +25,7 @@ from protocol.spec.program import (
     Program,
     Role,
 )
-from protocol.spec.program_rules import require_valid
-from tests.protocol.compute.conftest import build_tiny_training
+from touchstone.protocol.spec.program_rules import require_valid
 
 BUILT = get_program(build_tiny_training(numeric_format="exact15"))
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.program.built_program import BuiltProgram
-from protocol.spec.merkle import compute_data_root
-from protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, REDUCTIONS, Role
-from protocol.spec.program_codec import compute_program_root, decode_program, encode_program
 from tests.protocol.compute.conftest import TINY
 from tests.protocol.compute.decoders import DECODERS
 from tests.protocol.compute.programs import require_single_writers, run_python
 from tests.task_models import DecoderStep, build_program, record_decoder
 from tests.training_setting import DEMO_MODEL, SEQUENCES_PER_STEP
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, REDUCTIONS, Role
+from touchstone.protocol.spec.program_codec import compute_program_root, decode_program, encode_program
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 
@@ -55,8 +55,8 @@ def test_building_twice_gives_the_same_program() -> None:
 BUILD_LARGE = """
 import sys
 from dataclasses import replace
-from protocol.adapters.files import measure_resident_bytes
-from protocol.compute.program.tensor_allocator import return_freed
+from touchstone.protocol.adapters.files import measure_resident_bytes
+from touchstone.protocol.compute.program.tensor_allocator import return_freed
 from tests.protocol.compute.program.test_recorded_programs import LARGE_CONFIG, TINY_CONFIG, build_again
 from tests.task_models import get_decoder
 build_again(TINY_CONFIG)  # Much is loaded the first time.
@@ -79,7 +79,7 @@ def test_a_step_that_was_recorded_leaves_no_memory_behind(numeric_format: str) -
 
 BUILD = """
 import torch
-from protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.determinism import pin_kernels
 from tests.protocol.compute.program.test_recorded_programs import TINY_CONFIG, build_again, root_of
 print(root_of(build_again(TINY_CONFIG)))
 pin_kernels(2)

@@ -19,12 +19,20 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from protocol.adapters.files import measure_resident_bytes
-from protocol.compute.digest import build_state_trees, tensor_bytes
-from protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
-from protocol.compute.program import tensor_allocator
-from protocol.compute.program.step import Batch, TrainingState, begin_round, forget_steps, train_segment
-from protocol.compute.program.tensor_allocator import (
+from tests.protocol.compute.conftest import build_tiny_training
+from tests.task_models import init_parameters, parameter_count
+from touchstone.protocol.adapters.files import measure_resident_bytes
+from touchstone.protocol.compute.digest import build_state_trees, tensor_bytes
+from touchstone.protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
+from touchstone.protocol.compute.program import tensor_allocator
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    TrainingState,
+    begin_round,
+    forget_steps,
+    train_segment,
+)
+from touchstone.protocol.compute.program.tensor_allocator import (
     HUGE_PAGE_BYTES,
     SPARE_VECTORS,
     allocate,
@@ -32,11 +40,9 @@ from protocol.compute.program.tensor_allocator import (
     allocate_zeros,
     forget_spare,
 )
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.float32 import float_to_bits
-from tests.protocol.compute.conftest import build_tiny_training
-from tests.task_models import init_parameters, parameter_count
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.float32 import float_to_bits
 from touchstone.step.plain_decoder import DecoderConfig
 
 VECTOR = HUGE_PAGE_BYTES // 4 + 3

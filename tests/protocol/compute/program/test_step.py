@@ -7,10 +7,13 @@ from hashlib import sha256
 import pytest
 import torch
 
-from protocol.compute.batches import Corpus, WholeCorpus, get_batch
-from protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from protocol.compute.digest import state_header
-from protocol.compute.program.step import (
+from tests.protocol.compute.conftest import build_tiny_training
+from tests.protocol.compute.programs import run_python
+from tests.task_models import compute_gradient, draw_first, get_model
+from touchstone.protocol.compute.batches import Corpus, WholeCorpus, get_batch
+from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.step import (
     Batch,
     TrainingState,
     advance,
@@ -18,11 +21,8 @@ from protocol.compute.program.step import (
     compute_scalars,
     train_segment,
 )
-from protocol.spec.containers import TrainingSpec
-from protocol.spec.errors import InvalidInput
-from tests.protocol.compute.conftest import build_tiny_training
-from tests.protocol.compute.programs import run_python
-from tests.task_models import compute_gradient, draw_first, get_model
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 
@@ -132,11 +132,11 @@ def test_training_goes_on_after_a_batch_that_was_refused(
 
 TRAIN_PROGRAM = """
 import sys
-from protocol.compute.determinism import pin_kernels
-from protocol.compute.digest import state_header
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.digest import state_header
 from tests.task_models import draw_first
-from protocol.compute.program.step import begin_round, train_segment
-from protocol.compute.batches import get_batch, open_corpus
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.batches import get_batch, open_corpus
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 pin_kernels(int(sys.argv[1]))
 spec = build_tiny_training()

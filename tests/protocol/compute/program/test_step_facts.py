@@ -5,15 +5,19 @@ from typing import Any
 
 import pytest
 
-from protocol.compute.program.known_steps import get_program
-from protocol.compute.program.step_facts import compute_step_facts, require_step_root, with_step_root
-from protocol.spec.codec import compute_step_root
-from protocol.spec.containers import ScheduleConfig, TaskSpec, TrainingSpec
-from protocol.spec.errors import InvalidInput
-from protocol.spec.float32 import nearest
-from protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from tests.protocol.spec.sample import sample_task
 from tests.task_models import respecify
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step_facts import (
+    compute_step_facts,
+    require_step_root,
+    with_step_root,
+)
+from touchstone.protocol.spec.codec import compute_step_root
+from touchstone.protocol.spec.containers import ScheduleConfig, TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from touchstone.step.optimizers import AdamW
 
 

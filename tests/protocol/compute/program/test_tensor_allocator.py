@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from protocol.adapters.files import PageLimit, make_mapped, measure_resident_bytes
-from protocol.compute.program import fused_update, tensor_allocator
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.tensor_allocator import (
+from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
+from tests.protocol.compute.program.test_interpreter import TINY_CONFIG, make_inputs
+from tests.task_models import build_program
+from touchstone.protocol.adapters.files import PageLimit, make_mapped, measure_resident_bytes
+from touchstone.protocol.compute.program import fused_update, tensor_allocator
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.tensor_allocator import (
     ALIGNMENT,
     HUGE_PAGE_BYTES,
     LARGE_BYTES,
@@ -28,11 +31,8 @@ from protocol.compute.program.tensor_allocator import (
     relax,
     use_room,
 )
-from protocol.spec.errors import EnvironmentFault
-from protocol.spec.program import Operation, Program
-from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
-from tests.protocol.compute.program.test_interpreter import TINY_CONFIG, make_inputs
-from tests.task_models import build_program
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.program import Operation, Program
 
 
 @pytest.fixture

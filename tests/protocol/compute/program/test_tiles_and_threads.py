@@ -8,13 +8,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from protocol.compute.bounds.live_parameters import require_live_parameters
-from protocol.compute.bounds.rehearsal import rehearse
-from protocol.compute.bounds.trace import retrace
-from protocol.compute.program.interpreter import Interpreter
-from protocol.compute.program.step import begin_round, train_segment
-from protocol.spec.program import Operation, Program
-from scripts.model_table import record_decoder
 from tests.protocol.compute.program.hand_written import (
     SCALARS,
     HandWritten,
@@ -25,6 +18,13 @@ from tests.protocol.compute.program.hand_written import (
     draw_vectors,
     judge,
 )
+from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
+from touchstone.protocol.compute.bounds.rehearsal import rehearse
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.spec.program import Operation, Program
+from touchstone.scripts.model_table import record_decoder
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.record_step import Shape

@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-from protocol.spec.game.money import compute_burned, compute_lies, compute_paid_beyond, count_cheating_rounds
-from protocol.spec.game.odds import list_cheats
-from protocol.spec.game.refusing import (
+from touchstone.protocol.spec.game.money import (
+    compute_burned,
+    compute_lies,
+    compute_paid_beyond,
+    count_cheating_rounds,
+)
+from touchstone.protocol.spec.game.odds import list_cheats
+from touchstone.protocol.spec.game.refusing import (
     Figures,
     compute_taken_fees,
     count_closing_rounds,
     list_refusals,
     read_sampling,
 )
-from protocol.spec.game.terms import GameTerms
+from touchstone.protocol.spec.game.terms import GameTerms
 
 UNBOUNDED = Fraction(1 << 128)
 """wei. Stands for any V: the cheat never gets through. More than any amount that a deployment allows."""

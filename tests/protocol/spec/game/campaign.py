@@ -13,58 +13,6 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from protocol.spec.game import calls, fates
-from protocol.spec.game.calls import GameCall, HandedOpening
-from protocol.spec.game.disputes import (
-    count_open_asks,
-    count_open_disputes,
-    find_statement_seat,
-    list_questions,
-)
-from protocol.spec.game.events import (
-    GameEvent,
-    RoundOpened,
-    SeatConvicted,
-    SeatFreed,
-    SeatJoined,
-    SeatLeft,
-    WeiMoved,
-)
-from protocol.spec.game.fates import (
-    find_seat,
-    get_drawn_seat,
-    get_stake,
-    get_votes,
-    list_draws,
-    list_mergeable,
-)
-from protocol.spec.game.folding import fold
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.rounds import get_waiting_round
-from protocol.spec.game.seats import find_silent_seats
-from protocol.spec.game.settling import get_settle_flaw, get_settled_until
-from protocol.spec.game.state import (
-    GameOutcome,
-    MissedPlace,
-    ProofKind,
-    RoundPhase,
-    SeatRole,
-    SeatStatus,
-    StatementRef,
-    create_game,
-)
-from protocol.spec.game.terms import (
-    LIMITS_LOCAL,
-    WINDOWS_12S,
-    WINDOWS_LOCAL,
-    GameAmounts,
-    GameWindows,
-    check_terms,
-    compute_escrow,
-)
-from protocol.spec.game.timing import get_live_round
-from protocol.spec.game.upkeep import get_next_block
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.cashier import open_cashier
 from tests.protocol.spec.game.payday import Bookkeeper
 from tests.protocol.spec.game.silences import find_silences
@@ -81,6 +29,58 @@ from tests.protocol.spec.game.world import (
     make_word,
     make_world,
 )
+from touchstone.protocol.spec.game import calls, fates
+from touchstone.protocol.spec.game.calls import GameCall, HandedOpening
+from touchstone.protocol.spec.game.disputes import (
+    count_open_asks,
+    count_open_disputes,
+    find_statement_seat,
+    list_questions,
+)
+from touchstone.protocol.spec.game.events import (
+    GameEvent,
+    RoundOpened,
+    SeatConvicted,
+    SeatFreed,
+    SeatJoined,
+    SeatLeft,
+    WeiMoved,
+)
+from touchstone.protocol.spec.game.fates import (
+    find_seat,
+    get_drawn_seat,
+    get_stake,
+    get_votes,
+    list_draws,
+    list_mergeable,
+)
+from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.seats import find_silent_seats
+from touchstone.protocol.spec.game.settling import get_settle_flaw, get_settled_until
+from touchstone.protocol.spec.game.state import (
+    GameOutcome,
+    MissedPlace,
+    ProofKind,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import (
+    LIMITS_LOCAL,
+    WINDOWS_12S,
+    WINDOWS_LOCAL,
+    GameAmounts,
+    GameWindows,
+    check_terms,
+    compute_escrow,
+)
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.game.upkeep import get_next_block
+from touchstone.protocol.spec.statements import VoteWord
 
 PASSED: Counter[str] = Counter()
 SENT: Counter[str] = Counter()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from unittest.mock import patch
 
-from protocol.spec import drawing
+from touchstone.protocol.spec import drawing
 
 
 class _Open(Exception):

@@ -10,14 +10,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.disputes import count_open_disputes
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.state import ClaimFate, GameOutcome, GameState, StatementRef
-from protocol.spec.game.timing import is_late_draw
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import KEEPER, World, make_world
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.disputes import count_open_disputes
+from touchstone.protocol.spec.game.fates import get_claim_fate
+from touchstone.protocol.spec.game.state import ClaimFate, GameOutcome, GameState, StatementRef
+from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.statements import VoteWord
 
 ROUNDS = 6
 MISSED, REJECTED, UNSERVED, CONVICTED, LATE_REJECTED, UNDRAWN = range(ROUNDS)

@@ -5,13 +5,21 @@ It knows the rules in the words of the design, and nothing of the machine but it
 
 from dataclasses import dataclass, field
 
-from protocol.spec.drawing import count_draws
-from protocol.spec.game.events import GameEvent, SeatJoined, SeatSettled, WeiMoved
-from protocol.spec.game.fates import get_drawn_seat
-from protocol.spec.game.purse import ESCROW, PotKind
-from protocol.spec.game.state import CountedVote, GameRound, GameState, RoundPhase, Seat, SeatRole, SeatStatus
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import World
+from touchstone.protocol.spec.drawing import count_draws
+from touchstone.protocol.spec.game.events import GameEvent, SeatJoined, SeatSettled, WeiMoved
+from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.purse import ESCROW, PotKind
+from touchstone.protocol.spec.game.state import (
+    CountedVote,
+    GameRound,
+    GameState,
+    RoundPhase,
+    Seat,
+    SeatRole,
+    SeatStatus,
+)
+from touchstone.protocol.spec.statements import VoteWord
 
 A, U = VoteWord.ACCEPT, VoteWord.UNSERVED
 AGAINST = {VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START, U}

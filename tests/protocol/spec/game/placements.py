@@ -6,9 +6,9 @@ from fractions import Fraction
 from itertools import combinations
 from math import comb
 
-from protocol.spec.drawing import count_draws
-from protocol.spec.game.odds import Weights, compute_blind_chance, compute_worst_escape, list_free
-from protocol.spec.params import LATE_RATE_ONE
+from touchstone.protocol.spec.drawing import count_draws
+from touchstone.protocol.spec.game.odds import Weights, compute_blind_chance, compute_worst_escape, list_free
+from touchstone.protocol.spec.params import LATE_RATE_ONE
 
 NOTHING = Fraction(0)
 

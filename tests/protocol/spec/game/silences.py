@@ -7,8 +7,9 @@ this one act and goes on. What comes before the point is played once, for all.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
-from protocol.spec.game.events import (
+from tests.protocol.spec.game.troubled import HONEST, Act, TroubledWorld, make_troubled, name_act
+from touchstone.protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
+from touchstone.protocol.spec.game.events import (
     AskOpened,
     AskOver,
     ContestMoved,
@@ -19,10 +20,10 @@ from protocol.spec.game.events import (
     StatementDisputed,
     WeiMoved,
 )
-from protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved, list_draws
-from protocol.spec.game.purse import BURNED, SLASHED, PotKind
-from protocol.spec.game.seats import is_missed, is_silence
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved, list_draws
+from touchstone.protocol.spec.game.purse import BURNED, SLASHED, PotKind
+from touchstone.protocol.spec.game.seats import is_missed, is_silence
+from touchstone.protocol.spec.game.state import (
     ClaimFate,
     GameOutcome,
     GameRound,
@@ -33,9 +34,8 @@ from protocol.spec.game.state import (
     Seat,
     SeatRole,
 )
-from protocol.spec.game.terms import compute_escrow
-from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.troubled import HONEST, Act, TroubledWorld, make_troubled, name_act
+from touchstone.protocol.spec.game.terms import compute_escrow
+from touchstone.protocol.spec.statements import VoteWord
 
 FOR_GOOD: Act = ("everything",)
 """What a party leaves out that does nothing any more."""

@@ -5,15 +5,15 @@ from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
-from protocol.spec.game import events
-from protocol.spec.game.contests import InnerTurn
-from protocol.spec.game.events import GameEvent, WeiMoved
-from protocol.spec.game.fates import get_stake, get_votes
-from protocol.spec.game.inner_dispute import NO_DRAW, AskEnding, DisputeStage
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.state import ContestTurn, GameState, RootContest, StatementRef
-from protocol.spec.statements import Vote
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.spec.game import events
+from touchstone.protocol.spec.game.contests import InnerTurn
+from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
+from touchstone.protocol.spec.game.fates import get_stake, get_votes
+from touchstone.protocol.spec.game.inner_dispute import NO_DRAW, AskEnding, DisputeStage
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.state import ContestTurn, GameState, RootContest, StatementRef
+from touchstone.protocol.spec.statements import Vote
 
 Log = tuple[str, dict[str, Any]]
 

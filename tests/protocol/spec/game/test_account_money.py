@@ -2,16 +2,16 @@
 
 from functools import cache
 
-from protocol.spec.game.account_money import AccountMoney, LockKind, RoundEntry
-from protocol.spec.game.events import SeatFreed
-from protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, sum_kind
-from protocol.spec.game.settling import get_settled_until
-from protocol.spec.game.timing import is_over, list_late_missing
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.mishaps import play_mishaps
 from tests.protocol.spec.game.test_logs import play_contests, play_fall, play_questions
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld, make_troubled
 from tests.protocol.spec.game.world import KEEPER, World
+from touchstone.protocol.spec.game.account_money import AccountMoney, LockKind, RoundEntry
+from touchstone.protocol.spec.game.events import SeatFreed
+from touchstone.protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, sum_kind
+from touchstone.protocol.spec.game.settling import get_settled_until
+from touchstone.protocol.spec.game.timing import is_over, list_late_missing
 
 PROMISED = PAID | FEES | {MoneyReason.RESTITUTION}
 Sums = dict[MoneyReason, int]

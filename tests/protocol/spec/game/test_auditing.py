@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game.auditing import (
+from tests.protocol.spec.game.world import (
+    World,
+    commit,
+    is_posted,
+    make_quiet_world,
+    make_world,
+    seal_draw,
+    vote,
+)
+from touchstone.protocol.spec.game.auditing import (
     AuditPlace,
     compute_ends_until,
     compute_serving_until,
@@ -20,7 +29,7 @@ from protocol.spec.game.auditing import (
     is_wanted,
     list_drawn,
 )
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     Pool,
@@ -30,16 +39,7 @@ from protocol.spec.game.state import (
     SlotClaim,
     compute_seat_id,
 )
-from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.world import (
-    World,
-    commit,
-    is_posted,
-    make_quiet_world,
-    make_world,
-    seal_draw,
-    vote,
-)
+from touchstone.protocol.spec.statements import VoteWord
 
 
 @pytest.fixture

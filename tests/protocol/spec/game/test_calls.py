@@ -6,10 +6,6 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.state import GameOutcome, ProofKind, SeatStatus, StatementRef
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, make_judged
 from tests.protocol.spec.game.world import (
@@ -22,6 +18,10 @@ from tests.protocol.spec.game.world import (
     post,
     solver,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.state import GameOutcome, ProofKind, SeatStatus, StatementRef
+from touchstone.protocol.spec.statements import VoteWord
 
 KINDS = [one for one in vars(calls).values() if is_dataclass(one) and one.__module__ == calls.__name__]
 KINDS.remove(GameCall)

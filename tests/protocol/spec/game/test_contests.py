@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.purse import bond_of, credit_of
-from protocol.spec.game.seats import is_missed
-from protocol.spec.game.state import RoundPhase
-from protocol.spec.game.timing import compute_closing_block
-from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.test_posting import A, judge, make_judged
 from tests.protocol.spec.game.world import World, get_burned, get_credit, make_word, post, solver
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.purse import bond_of, credit_of
+from touchstone.protocol.spec.game.seats import is_missed
+from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.timing import compute_closing_block
+from touchstone.protocol.spec.game.upkeep import list_upkeep
 
 
 def make_contest(root: bytes = b"") -> World:

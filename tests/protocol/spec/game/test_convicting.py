@@ -5,29 +5,6 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game import convicting
-from protocol.spec.game.events import SeatConvicted
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.purse import (
-    BURNED,
-    ESCROW,
-    SLASHED,
-    Purse,
-    bond_of,
-    credit_of,
-    restitution_of,
-    stake_of,
-)
-from protocol.spec.game.state import (
-    Fall,
-    GameState,
-    ProofKind,
-    RoundPhase,
-    SeatStatus,
-    SlotClaim,
-    StatementRef,
-)
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import judge, make_judged
 from tests.protocol.spec.game.world import (
@@ -41,6 +18,29 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import convicting
+from touchstone.protocol.spec.game.events import SeatConvicted
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.purse import (
+    BURNED,
+    ESCROW,
+    SLASHED,
+    Purse,
+    bond_of,
+    credit_of,
+    restitution_of,
+    stake_of,
+)
+from touchstone.protocol.spec.game.state import (
+    Fall,
+    GameState,
+    ProofKind,
+    RoundPhase,
+    SeatStatus,
+    SlotClaim,
+    StatementRef,
+)
+from touchstone.protocol.spec.statements import VoteWord
 
 A, R, U, X = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED, VoteWord.ABSTAIN
 FINDER, CLAIM = "finder", StatementRef(0, 0)

@@ -5,19 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import HandedOpening
-from protocol.spec.game.fates import (
-    compute_draw_fate,
-    get_claim_fate,
-    get_votes,
-    is_rejected_late,
-    is_unserved,
-    list_mergeable,
-)
-from protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
-from protocol.spec.game.state import ClaimFate, CountedVote, DrawFate, ProofKind, RoundPhase, StatementRef
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     World,
     commit,
@@ -27,6 +14,26 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import HandedOpening
+from touchstone.protocol.spec.game.fates import (
+    compute_draw_fate,
+    get_claim_fate,
+    get_votes,
+    is_rejected_late,
+    is_unserved,
+    list_mergeable,
+)
+from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
+from touchstone.protocol.spec.game.state import (
+    ClaimFate,
+    CountedVote,
+    DrawFate,
+    ProofKind,
+    RoundPhase,
+    StatementRef,
+)
+from touchstone.protocol.spec.statements import VoteWord
 
 A, R, D, S = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START
 U, X = VoteWord.UNSERVED, VoteWord.ABSTAIN

@@ -5,22 +5,6 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
-from protocol.spec.game.fates import get_claim_fate
-from protocol.spec.game.folding import fold
-from protocol.spec.game.purse import bond_of, credit_of
-from protocol.spec.game.state import (
-    ClaimFate,
-    GameOutcome,
-    ProofKind,
-    SeatRole,
-    SeatStatus,
-    StatementRef,
-    compute_seat_id,
-)
-from protocol.spec.game.upkeep import list_upkeep
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, judge, make_judged
 from tests.protocol.spec.game.world import (
@@ -34,6 +18,22 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
+from touchstone.protocol.spec.game.fates import get_claim_fate
+from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.purse import bond_of, credit_of
+from touchstone.protocol.spec.game.state import (
+    ClaimFate,
+    GameOutcome,
+    ProofKind,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    compute_seat_id,
+)
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.statements import VoteWord
 
 CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
 DIGEST = make_word("digest")

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game import calls, fates
-from protocol.spec.game.disputes import is_questioned
-from protocol.spec.game.events import SeatSettled
-from protocol.spec.game.fates import get_epoch, get_epoch_start, has_place
-from protocol.spec.game.folding import fold
-from protocol.spec.game.settling import is_contested
-from protocol.spec.game.state import ContestTurn, GameOutcome, OpenAsk, RootContest, StatementRef
-from protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
-from protocol.spec.game.upkeep import list_upkeep
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_posting import A, judge
 from tests.protocol.spec.game.world import World, make_quiet_world, make_world, post, solver
+from touchstone.protocol.spec.game import calls, fates
+from touchstone.protocol.spec.game.disputes import is_questioned
+from touchstone.protocol.spec.game.events import SeatSettled
+from touchstone.protocol.spec.game.fates import get_epoch, get_epoch_start, has_place
+from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.settling import is_contested
+from touchstone.protocol.spec.game.state import ContestTurn, GameOutcome, OpenAsk, RootContest, StatementRef
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.statements import VoteWord
 
 
 def test_the_ring_has_128_rounds_in_epochs_of_16() -> None:

@@ -6,13 +6,6 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game import calls, events
-from protocol.spec.game.events import GameEvent, WeiMoved
-from protocol.spec.game.folding import _FOLDS, fold
-from protocol.spec.game.ledger import apply
-from protocol.spec.game.purse import OUTSIDE, SLASHED
-from protocol.spec.game.state import SeatRole, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_logs import play_contests, play_questions
 from tests.protocol.spec.game.test_posting import A, R, make_fall, make_judged
@@ -25,6 +18,13 @@ from tests.protocol.spec.game.world import (
     make_vote,
     solver,
 )
+from touchstone.protocol.spec.game import calls, events
+from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
+from touchstone.protocol.spec.game.folding import _FOLDS, fold
+from touchstone.protocol.spec.game.ledger import apply
+from touchstone.protocol.spec.game.purse import OUTSIDE, SLASHED
+from touchstone.protocol.spec.game.state import SeatRole, create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 KINDS = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, GameEvent)]
 KINDS.remove(GameEvent)

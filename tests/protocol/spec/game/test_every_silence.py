@@ -10,9 +10,11 @@ from functools import cache
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.events import (
+from tests.protocol.spec.game.silences import FOR_GOOD, Points, Silence, find_points, list_flaws, play_silence
+from tests.protocol.spec.game.troubled import PARTIES, PEST, SLEEPER, TroubledWorld
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.events import (
     AskOver,
     ContestOver,
     DisputeOver,
@@ -22,10 +24,8 @@ from protocol.spec.game.events import (
     SeatConvicted,
     SeatLeft,
 )
-from protocol.spec.game.purse import ESCROW, credit_of
-from protocol.spec.game.state import GameOutcome, ProofKind, RoundPhase, StatementRef
-from tests.protocol.spec.game.silences import FOR_GOOD, Points, Silence, find_points, list_flaws, play_silence
-from tests.protocol.spec.game.troubled import PARTIES, PEST, SLEEPER, TroubledWorld
+from touchstone.protocol.spec.game.purse import ESCROW, credit_of
+from touchstone.protocol.spec.game.state import GameOutcome, ProofKind, RoundPhase, StatementRef
 
 POINTS_A_PARTY = 2
 """Of each way of being silent, in a quick run."""

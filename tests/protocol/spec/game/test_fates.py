@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game import fates
-from protocol.spec.game.state import (
+from tests.protocol.spec.game.world import make_terms, make_word
+from touchstone.protocol.spec.game import fates
+from touchstone.protocol.spec.game.state import (
     ClaimFate,
     CountedVote,
     GameRound,
@@ -19,9 +20,8 @@ from protocol.spec.game.state import (
     compute_seat_id,
     create_game,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.world import make_terms, make_word
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import VoteWord
 
 A, R, U, X = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED, VoteWord.ABSTAIN
 Words = dict[int, tuple[VoteWord, int]]

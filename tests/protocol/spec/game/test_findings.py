@@ -5,16 +5,6 @@ from dataclasses import fields, replace
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import HandedOpening
-from protocol.spec.game.fates import get_claim_fate, get_votes
-from protocol.spec.game.ledger import apply
-from protocol.spec.game.purse import credit_of
-from protocol.spec.game.state import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus, StatementRef
-from protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms, compute_escrow
-from protocol.spec.game.upkeep import list_upkeep
-from protocol.spec.params import TOKEN_WEI
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_contests import make_contest
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, make_judged
@@ -31,6 +21,23 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import HandedOpening
+from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes
+from touchstone.protocol.spec.game.ledger import apply
+from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.state import (
+    ClaimFate,
+    GameOutcome,
+    ProofKind,
+    RoundPhase,
+    SeatStatus,
+    StatementRef,
+)
+from touchstone.protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms, compute_escrow
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.statements import VoteWord
 
 CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
 CONVICTED = GameOutcome.CONVICTED

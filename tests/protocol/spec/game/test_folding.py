@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.drawing import compute_round_beacon, compute_round_seed
-from protocol.spec.errors import GameRefusal
-from protocol.spec.game import calls, events
-from protocol.spec.game.fates import get_drawn_seat
-from protocol.spec.game.folding import Draft, fold
-from protocol.spec.game.ledger import fold_all
-from protocol.spec.game.purse import ESCROW, OUTSIDE, Purse, credit_of, stake_of
-from protocol.spec.game.state import (
+from tests.protocol.spec.game.test_posting import A, judge, make_fall, make_judged
+from tests.protocol.spec.game.world import START_BLOCK, make_quiet_world, make_terms, make_word, post, solver
+from touchstone.protocol.spec.drawing import compute_round_beacon, compute_round_seed
+from touchstone.protocol.spec.errors import GameRefusal
+from touchstone.protocol.spec.game import calls, events
+from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.folding import Draft, fold
+from touchstone.protocol.spec.game.ledger import fold_all
+from touchstone.protocol.spec.game.purse import ESCROW, OUTSIDE, Purse, credit_of, stake_of
+from touchstone.protocol.spec.game.state import (
     ContestTurn,
     CountedVote,
     GameOutcome,
@@ -24,10 +26,8 @@ from protocol.spec.game.state import (
     RoundPhase,
     create_game,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.test_posting import A, judge, make_fall, make_judged
-from tests.protocol.spec.game.world import START_BLOCK, make_quiet_world, make_terms, make_word, post, solver
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import VoteWord
 
 RANDOM = make_word("randomness")
 

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from protocol.spec.containers import StateHeader
-from protocol.spec.game.inner_dispute import (
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game.inner_dispute import (
     NO_DRAW,
     AskEnding,
     DemandedLeaf,
@@ -12,8 +12,8 @@ from protocol.spec.game.inner_dispute import (
     InnerBook,
     fold_inner,
 )
-from protocol.spec.game.state import StatementRef
-from protocol.spec.statements import Vote, VoteWord
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 NAME, OPENER, RESPOND = b"d" * 32, "0x" + "0A" * 20, 10
 HEADER = StateHeader(b"w" * 32, b"m" * 32, b"v" * 32, 1, 1)

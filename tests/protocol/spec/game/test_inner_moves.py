@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game.inner_dispute import (
+from touchstone.protocol.spec.game.inner_dispute import (
     AskEnding,
     DisputeStage,
     InnerAsk,
@@ -16,8 +16,8 @@ from protocol.spec.game.inner_dispute import (
     is_pursued,
     list_moves,
 )
-from protocol.spec.game.state import StatementRef
-from protocol.spec.statements import Vote, VoteWord
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 CLAIMANT, OPENER, STRANGER = "claimant", "opener", "stranger"
 OPENED = InnerDispute(b"d" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, clock=20)

@@ -7,11 +7,6 @@ audits of round 1.
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.fates import get_claim_fate, get_votes
-from protocol.spec.game.purse import ESCROW, restitution_of, stake_of
-from protocol.spec.game.state import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus, StatementRef
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_posting import A, R, U, judge
 from tests.protocol.spec.game.world import (
     World,
@@ -24,6 +19,18 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes
+from touchstone.protocol.spec.game.purse import ESCROW, restitution_of, stake_of
+from touchstone.protocol.spec.game.state import (
+    ClaimFate,
+    GameOutcome,
+    ProofKind,
+    RoundPhase,
+    SeatStatus,
+    StatementRef,
+)
+from touchstone.protocol.spec.statements import VoteWord
 
 X = VoteWord.ABSTAIN
 LATE = 1

@@ -10,42 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec import outer
-from protocol.spec.codec import compute_domain, compute_outer_root
-from protocol.spec.containers import OuterHeader
-from protocol.spec.errors import REMEDIES, GameRefusal
-from protocol.spec.game import calls, ledger
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.convicting import take_stakes
-from protocol.spec.game.events import WeiMoved
-from protocol.spec.game.folding import Draft
-from protocol.spec.game.ledger import (
-    EXACT_FORMAT,
-    Ledger,
-    LoggedGame,
-    apply,
-    count_contest_levels,
-    fold_all,
-    get_state_at,
-    list_bits,
-    start_game,
-)
-from protocol.spec.game.purse import (
-    BURNED,
-    ESCROW,
-    OUTSIDE,
-    SLASHED,
-    PotKind,
-    Purse,
-    credit_of,
-    restitution_of,
-    stake_of,
-)
-from protocol.spec.game.state import create_game
-from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, compute_escrow
-from protocol.spec.game.upkeep import get_next_block, list_upkeep
-from protocol.spec.params import LEAF_ELEMENTS, MAX_PARAMETERS
-from protocol.spec.statements import SigningDomain
 from tests.protocol.spec.game.test_silence import play
 from tests.protocol.spec.game.world import (
     AMOUNTS,
@@ -58,6 +22,42 @@ from tests.protocol.spec.game.world import (
     make_world,
     solver,
 )
+from touchstone.protocol.spec import outer
+from touchstone.protocol.spec.codec import compute_domain, compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import REMEDIES, GameRefusal
+from touchstone.protocol.spec.game import calls, ledger
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.convicting import take_stakes
+from touchstone.protocol.spec.game.events import WeiMoved
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.ledger import (
+    EXACT_FORMAT,
+    Ledger,
+    LoggedGame,
+    apply,
+    count_contest_levels,
+    fold_all,
+    get_state_at,
+    list_bits,
+    start_game,
+)
+from touchstone.protocol.spec.game.purse import (
+    BURNED,
+    ESCROW,
+    OUTSIDE,
+    SLASHED,
+    PotKind,
+    Purse,
+    credit_of,
+    restitution_of,
+    stake_of,
+)
+from touchstone.protocol.spec.game.state import create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, compute_escrow
+from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.params import LEAF_ELEMENTS, MAX_PARAMETERS
+from touchstone.protocol.spec.statements import SigningDomain
 
 SIGNING = SigningDomain(31337, "0x" + "5a" * 20)
 TASK = make_word("task")

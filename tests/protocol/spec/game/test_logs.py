@@ -10,16 +10,6 @@ from functools import cache
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.account_money import compute_money
-from protocol.spec.game.events import ContestOver, EpochFreed, GameEvent
-from protocol.spec.game.folding import fold
-from protocol.spec.game.logs import _TAKERS, LoggedGame, take_log
-from protocol.spec.game.money_book import AccountBook, MoneyBook, SettledRound, note_event
-from protocol.spec.game.purse import REVENUE, PotKind, Purse
-from protocol.spec.game.reasons import MoneyReason
-from protocol.spec.game.state import GameOutcome, GameState, ProofKind, SeatStatus, StatementRef, create_game
-from protocol.spec.game.terms import EPOCH_ROUNDS, LIMITS_LOCAL, RING_ROUNDS
 from tests.architecture.solidity import list_files, read_declarations
 from tests.protocol.spec.game.cashier import Cashier
 from tests.protocol.spec.game.mishaps import play_mishaps
@@ -35,6 +25,23 @@ from tests.protocol.spec.game.world import (
     post,
     solver,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.account_money import compute_money
+from touchstone.protocol.spec.game.events import ContestOver, EpochFreed, GameEvent
+from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.logs import _TAKERS, LoggedGame, take_log
+from touchstone.protocol.spec.game.money_book import AccountBook, MoneyBook, SettledRound, note_event
+from touchstone.protocol.spec.game.purse import REVENUE, PotKind, Purse
+from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.state import (
+    GameOutcome,
+    GameState,
+    ProofKind,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, LIMITS_LOCAL, RING_ROUNDS
 
 ELSEWHERE = {
     "TaskPosted", "StepRootsPosted", "StepNamed", "TracePosted", "LeafDemanded", "LeavesDue", "LeafShown",

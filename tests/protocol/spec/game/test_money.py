@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game import calls
-from protocol.spec.game.money import (
+from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
+from tests.protocol.spec.game.test_posting import make_judged
+from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.money import (
     MoneyRule,
     check_money,
     compute_burden,
@@ -22,19 +25,16 @@ from protocol.spec.game.money import (
     compute_paid_beyond,
     compute_stake_burning,
 )
-from protocol.spec.game.odds import Cheat, list_cheats
-from protocol.spec.game.purse import BURNED
-from protocol.spec.game.refusing import (
+from touchstone.protocol.spec.game.odds import Cheat, list_cheats
+from touchstone.protocol.spec.game.purse import BURNED
+from touchstone.protocol.spec.game.refusing import (
     Figures,
     GasCosts,
     count_closing_rounds,
     read_sampling,
 )
-from protocol.spec.game.state import GameOutcome, StatementRef
-from protocol.spec.game.terms import LIMITS_12S, WINDOWS_12S, GameAmounts, GameTerms
-from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
-from tests.protocol.spec.game.test_posting import make_judged
-from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
+from touchstone.protocol.spec.game.state import GameOutcome, StatementRef
+from touchstone.protocol.spec.game.terms import LIMITS_12S, WINDOWS_12S, GameAmounts, GameTerms
 
 THIRD = Fraction(1, 3)
 GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11, fall=13)

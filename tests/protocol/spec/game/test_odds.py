@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.spec.drawing import count_draws, draw_circle_segments
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.odds import (
+from tests.protocol.spec.game.draws import list_real_draws
+from touchstone.protocol.spec.drawing import count_draws, draw_circle_segments
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.odds import (
     bound_by_pairs,
     bound_by_steps,
     compute_set_chances,
     compute_worst_escape,
     compute_worst_exact,
 )
-from tests.protocol.spec.game.draws import list_real_draws
 
 SIZES = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 2), (6, 2), (7, 3), (8, 3), (9, 2), (10, 3)]
 SURE = (Fraction(1), *[Fraction(0)] * 20)

@@ -5,10 +5,10 @@ from itertools import combinations, product
 
 import pytest
 
-from protocol.spec.drawing import compute_permutation, get_auditor_places
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.fates import compute_draw_fate
-from protocol.spec.game.odds import (
+from touchstone.protocol.spec.drawing import compute_permutation, get_auditor_places
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.fates import compute_draw_fate
+from touchstone.protocol.spec.game.odds import (
     compute_blind_chance,
     compute_deciding_chance,
     compute_deciding_exact,
@@ -16,8 +16,8 @@ from protocol.spec.game.odds import (
     compute_paid_votes,
     count_owned,
 )
-from protocol.spec.game.state import CountedVote, DrawFate
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.state import CountedVote, DrawFate
+from touchstone.protocol.spec.statements import VoteWord
 
 THIRD, HALF = Fraction(1, 3), Fraction(1, 2)
 

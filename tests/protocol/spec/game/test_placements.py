@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.spec.drawing import count_draws, draw_circle_segments, draw_late
-from protocol.spec.game.odds import Sampling, list_cheats
 from tests.protocol.spec.game.draws import list_real_draws
 from tests.protocol.spec.game.placements import (
     bound_escape,
@@ -16,6 +14,8 @@ from tests.protocol.spec.game.placements import (
     find_worst_placement,
     list_plausible_placements,
 )
+from touchstone.protocol.spec.drawing import count_draws, draw_circle_segments, draw_late
+from touchstone.protocol.spec.game.odds import Sampling, list_cheats
 
 THIRD = Fraction(1, 3)
 

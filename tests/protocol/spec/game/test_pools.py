@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game.fates import (
+from tests.protocol.spec.game.world import AMOUNTS, make_terms, solver
+from touchstone.protocol.spec.game.fates import (
     choose_largest,
     find_seat,
     freeze_pool,
@@ -14,10 +15,17 @@ from protocol.spec.game.fates import (
     is_held,
     list_unclosed,
 )
-from protocol.spec.game.purse import Purse, stake_of
-from protocol.spec.game.state import GameState, Pool, Seat, SeatRole, SeatStatus, compute_seat_id, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from tests.protocol.spec.game.world import AMOUNTS, make_terms, solver
+from touchstone.protocol.spec.game.purse import Purse, stake_of
+from touchstone.protocol.spec.game.state import (
+    GameState,
+    Pool,
+    Seat,
+    SeatRole,
+    SeatStatus,
+    compute_seat_id,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 NEEDED = {
     SeatRole.SOLVER: AMOUNTS.solver_stake,

@@ -6,14 +6,6 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.events import WeiMoved
-from protocol.spec.game.fates import get_drawn_seat
-from protocol.spec.game.purse import BURNED, PotKind, restitution_of
-from protocol.spec.game.settling import RoundMoney, compute_round_money, find_fall
-from protocol.spec.game.state import Fall, ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef
-from protocol.spec.game.terms import FALLS_MAX, compute_escrow
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     KEEPER,
@@ -29,6 +21,21 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.events import WeiMoved
+from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.purse import BURNED, PotKind, restitution_of
+from touchstone.protocol.spec.game.settling import RoundMoney, compute_round_money, find_fall
+from touchstone.protocol.spec.game.state import (
+    Fall,
+    ProofKind,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+)
+from touchstone.protocol.spec.game.terms import FALLS_MAX, compute_escrow
+from touchstone.protocol.spec.statements import VoteWord
 
 A, R, U = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game.purse import (
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,
     OUTSIDE,

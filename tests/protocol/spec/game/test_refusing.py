@@ -7,12 +7,15 @@ from math import comb
 
 import pytest
 
-from protocol.spec.errors import InvalidInput
-from protocol.spec.game import calls
-from protocol.spec.game.fates import count_unserved
-from protocol.spec.game.ledger import apply, fold_all
-from protocol.spec.game.odds import DECIDING, compute_deciding_chance
-from protocol.spec.game.refusing import (
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
+from tests.protocol.spec.game.world import AMOUNTS, World, make_terms, make_vote, vote
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import count_unserved
+from touchstone.protocol.spec.game.ledger import apply, fold_all
+from touchstone.protocol.spec.game.odds import DECIDING, compute_deciding_chance
+from touchstone.protocol.spec.game.refusing import (
     Figures,
     Refusal,
     compute_fee_stake,
@@ -20,11 +23,8 @@ from protocol.spec.game.refusing import (
     compute_taken_fees,
     list_refusals,
 )
-from protocol.spec.game.terms import WINDOWS_12S, GameTerms
-from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
-from tests.protocol.spec.game.world import AMOUNTS, World, make_terms, make_vote, vote
+from touchstone.protocol.spec.game.terms import WINDOWS_12S, GameTerms
+from touchstone.protocol.spec.statements import VoteWord
 
 A, U, X = VoteWord.ACCEPT, VoteWord.UNSERVED, VoteWord.ABSTAIN
 THIRD = Fraction(1, 3)

@@ -5,14 +5,6 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.drawing import compute_round_beacon, compute_round_seed
-from protocol.spec.game import calls
-from protocol.spec.game.ledger import get_state_at
-from protocol.spec.game.purse import stake_of
-from protocol.spec.game.seats import is_missed
-from protocol.spec.game.state import ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef
-from protocol.spec.game.timing import compute_closing_block, compute_draw_window
-from protocol.spec.game.upkeep import list_upkeep
 from tests.protocol.spec.game.world import (
     KEEPER,
     SUBMITTER,
@@ -24,6 +16,14 @@ from tests.protocol.spec.game.world import (
     seal_draw,
     solver,
 )
+from touchstone.protocol.spec.drawing import compute_round_beacon, compute_round_seed
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.purse import stake_of
+from touchstone.protocol.spec.game.seats import is_missed
+from touchstone.protocol.spec.game.state import ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.timing import compute_closing_block, compute_draw_window
+from touchstone.protocol.spec.game.upkeep import list_upkeep
 
 RANDOM, DIGEST = make_word("randomness"), make_word("digest")
 

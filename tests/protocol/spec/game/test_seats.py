@@ -5,12 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.fates import find_seat, freeze_pool
-from protocol.spec.game.purse import BURNED, move_wei, stake_of
-from protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id, create_game
-from protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
-from protocol.spec.game.timing import get_live_round
 from tests.protocol.spec.game.world import (
     KEEPER,
     SUBMITTER,
@@ -22,6 +16,12 @@ from tests.protocol.spec.game.world import (
     make_world,
     solver,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.fates import find_seat, freeze_pool
+from touchstone.protocol.spec.game.purse import BURNED, move_wei, stake_of
+from touchstone.protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id, create_game
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.game.timing import get_live_round
 
 
 def join(world: World, account: str, wei: int, role: SeatRole = SeatRole.SOLVER) -> str | None:

@@ -4,13 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import HandedOpening
-from protocol.spec.game.purse import ESCROW, credit_of, stake_of
-from protocol.spec.game.state import GameOutcome, GameRound, Pool, RoundPhase, SeatRole, StatementRef
-from protocol.spec.game.timing import get_duty_until
-from protocol.spec.game.upkeep import get_next_block, list_upkeep
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_posting import A, R, make_judged
 from tests.protocol.spec.game.world import (
@@ -27,6 +20,20 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import HandedOpening
+from touchstone.protocol.spec.game.purse import ESCROW, credit_of, stake_of
+from touchstone.protocol.spec.game.state import (
+    GameOutcome,
+    GameRound,
+    Pool,
+    RoundPhase,
+    SeatRole,
+    StatementRef,
+)
+from touchstone.protocol.spec.game.timing import get_duty_until
+from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.statements import VoteWord
 
 U, X = VoteWord.UNSERVED, VoteWord.ABSTAIN
 SETTLE = 103 + 60 + 720 + 1

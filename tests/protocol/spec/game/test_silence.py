@@ -10,15 +10,6 @@ from functools import cache
 
 import pytest
 
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.events import SeatConvicted, SeatSettled
-from protocol.spec.game.fates import find_seat, get_claim_fate, get_votes, is_unserved
-from protocol.spec.game.ledger import fold_all
-from protocol.spec.game.purse import PotKind
-from protocol.spec.game.state import ClaimFate, GameOutcome, RoundPhase, SeatRole, StatementRef, create_game
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.statements import VoteWord
 from tests.protocol.spec.game.world import (
     AMOUNTS,
     KEEPER,
@@ -29,6 +20,22 @@ from tests.protocol.spec.game.world import (
     make_world,
     solver,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.events import SeatConvicted, SeatSettled
+from touchstone.protocol.spec.game.fates import find_seat, get_claim_fate, get_votes, is_unserved
+from touchstone.protocol.spec.game.ledger import fold_all
+from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.state import (
+    ClaimFate,
+    GameOutcome,
+    RoundPhase,
+    SeatRole,
+    StatementRef,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import VoteWord
 
 CHEAT, PEST, JOINER = "solver3", "pest", "joiner"
 PARTIES = (

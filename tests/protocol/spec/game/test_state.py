@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.spec.drawing import RANKS
-from protocol.spec.game.purse import ESCROW, Purse
-from protocol.spec.game.state import (
+from tests.architecture.sources import ROOT
+from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, make_terms
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game.purse import ESCROW, Purse
+from touchstone.protocol.spec.game.state import (
     AUDITOR_PROOFS,
     OPENED_WORDS,
     REJECT_WORDS,
@@ -25,10 +27,8 @@ from protocol.spec.game.state import (
     compute_seat_id,
     create_game,
 )
-from protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
-from protocol.spec.statements import VoteWord
-from tests.architecture.sources import ROOT
-from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, make_terms
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.statements import VoteWord
 
 TYPES, CONTESTS = Path("GameTypes.sol"), Path("interfaces/IContests.sol")
 

@@ -4,8 +4,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from protocol.spec.game.state import create_game
-from protocol.spec.game.terms import (
+from tests.protocol.spec.game.world import AMOUNTS, make_terms
+from touchstone.protocol.spec.game.state import create_game
+from touchstone.protocol.spec.game.terms import (
     GAME_WINDOWS,
     LIMITS,
     LIMITS_12S,
@@ -17,8 +18,7 @@ from protocol.spec.game.terms import (
     compute_escrow,
     compute_late_reach,
 )
-from protocol.spec.params import TOKEN_WEI
-from tests.protocol.spec.game.world import AMOUNTS, make_terms
+from touchstone.protocol.spec.params import TOKEN_WEI
 
 
 def get_name(terms: GameTerms) -> tuple[str, str] | None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from protocol.spec.game import timing
-from protocol.spec.game.state import (
+from tests.protocol.spec.game.world import make_terms
+from touchstone.protocol.spec.game import timing
+from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     PendingStart,
@@ -19,8 +20,7 @@ from protocol.spec.game.state import (
     StatementRef,
     create_game,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL
-from tests.protocol.spec.game.world import make_terms
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 CLAIM, VOTE, LATE = StatementRef(0, 0), StatementRef(0, 0, 0, 0), StatementRef(0, 0, 1, 0)
 DRAWN = {"closed": 103, "seed": b"seed"}

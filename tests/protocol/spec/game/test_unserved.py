@@ -6,25 +6,25 @@ from itertools import pairwise
 
 import pytest
 
-from protocol.spec.drawing import get_auditor_places
-from protocol.spec.game import calls
-from protocol.spec.game.auditing import (
+from tests.protocol.spec.game.test_deciding import make_drawn
+from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
+from tests.protocol.spec.game.world import World, list_votes, make_terms, make_world, vote
+from touchstone.protocol.spec.drawing import get_auditor_places
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.auditing import (
     compute_owed_fees,
     count_pending_draws,
     count_pending_rounds,
     count_round_draws,
     may_say_unserved,
 )
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.events import RoundClosed
-from protocol.spec.game.fates import get_stake
-from protocol.spec.game.rounds import get_vote_flaw
-from protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
-from protocol.spec.game.terms import WINDOWS_12S, WINDOWS_LOCAL
-from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.test_deciding import make_drawn
-from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
-from tests.protocol.spec.game.world import World, list_votes, make_terms, make_world, vote
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.events import RoundClosed
+from touchstone.protocol.spec.game.fates import get_stake
+from touchstone.protocol.spec.game.rounds import get_vote_flaw
+from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
+from touchstone.protocol.spec.game.terms import WINDOWS_12S, WINDOWS_LOCAL
+from touchstone.protocol.spec.statements import VoteWord
 
 A, U, X = VoteWord.ACCEPT, VoteWord.UNSERVED, VoteWord.ABSTAIN
 VERIFIER, WHISTLEBLOWER, SOLVER = SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER, SeatRole.SOLVER

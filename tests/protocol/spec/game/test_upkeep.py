@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.spec.game.calls import (
+from touchstone.protocol.spec.game.calls import (
     DisputeStatement,
     GameCall,
     LetStand,
@@ -13,7 +13,7 @@ from protocol.spec.game.calls import (
     SealStart,
     StartRounds,
 )
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     PendingStart,
@@ -26,8 +26,8 @@ from protocol.spec.game.state import (
     compute_seat_id,
     create_game,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
-from protocol.spec.game.upkeep import (
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
+from touchstone.protocol.spec.game.upkeep import (
     OUTSIDERS_ROUNDS,
     SPREAD_BLOCKS,
     find_turn,

@@ -2,10 +2,6 @@
 
 from dataclasses import replace
 
-from protocol.spec.game import calls
-from protocol.spec.game.seats import is_missed
-from protocol.spec.game.state import MissedPlace, RoundPhase, SeatStatus
-from protocol.spec.game.terms import WINDOWS_LOCAL
 from tests.protocol.spec.game.test_posting import A, judge
 from tests.protocol.spec.game.world import (
     World,
@@ -17,6 +13,10 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.seats import is_missed
+from touchstone.protocol.spec.game.state import MissedPlace, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.terms import WINDOWS_LOCAL
 
 RESPOND = 30
 HONEST = "solver2"

@@ -16,12 +16,23 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from protocol.spec.game import calls
-from protocol.spec.game.auditing import list_heard
-from protocol.spec.game.calls import GameCall
-from protocol.spec.game.disputes import count_open_asks, count_open_disputes
-from protocol.spec.game.events import GameEvent
-from protocol.spec.game.fates import (
+from tests.protocol.spec.game.payday import Bookkeeper
+from tests.protocol.spec.game.world import (
+    KEEPER,
+    START_BLOCK,
+    SUBMITTER,
+    World,
+    list_other_duties,
+    list_vote,
+    make_terms,
+    make_word,
+)
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.auditing import list_heard
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.disputes import count_open_asks, count_open_disputes
+from touchstone.protocol.spec.game.events import GameEvent
+from touchstone.protocol.spec.game.fates import (
     find_seat,
     get_claim_fate,
     get_drawn_seat,
@@ -31,8 +42,8 @@ from protocol.spec.game.fates import (
     list_draws,
     list_mergeable,
 )
-from protocol.spec.game.rounds import get_waiting_round
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.state import (
     OPENED_WORDS,
     GameOutcome,
     GameRound,
@@ -45,20 +56,9 @@ from protocol.spec.game.state import (
     StatementRef,
     create_game,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL
-from protocol.spec.game.upkeep import find_turn, list_upkeep
-from protocol.spec.statements import VoteWord
-from tests.protocol.spec.game.payday import Bookkeeper
-from tests.protocol.spec.game.world import (
-    KEEPER,
-    START_BLOCK,
-    SUBMITTER,
-    World,
-    list_other_duties,
-    list_vote,
-    make_terms,
-    make_word,
-)
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.upkeep import find_turn, list_upkeep
+from touchstone.protocol.spec.statements import VoteWord
 
 CHEAT, LIAR, DOUBLE, PEST, RICH, SLEEPER = "cheat", "liar", "double", "pest", "rich", "sleeper"
 FORGERS = ("forger0", "forger1", "forger2")

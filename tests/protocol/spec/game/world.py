@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from protocol.spec.errors import GameRefusal
-from protocol.spec.game import calls
-from protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from protocol.spec.game.events import (
+from touchstone.protocol.spec.errors import GameRefusal
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.events import (
     ClaimTaken,
     GameEvent,
     RoundOpened,
@@ -21,7 +21,7 @@ from protocol.spec.game.events import (
     VoteOpened,
     WeiMoved,
 )
-from protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.fates import (
     find_seat,
     get_drawn_seat,
     get_drawn_segment,
@@ -30,10 +30,15 @@ from protocol.spec.game.fates import (
     list_draws,
     list_mergeable,
 )
-from protocol.spec.game.ledger import apply, fold_all, get_state_at
-from protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
-from protocol.spec.game.rounds import get_opening_flaw, get_post_window, get_vote_flaw, get_waiting_round
-from protocol.spec.game.state import (
+from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
+from touchstone.protocol.spec.game.rounds import (
+    get_opening_flaw,
+    get_post_window,
+    get_vote_flaw,
+    get_waiting_round,
+)
+from touchstone.protocol.spec.game.state import (
     ContestTurn,
     GameRound,
     GameState,
@@ -45,15 +50,15 @@ from protocol.spec.game.state import (
     compute_seat_id,
     create_game,
 )
-from protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
-from protocol.spec.game.timing import (
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
+from touchstone.protocol.spec.game.timing import (
     compute_closing_block,
     compute_draw_window,
     get_live_round,
     get_votes_from,
 )
-from protocol.spec.game.upkeep import get_next_block, list_upkeep
-from protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.statements import VoteWord
 
 SUBMITTER, KEEPER, OTHER_KEEPER = "submitter", "keeper", "other keeper"
 AMOUNTS = GameAmounts(
