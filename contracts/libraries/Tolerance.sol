@@ -151,15 +151,13 @@ library Tolerance {
         if (!_isFinite(weightA, firstA, secondA) || !_isFinite(weightB, firstB, secondB)) return false;
         // The root of such a v is no number. A step that takes it would lose the weight, however small v is. -0 is zero.
         if (secondA > SIGN_BIT && secondB <= SIGN_BIT) return false;
+        uint256 weight = magnitude(weightB);
+        if (_distance(weightA, weightB, weight) > bounds.rate + scaled(bounds.tauR, weight)) return false;
         uint256 v = magnitude(secondB);
-        return distance(weightA, weightB) <= bounds.rate + scaled(bounds.tauR, magnitude(weightB))
-            && distance(secondA, secondB) <= scaled(bounds.tauV, v) + bounds.floorV
-            && _isFirstWithin(distance(firstA, firstB), secondB, bounds);
-    }
-
-    /// @dev The square root is the dear part: not at all where nothing differs.
-    function _isFirstWithin(uint256 first, uint256 second, Bounds memory bounds) private pure returns (bool) {
-        return first == 0 || first <= firstAllowance(rootOf(second), bounds.tauM, bounds.epsM);
+        if (_distance(secondA, secondB, v) > scaled(bounds.tauV, v) + bounds.floorV) return false;
+        // The square root is the dear part: not at all where nothing differs.
+        return firstA == firstB
+            || distance(firstA, firstB) <= firstAllowance(_rootOf(secondB, v), bounds.tauM, bounds.epsM);
     }
 
     function _isFinite(uint256 weight, uint256 first, uint256 second) private pure returns (bool) {
@@ -168,8 +166,13 @@ library Tolerance {
 
     /// @notice |a - b| of two finite patterns that are cut off at 2^64, in units of 2^-149.
     function distance(uint256 a, uint256 b) internal pure returns (uint256) {
+        return _distance(a, b, magnitude(b));
+    }
+
+    /// @dev The same where |b| is known.
+    function _distance(uint256 a, uint256 b, uint256 y) private pure returns (uint256) {
         if (a == b) return 0;
-        (uint256 x, uint256 y) = (magnitude(a), magnitude(b));
+        uint256 x = magnitude(a);
         unchecked {
             if ((a ^ b) & SIGN_BIT != 0) return x + y;
             return FixedPointMathLib.dist(x, y);
@@ -205,9 +208,14 @@ library Tolerance {
 
     /// @notice sqrt(|v'|) of a finite pattern in units of 2^-96, rounded up. It is not cut off, since m may be large where v' is.
     function rootOf(uint256 bits) internal pure returns (uint256) {
+        return _rootOf(bits, magnitude(bits));
+    }
+
+    /// @dev The same where the magnitude v is known.
+    function _rootOf(uint256 bits, uint256 v) private pure returns (uint256) {
         unchecked {
             bits &= MAGNITUDE;
-            if (bits < MAGNITUDE_LIMIT) return rootUp(magnitude(bits));
+            if (bits < MAGNITUDE_LIMIT) return rootUp(v);
             return rootUp(magnitude(bits - LARGE_FIELDS)) << LARGE_ROOT_SHIFT;
         }
     }
