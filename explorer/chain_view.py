@@ -27,7 +27,7 @@ from touchstone.explorer.task_documents import (
     make_round,
     make_training,
 )
-from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event

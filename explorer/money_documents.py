@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from touchstone.explorer.story import Names, make_person, show_wei
-from touchstone.protocol.spec.game.account_money import AccountMoney, compute_money
+from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.fates import get_stake
 from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
 from touchstone.protocol.spec.game.purse import PotKind

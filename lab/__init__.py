@@ -1,1 +1,1 @@
-"""What measures and breaks the product: benchmarks, campaigns, vectors. The product imports none of it."""
+"""What measures and breaks the product: benchmarks. The product imports none of it."""

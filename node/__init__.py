@@ -1,1 +1,1 @@
-"""The solver: trains a round, commits to it, serves its blobs and answers disputes."""
+"""What every member of a task does; a solver trains, claims, merges and defends."""

@@ -1,30 +1,33 @@
 """The solver: trains its shard of each round, claims the result, serves and defends it, merges and posts."""
 
-from touchstone.protocol.actions.audit import audit_duties as audits
-from touchstone.protocol.actions.dispute import dispute_duties as disputes
-from touchstone.protocol.actions.merge import ahead, contesting, merge_signing, outer_step, posting, training
-from touchstone.protocol.actions.pruning import pruning_duties as pruning
-from touchstone.protocol.actions.runtime import idle_mode, offers, upkeep_duties
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import ListDuties
-from touchstone.protocol.actions.runtime.playing import play
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import ListDuties
+from touchstone.node.loop.node_loop import play
+from touchstone.node.loop.opening import open_party
+from touchstone.node.merging import merge_signing, posting
+from touchstone.node.models import outer_step
+from touchstone.node.serving import served_data
+from touchstone.node.training import claims, idle_mode, speculation
+from touchstone.node.upkeep import pruning, upkeep_duties
 from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.verifier import audit_duties as audits
+from touchstone.whistleblower import contesting
+from touchstone.whistleblower import dispute_duties as disputes
 
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,
     upkeep_duties.list_duties,
     idle_mode.list_duties,
-    training.list_duties,
+    claims.list_duties,
     outer_step.list_duties,
     merge_signing.list_duties,
     posting.list_duties,
-    ahead.list_duties,
+    speculation.list_duties,
     contesting.list_duties,
     audits.list_duties,
     pruning.list_duties,
-    offers.list_duties,
+    served_data.list_duties,
 )
 """What a solver does."""
 

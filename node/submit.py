@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from touchstone.protocol.actions.runtime.joining import refer_dataset, refuse_harmful, require_format
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.task_step import refuse_costs
-from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.node.joining.joining import refer_dataset, refuse_harmful, require_format
+from touchstone.node.joining.task_step import refuse_costs
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.stored_step import keep_step
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.compute.batches import dataset_root
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root, zero_root

@@ -1,1 +1,1 @@
-"""What every role must agree on: the rules, the arithmetic and the ways to the outside."""
+"""What all must compute alike: the rules, the arithmetic and the ways to the outside."""

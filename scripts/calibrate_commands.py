@@ -28,14 +28,14 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from touchstone.node.exports.tensor_file import save_tensors
+from touchstone.node.joining.joining import catch_up, fetch_dataset, read_spec
+from touchstone.node.joining.task_inputs import load_start, make_start
+from touchstone.node.joining.task_step import StepSource, fetch_step
+from touchstone.node.kit.party import list_peers
+from touchstone.node.kit.stored_step import keep_step, open_step
+from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import build_task
-from touchstone.node.tensor_file import save_tensors
-from touchstone.protocol.actions.runtime.joining import catch_up, fetch_dataset, read_spec
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import list_peers
-from touchstone.protocol.actions.runtime.task_inputs import load_start, make_start
-from touchstone.protocol.actions.runtime.task_step import StepSource, fetch_step
-from touchstone.protocol.actions.stored_step import keep_step, open_step
 from touchstone.protocol.adapters.messages import write_profile
 from touchstone.protocol.adapters.store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import (

@@ -29,7 +29,7 @@ from typing import Any
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from touchstone.protocol.actions.runtime.chain_state import Seated
+from touchstone.node.kit.chain_state import Seated
 from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection

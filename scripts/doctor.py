@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from touchstone.node.kit.config import describe_machine
+from touchstone.node.kit.gas_factor import measure_gas_factor
+from touchstone.node.kit.stored_step import open_step
 from touchstone.node.submit import sketch_task
-from touchstone.protocol.actions.runtime.config import describe_machine
-from touchstone.protocol.actions.runtime.gas_factor import measure_gas_factor
-from touchstone.protocol.actions.stored_step import open_step
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
@@ -29,12 +29,12 @@ from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.adapters.chain.transactions import COIN_REMEDY
 from touchstone.protocol.adapters.files import read_bits
 from touchstone.protocol.adapters.wire.conventions import MAX_AGE_SECONDS
-from touchstone.protocol.analysis.amounts import price_gas
 from touchstone.protocol.compute.determinism import pin_kernels, require_device
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import Batch, advance, begin_round
+from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.spec.codec import compute_state_root, decode_training
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError

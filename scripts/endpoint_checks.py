@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from touchstone.protocol.actions.runtime.reachability import SeenBy, ask_peers, list_askable, make_unreached
+from touchstone.node.joining.reachability import SeenBy, ask_peers, list_askable, make_unreached
 from touchstone.protocol.adapters.keys import AccountKey
 from touchstone.protocol.adapters.store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient

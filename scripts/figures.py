@@ -22,13 +22,13 @@ from typing import Any, TypeVar, get_type_hints
 
 from touchstone.protocol.adapters.files import replace_file
 from touchstone.protocol.adapters.messages import read_profile
-from touchstone.protocol.analysis.amounts import price_gas
+from touchstone.protocol.economics.amounts import price_gas
+from touchstone.protocol.economics.money import MoneyRule, check_money
+from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.money import MoneyRule, check_money
-from touchstone.protocol.spec.game.refusing import Figures
 from touchstone.protocol.spec.game.terms import (
     LIMITS,
     DeploymentLimits,
@@ -199,7 +199,7 @@ BOUNDS: Mapping[str, tuple[int, int | None]] = {
 
 @dataclass(frozen=True)
 class Stated:
-    """The table [economics]; money in wei. Symbols and meanings: `protocol/spec/game/refusing.py`.
+    """The table [economics]; money in wei. Symbols and meanings: `protocol/economics/refusing.py`.
     proof_cost: the replay and the trace that it takes to prove a fault."""
 
     compute_cost: int

@@ -21,20 +21,14 @@ from math import ceil
 from pathlib import Path
 from typing import Any, TypeVar
 
-from touchstone.protocol.actions.audit.replay_pool import load_ray
-from touchstone.protocol.actions.pruning.windows import list_foreign
-from touchstone.protocol.actions.runtime.chain_state import ChainState
-from touchstone.protocol.actions.runtime.config import (
-    JOURNAL_FILE,
-    MEGABYTE,
-    STORE_FOLDER,
-    LossBoard,
-    PartyConfig,
-)
-from touchstone.protocol.actions.runtime.joining import compute_task_bytes
-from touchstone.protocol.actions.runtime.opening import RECORDS, open_reader
-from touchstone.protocol.actions.runtime.task_step import as_reader, fetch_program
-from touchstone.protocol.actions.stored_step import list_constants, read_program, refer_named
+from touchstone.node.joining.joining import compute_task_bytes
+from touchstone.node.joining.task_step import as_reader, fetch_program
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, LossBoard, PartyConfig
+from touchstone.node.kit.retention_windows import list_foreign
+from touchstone.node.kit.stored_step import list_constants, read_program, refer_named
+from touchstone.node.loop.opening import RECORDS, open_reader
+from touchstone.node.training.replay_pool import load_ray
 from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.files import require_private_file

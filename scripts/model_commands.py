@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from touchstone.node import export
-from touchstone.node.lora_export import A as LORA_A
-from touchstone.node.model_folder import (
+from touchstone.node.exports import export
+from touchstone.node.exports.lora_export import A as LORA_A
+from touchstone.node.exports.model_folder import (
     BYTE_VOCABULARY,
     CONFIG_NAME,
     TOKENIZER_NAME,
@@ -27,11 +27,11 @@ from touchstone.node.model_folder import (
     read_note,
     read_trained,
 )
-from touchstone.node.model_use import Measure, Taste, generate, measure_rows
-from touchstone.node.published_model import PublishedModel, read_published
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import open_data
-from touchstone.protocol.actions.runtime.opening import open_reader
+from touchstone.node.exports.model_use import Measure, Taste, generate, measure_rows
+from touchstone.node.exports.published_model import PublishedModel, read_published
+from touchstone.node.joining.joining import open_data
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.loop.opening import open_reader
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.compute.batches import read_known_rows
 from touchstone.protocol.compute.program.evaluation import Evaluator

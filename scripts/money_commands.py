@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from touchstone.explorer.task_documents import tell_phase
-from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace, show_duration
 from touchstone.protocol.adapters.chain.refusal_words import ContractRefused, format_tokens

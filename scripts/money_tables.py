@@ -7,7 +7,7 @@ from rich.table import Table
 
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.chain.refusal_words import format_tokens
-from touchstone.protocol.spec.game.account_money import (
+from touchstone.protocol.economics.account_money import (
     AccountMoney,
     Lock,
     LockKind,

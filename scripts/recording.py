@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from touchstone.node.model_folder import TOKENIZER_NAME, hash_file
-from touchstone.node.published_model import read_published
+from touchstone.node.exports.model_folder import TOKENIZER_NAME, hash_file
+from touchstone.node.exports.published_model import read_published
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import FORMAT_ALIASES

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 
-from touchstone.node.model_folder import import_start
-from touchstone.protocol.actions.runtime.chain_state import ChainState
-from touchstone.protocol.actions.runtime.config import STORE_FOLDER, PartyConfig, limit_memory
-from touchstone.protocol.actions.runtime.joining import SeatWish, require_joinable
-from touchstone.protocol.actions.stored_step import read_program
+from touchstone.node.exports.model_folder import import_start
+from touchstone.node.joining.joining import SeatWish, require_joinable
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, limit_memory
+from touchstone.node.kit.stored_step import read_program
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.pace import read_pace
 from touchstone.protocol.adapters.chain.refusal_words import format_tokens

@@ -16,12 +16,12 @@ from typing import Any
 from rich.table import Table
 
 from touchstone.explorer.task_documents import count_sitting, tell_phase
-from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace
 from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.adapters.reports import FULL_DISK_BYTES, NodeState, read_node_state, tell_node_state
-from touchstone.protocol.spec.game.account_money import AccountMoney, compute_money
+from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame

@@ -8,21 +8,22 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from touchstone.node import export
+from touchstone.node.exports import export
+from touchstone.node.joining.joining import compute_task_bytes
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Party
+from touchstone.node.loop.node_loop import play
+from touchstone.node.loop.opening import open_party
+from touchstone.node.serving import served_data
 from touchstone.node.submit import build_task, post_task, refuse_bad_task
-from touchstone.protocol.actions.runtime import offers, upkeep_duties
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import compute_task_bytes
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.playing import play
+from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.adapters.files import map_file
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.economics.money import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.money import MoneyRule
 from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
 from touchstone.scripts.console import Console, Put, ignore, show_progress, spell_id, with_company
 from touchstone.scripts.data_pack import NOTE_NAME
@@ -144,7 +145,7 @@ def tell_cost(escrow_wei: int, console: Console) -> None:
 async def _follow(party: Party, task: bytes, console: Console) -> None:
     """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
-    rooms = upkeep_duties.list_duties, export.list_duties, offers.list_copies
+    rooms = upkeep_duties.list_duties, export.list_duties, served_data.list_copies
     await play(party, task, rooms)
     for lacking in export.list_duties(party, party.state.head_block):
         console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")

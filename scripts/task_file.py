@@ -30,14 +30,14 @@ from math import ceil, isfinite
 from pathlib import Path
 from typing import Any
 
+from touchstone.node.kit.retention_windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from touchstone.node.submit import RoundPlan, find_plan_malformations
-from touchstone.protocol.actions.pruning.windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from touchstone.protocol.adapters.chain.refusal_words import format_tokens
-from touchstone.protocol.analysis.amounts import derive_amounts
+from touchstone.protocol.economics.amounts import derive_amounts
+from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.containers import Limits, count_token_bytes
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import count_contest_levels
-from touchstone.protocol.spec.game.refusing import Figures
 from touchstone.protocol.spec.game.terms import (
     GAME_WINDOWS,
     LIMITS,

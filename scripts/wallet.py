@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from touchstone.explorer.task_documents import count_sitting, tell_phase
-from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.pace import Pace, show_duration

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.party import ListDuties
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import ListDuties
 
 TASK = b"t" * 32
 

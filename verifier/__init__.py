@@ -1,1 +1,1 @@
-"""The verifier: replays sampled segments blind and reports a verdict."""
+"""Auditing: replays drawn segments blind, seals what it found, and votes."""

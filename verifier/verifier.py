@@ -17,8 +17,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from touchstone.protocol.actions.audit import audit_duties as audits
-from touchstone.protocol.actions.audit.audit_messages import (
+from touchstone.node.joining.joining import SeatWish, open_data
+from touchstone.node.joining.task_step import as_reader, fetch_step
+from touchstone.node.kit.config import PartyConfig, hold_folder
+from touchstone.node.kit.party import ListDuties
+from touchstone.node.loop.node_loop import play
+from touchstone.node.loop.opening import Reader, open_party, open_reader
+from touchstone.node.merging import posting
+from touchstone.node.models.global_model import WORK, AskWork, ask_outer
+from touchstone.node.serving import served_data
+from touchstone.node.serving.audit_messages import (
     PUBLIC,
     BoundarySaid,
     SegmentAsked,
@@ -27,19 +35,8 @@ from touchstone.protocol.actions.audit.audit_messages import (
     are_steps_right,
     make_form,
 )
-from touchstone.protocol.actions.audit.audit_room import AuditTask, StateShelf, read_audit_task
-from touchstone.protocol.actions.audit.replaying import carry_nothing, judge_ends
-from touchstone.protocol.actions.dispute import dispute_duties as disputes
-from touchstone.protocol.actions.merge import contesting, posting
-from touchstone.protocol.actions.merge.global_model import WORK, AskWork, ask_outer
-from touchstone.protocol.actions.pruning import pruning_duties as pruning
-from touchstone.protocol.actions.runtime import idle_mode, offers, upkeep_duties
-from touchstone.protocol.actions.runtime.config import PartyConfig, hold_folder
-from touchstone.protocol.actions.runtime.joining import SeatWish, open_data
-from touchstone.protocol.actions.runtime.opening import Reader, open_party, open_reader
-from touchstone.protocol.actions.runtime.party import ListDuties
-from touchstone.protocol.actions.runtime.playing import play
-from touchstone.protocol.actions.runtime.task_step import as_reader, fetch_step
+from touchstone.node.training import idle_mode
+from touchstone.node.upkeep import pruning, upkeep_duties
 from touchstone.protocol.adapters.chain.abi import BoundaryProof
 from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.wire.session import Peer, ask_in_turn
@@ -73,6 +70,11 @@ from touchstone.protocol.spec.statements import (
     verify_in_claim,
 )
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.verifier import audit_duties as audits
+from touchstone.verifier.audit_room import AuditTask, StateShelf, read_audit_task
+from touchstone.verifier.replaying import carry_nothing, judge_ends
+from touchstone.whistleblower import contesting
+from touchstone.whistleblower import dispute_duties as disputes
 
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,
@@ -81,7 +83,7 @@ ROOMS: tuple[ListDuties, ...] = (
     audits.list_duties,
     posting.list_duties,
     contesting.list_own_moves,
-    offers.list_reports,
+    served_data.list_reports,
     pruning.list_duties,
 )
 """What a verifier does."""

@@ -1,1 +1,1 @@
-"""The whistleblower: watches, re-checks finished claims and disputes the false ones."""
+"""Challenging: questions, disputes, contests and proofs against statements that are false."""

@@ -1,16 +1,18 @@
 """The whistleblower: audits late, checks posted roots and others' votes, and disputes false statements."""
 
-from touchstone.protocol.actions.audit import audit_duties as audits
-from touchstone.protocol.actions.dispute import dispute_duties as disputes
-from touchstone.protocol.actions.merge import contesting, posting
-from touchstone.protocol.actions.pruning import pruning_duties as pruning
-from touchstone.protocol.actions.runtime import idle_mode, offers, upkeep_duties
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import ListDuties
-from touchstone.protocol.actions.runtime.playing import play
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import ListDuties
+from touchstone.node.loop.node_loop import play
+from touchstone.node.loop.opening import open_party
+from touchstone.node.merging import posting
+from touchstone.node.serving import served_data
+from touchstone.node.training import idle_mode
+from touchstone.node.upkeep import pruning, upkeep_duties
 from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.verifier import audit_duties as audits
+from touchstone.whistleblower import contesting
+from touchstone.whistleblower import dispute_duties as disputes
 
 ROOMS: tuple[ListDuties, ...] = (
     disputes.list_duties,
@@ -19,7 +21,7 @@ ROOMS: tuple[ListDuties, ...] = (
     audits.list_duties,
     posting.list_duties,
     contesting.list_duties,
-    offers.list_reports,
+    served_data.list_reports,
     pruning.list_duties,
 )
 """What a whistleblower does."""

@@ -27,12 +27,12 @@ from lab.benchmarks.replays.pairs import PHASES, Track, compare_pairs, open_trac
 from lab.benchmarks.reports import write_report
 from tests.task_models import draw_first
 from tests.training_setting import OUTER_RATES_BITS
-from touchstone.protocol.actions.dispute.step_judging import find_false_step
 from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.spec.containers import Limits
 from touchstone.scripts.calibrate_commands import Segment, Workplace, make_starts
+from touchstone.whistleblower.step_judging import find_false_step
 
 # --- One phase of one model ---------------------------------------------------------------------------------
 SAMPLE_SEED = 37

@@ -5,7 +5,7 @@ import sys
 from fractions import Fraction
 from math import comb
 
-from touchstone.protocol.analysis.grinding import bound_known, count_moments, play
+from touchstone.protocol.economics.grinding import bound_known, count_moments, play
 from touchstone.protocol.spec.game.terms import GAME_WINDOWS, PLAY_MONEY, WINDOWS_12S
 
 DRAWS = {

@@ -40,12 +40,12 @@ from tests.e2e.demo.run import Setting, Show, cancel, open_show, wait_for
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
 from tests.task_models import parameter_count
+from touchstone.node.joining.joining import catch_up, open_task
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import build_task, post_task
-from touchstone.protocol.actions.runtime import upkeep_duties
-from touchstone.protocol.actions.runtime.chain_state import ChainState
-from touchstone.protocol.actions.runtime.joining import catch_up, open_task
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.files import map_file
 from touchstone.protocol.adapters.machine import load_extra
 from touchstone.protocol.spec.errors import TouchstoneError

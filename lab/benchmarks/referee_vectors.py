@@ -16,15 +16,10 @@ from typing import Any
 from eth_abi.abi import decode, encode
 from eth_account import Account
 
-from lab.vectors.exact_cases import (
-    LEAST_NORMAL,
-    NANS,
-    SCALES,
-    SPECIAL,
-    make_quantized_runs,
-    pack_integer,
-)
-from lab.vectors.referee_cases import (
+from tests.fixed_values import bits as bits_of
+from tools.compile import Artifact, compile_contracts
+from tools.vectors.exact_cases import LEAST_NORMAL, NANS, SCALES, SPECIAL, make_quantized_runs, pack_integer
+from tools.vectors.referee_cases import (
     EXTREMES,
     KINDS,
     SUMS,
@@ -35,7 +30,6 @@ from lab.vectors.referee_cases import (
     make_terms,
     step,
 )
-from tests.fixed_values import bits as bits_of
 from touchstone.protocol.adapters.chain.abi import find_function, parse_abi
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
@@ -51,7 +45,6 @@ from touchstone.protocol.spec.program import (
     Operation,
 )
 from touchstone.protocol.spec.referee import FORMATS, Terms, judge_operation
-from touchstone.scripts.compile import Artifact, compile_contracts
 from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 
 HARNESS = "tests/contracts/JudgeHarness.sol"

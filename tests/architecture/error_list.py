@@ -16,12 +16,12 @@ from touchstone.scripts.toolchain import ROOT
 PAGE = ROOT / "docs" / "errors.md"
 MARK = "<!-- The rest is written by `python -m tests.architecture.error_list`. -->\n"
 GROUPS = {
-    "Commands, homes and task files": ("scripts", "node"),
+    "Commands, homes and task files": ("scripts", "node/exports", "node/submit.py"),
     "The explorer": ("explorer",),
     "The chain": ("protocol/adapters/chain",),
     "Files, keys, data and peers": ("protocol/adapters",),
-    "A node at work": ("protocol/actions", "protocol/analysis", "verifier", "whistleblower"),
-    "A step that is recorded": ("touchstone",),
+    "A node at work": ("node", "protocol/economics", "verifier", "whistleblower"),
+    "A step that is recorded": ("touchstone/step",),
     "The machine and its arithmetic": ("protocol/compute",),
     "Messages and rules": ("protocol/spec",),
 }

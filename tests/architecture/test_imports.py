@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.sources import (
-    ROLES,
     ROOT,
     get_dotted_name,
     get_imported_names,
@@ -93,13 +92,6 @@ def test_one_module_signs_and_recovers(path: Path) -> None:
     }
     assert not called & {"encode_typed_data", "sign_typed_data", "sign_message", "recover_message"}
     assert "eth_account.messages" not in get_imported_names(tree)
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_roles_do_not_import_each_other(role: str) -> None:
-    others = tuple(f"touchstone.{other}" for other in {*ROLES, "scripts"} - {role})
-    for path in list_sources(role):
-        assert not {name for name in get_imported_names(parse(path)) if name.startswith(others)}, path
 
 
 @pytest.mark.parametrize("path", list_sources(), ids=str)

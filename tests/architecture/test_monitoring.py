@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from tests.architecture.sources import ROOT
-from touchstone.protocol.actions.runtime.measures import METRICS
+from touchstone.node.health.metrics import METRICS
 from touchstone.protocol.adapters.reports import Trouble
 
 FOLDER = Path(ROOT, "docs", "monitoring")

@@ -17,15 +17,15 @@ from tests.attacks.grafting import make_grafting_compute
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import Part
-from touchstone.protocol.actions.audit import audit_duties as audits
-from touchstone.protocol.actions.dispute.casebook import Compute, Train
-from touchstone.protocol.actions.dispute.known_statements import find_solver
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.party import Duty, ListDuties, Party, Wait
+from touchstone.node.records.dispute_records import Compute, Train
 from touchstone.protocol.compute.program.step import GetBatch, TrainingState, train_segment
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.schedule import compute_learning_rate
+from touchstone.verifier import audit_duties as audits
+from touchstone.whistleblower.known_statements import find_solver
 
 
 def take_shared_step(

@@ -19,9 +19,8 @@ from tests.attacks.frame import Attack, all_but_one
 from tests.attacks.steps import ATTACKS as STEPS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first, respecify
-from touchstone.protocol.actions.audit import audit_room, sealing
-from touchstone.protocol.actions.merge import training
-from touchstone.protocol.actions.merge.merge_records import ClaimFinished
+from touchstone.node.records.claim_records import ClaimFinished
+from touchstone.node.training import claims
 from touchstone.protocol.adapters.chain.abi import BoundaryProof
 from touchstone.protocol.compute.audit import compare
 from touchstone.protocol.compute.audit.calibrate import FLOORS, count_floor_units
@@ -37,6 +36,7 @@ from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.protocol.spec.tolerance import is_element_beyond
 from touchstone.step.optimizers import AdamW
+from touchstone.verifier import audit_room, sealing
 
 SPEC = build_tiny_training()
 BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)
@@ -124,7 +124,7 @@ def test_no_hyperparameter_comes_from_the_prover() -> None:
     ):
         assert encode_training(changed) != encode_training(SPEC)
     # Solver and auditor train by the spec that the task's id covers, and by nothing else.
-    assert "party.task.spec.training" in inspect.getsource(training._train_segment)
+    assert "party.task.spec.training" in inspect.getsource(claims._train_segment)
     assert "about.training" in inspect.getsource(sealing._replay)
     assert "spec.training" in inspect.getsource(audit_room.read_audit_task)
 

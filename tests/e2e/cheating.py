@@ -12,14 +12,10 @@ from torch import Tensor
 
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import Part
-from touchstone.protocol.actions.audit import audit_duties as audits
-from touchstone.protocol.actions.audit import replaying
-from touchstone.protocol.actions.audit.replaying import judge_ends
-from touchstone.protocol.actions.dispute import dispute_duties as disputes
-from touchstone.protocol.actions.dispute.casebook import Compute
-from touchstone.protocol.actions.merge import ahead, training
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.party import Duty, ListDuties, Party, Wait
+from touchstone.node.records.dispute_records import Compute
+from touchstone.node.training import claims, speculation
 from touchstone.protocol.compute.audit.compare import compute_allowances
 from touchstone.protocol.compute.bounds.trace import (
     Retraced,
@@ -35,6 +31,10 @@ from touchstone.protocol.spec.containers import Limits, TrainingSpec
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.merkle import Levels, compute_levels
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.verifier import audit_duties as audits
+from touchstone.verifier import replaying
+from touchstone.verifier.replaying import judge_ends
+from touchstone.whistleblower import dispute_duties as disputes
 
 HONEST = Compute(replay_segment, retrace)
 _computing: ContextVar[Compute] = ContextVar("computing", default=HONEST)
@@ -49,7 +49,7 @@ def _train(*arguments: Any) -> Any:
 
 def allow_cheating(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let claims be trained by what the party whose claim it is trusts, and audits say what a liar likes."""
-    monkeypatch.setattr(training, "train_segment", _train)
+    monkeypatch.setattr(claims, "train_segment", _train)
     monkeypatch.setattr(replaying, "judge_ends", _judge)
 
 
@@ -76,7 +76,7 @@ def make_cheating_solver(compute: Compute, answers: bool = True) -> Part:
         for duty in list_duties(party, block):
             yield duty if isinstance(duty, Wait) else Cheated(duty, compute)
 
-    trained = (training.list_duties, ahead.list_duties)
+    trained = (claims.list_duties, speculation.list_duties)
     rooms: list[ListDuties] = [partial(cheat, room) if room in trained else room for room in SOLVER.rooms]
     if not answers:
         rooms.remove(disputes.list_duties)

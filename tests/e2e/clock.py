@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Mapping
 
 from tests.e2e.own_time import OwnTime
-from touchstone.protocol.actions.runtime.config import FAR
-from touchstone.protocol.actions.runtime.party import Party
+from touchstone.node.kit.config import FAR
+from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.chain.connection import Connection
 
 POLL_S = 0.05

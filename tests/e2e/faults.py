@@ -11,21 +11,21 @@ from tests.e2e.planted import make_planting_compute, twist_input
 from tests.e2e.reading import DisputeTold, list_closed, read_happened
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.party import Duty, Party, Wait
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.actions.dispute.known_statements import (
-    find_accused,
-    get_inner,
-    is_disputable,
-    list_provable_rounds,
-)
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.party import Duty, Party, Wait
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.state import SeatRole, StatementRef
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, INPUTS, Operation
 from touchstone.protocol.spec.program import Role as Buffers
+from touchstone.whistleblower.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+)
 
 TWISTED = (Buffers.TOKENS, Buffers.LABELS, Buffers.SCALARS)
 

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 
 from tests.e2e.roles import SOLVER
 from tests.e2e.world import Part
-from touchstone.protocol.actions.dispute import dispute_duties as disputes
-from touchstone.protocol.actions.dispute.asking import Doubt, ask
-from touchstone.protocol.actions.dispute.casebook import KnownVote
-from touchstone.protocol.actions.dispute.known_statements import (
-    find_accused,
-    get_inner,
-    is_disputable,
-    list_provable_rounds,
-    sign_form,
-)
-from touchstone.protocol.actions.dispute.prosecuting import demand
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.party import Duty, Party
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.party import Duty, Party
+from touchstone.node.records.dispute_records import KnownVote
 from touchstone.protocol.adapters.blobs import refer_state
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.disputes import count_open_disputes
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.whistleblower import dispute_duties as disputes
+from touchstone.whistleblower.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+    sign_form,
+)
+from touchstone.whistleblower.prosecuting import demand
+from touchstone.whistleblower.queries import Doubt, ask
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.kit.party import Party
+from touchstone.node.loop.node_loop import Loop
 from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.spec.game.state import GameRound, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.terms import SILENCES_MAX

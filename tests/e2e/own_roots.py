@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from tests.task_models import draw_first
-from touchstone.protocol.actions.merge.merge_records import get_shards
-from touchstone.protocol.actions.runtime.party import Joined
+from touchstone.node.kit.party import Joined
+from touchstone.node.records.claim_records import get_shards
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge

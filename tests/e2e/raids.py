@@ -13,23 +13,23 @@ from tests.e2e.harassing import HARASSER, Harass
 from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
-from touchstone.protocol.actions.dispute import dispute_duties as disputes
-from touchstone.protocol.actions.dispute.known_statements import (
-    find_accused,
-    get_inner,
-    is_disputable,
-    list_provable_rounds,
-)
-from touchstone.protocol.actions.dispute.prosecuting import demand, get_inner_step, prove_operation
-from touchstone.protocol.actions.dispute.segments import get_batches
-from touchstone.protocol.actions.merge import contesting
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.party import Duty, Party, Wait, fetch_state
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.party import Duty, Party, Wait, fetch_state
+from touchstone.node.training.segments import get_batches
 from touchstone.protocol.compute.bounds.fault import prove_operation as prove_element
 from touchstone.protocol.compute.bounds.trace import retrace
 from touchstone.protocol.spec.game.contests import InnerContest, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, StatementRef
+from touchstone.whistleblower import contesting
+from touchstone.whistleblower import dispute_duties as disputes
+from touchstone.whistleblower.known_statements import (
+    find_accused,
+    get_inner,
+    is_disputable,
+    list_provable_rounds,
+)
+from touchstone.whistleblower.prosecuting import demand, get_inner_step, prove_operation
 
 SEGMENTS = TINY_PLAN.inner_steps // TINY_PLAN.segment_steps
 LAST_BLOCKS = 3

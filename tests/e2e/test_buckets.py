@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.protocol.adapters.storages import BUCKET, make_settings, run_moto, use_credentials
-from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.adapters.bucket import Bucket
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
 from touchstone.protocol.spec.errors import EnvironmentFault

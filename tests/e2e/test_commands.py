@@ -22,10 +22,10 @@ from safetensors.torch import load_file
 from tests.e2e.own_time import OwnTime
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
-from touchstone.node import export
-from touchstone.node.export import choose_newest, choose_settled, write_model
-from touchstone.node.model_folder import SAFETENSORS_NAME
-from touchstone.protocol.actions.runtime.config import PartyConfig
+from touchstone.node.exports import export
+from touchstone.node.exports.export import choose_newest, choose_settled, write_model
+from touchstone.node.exports.model_folder import SAFETENSORS_NAME
+from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.keys import AccountKey

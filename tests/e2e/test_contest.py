@@ -9,9 +9,9 @@ import torch
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
-from touchstone.protocol.actions.merge.merge_records import MergeMade
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.stored_tensors import load_tensor
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.node.records.claim_records import MergeMade
 from touchstone.protocol.adapters.blobs import refer_tensor
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
 from touchstone.protocol.spec.game.state import RoundPhase, SeatStatus

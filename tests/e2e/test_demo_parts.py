@@ -33,8 +33,8 @@ from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.economics.account_money import AccountMoney, Lock, LockKind
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.account_money import AccountMoney, Lock, LockKind
 from touchstone.protocol.spec.game.ledger import read_terms
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.reasons import MoneyReason

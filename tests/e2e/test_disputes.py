@@ -21,11 +21,11 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed, read_happened
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
-from touchstone.protocol.actions.dispute import known_statements
-from touchstone.protocol.actions.runtime.party import Party
+from touchstone.node.kit.party import Party
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
 from touchstone.protocol.spec.game.reasons import MoneyReason
 from touchstone.protocol.spec.program import Operation
+from touchstone.whistleblower import known_statements
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

@@ -15,17 +15,17 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.task_plans import respecify_plan
-from touchstone.protocol.actions.audit.audit_records import AuditBook, VoteMade
-from touchstone.protocol.actions.dispute import dispute_duties
-from touchstone.protocol.actions.dispute.casebook import TracedStep
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.worker_team import Team
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Party
+from touchstone.node.records.audit_records import AuditBook, VoteMade
+from touchstone.node.records.dispute_records import TracedStep
+from touchstone.node.training.worker_team import Team
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
 from touchstone.protocol.spec.game.state import SeatStatus
 from touchstone.protocol.spec.merkle import compute_levels, hash_leaf
 from touchstone.protocol.spec.program import Operation, get_constant_roots
 from touchstone.protocol.spec.statements import VoteOpening, do_roots_fit_word
+from touchstone.whistleblower import dispute_duties
 
 FAULTS = ("QUANTIZED_PRODUCT_SUM", "QUANTIZE", "SCALE_OF", "EXPONENTIAL", "SUM", "TOKENS")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")

@@ -20,9 +20,9 @@ import pytest
 from tests.e2e.reading import list_closed, read_fates
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_world, run_world
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.kit.party import Party
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.opening import open_party
 from touchstone.protocol.adapters.reports import Trouble, read_node_state
 from touchstone.protocol.spec.game.state import ClaimFate, GameRound
 from touchstone.scripts.status_commands import list_node_lines

@@ -8,11 +8,11 @@ from typing import cast as read_as
 from tests.e2e.own_roots import compute_roots
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, GRANT_WEI, TINY_PLAN, World, open_world, run_world
-from touchstone.protocol.actions.merge.training import get_basis
-from touchstone.protocol.actions.runtime.config import STORE_FOLDER
-from touchstone.protocol.actions.runtime.measures import Measures
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.watching import Watch
+from touchstone.node.health.checks import Watch
+from touchstone.node.health.metrics import Measures
+from touchstone.node.kit.config import STORE_FOLDER
+from touchstone.node.kit.party import Party
+from touchstone.node.training.claims import get_basis
 from touchstone.protocol.adapters.blobs import BlobKind
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.reports import Samples

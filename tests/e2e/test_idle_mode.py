@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import LOOK_S, TINY_PLAN, Part, World, open_world, run_world
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.party import Party
+from touchstone.node.loop.node_loop import play
+from touchstone.node.loop.opening import open_party
 from touchstone.node.solver import ROOMS
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.playing import play
 from touchstone.protocol.adapters.machine import LASTING_S, MachineUse
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.logs import LoggedGame

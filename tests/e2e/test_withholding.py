@@ -9,8 +9,8 @@ import pytest
 
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
-from touchstone.protocol.actions.runtime import offers
-from touchstone.protocol.actions.runtime.party import Party
+from touchstone.node.kit.party import Party
+from touchstone.node.serving import served_data
 from touchstone.protocol.adapters.blobs import BlobKind
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
@@ -31,7 +31,7 @@ def withhold(monkeypatch: pytest.MonkeyPatch, is_cheat: Callable[[Party], bool])
 
         return may
 
-    monkeypatch.setattr(offers, "MAY_READ", tuple(map(spoil, offers.MAY_READ)))
+    monkeypatch.setattr(served_data, "MAY_READ", tuple(map(spoil, served_data.MAY_READ)))
 
 
 async def test_a_withheld_pseudo_gradient_is_had_from_its_auditors(

@@ -12,13 +12,13 @@ from eth_account import Account
 
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
+from touchstone.node.joining.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Joined, ListDuties, Party
+from touchstone.node.loop.node_loop import Loop, play
+from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import RoundPlan, build_task, post_task
-from touchstone.protocol.actions.runtime import upkeep_duties
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import Joined, ListDuties, Party
-from touchstone.protocol.actions.runtime.playing import Loop, play
+from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
 from touchstone.protocol.adapters.keys import AccountKey

@@ -19,7 +19,7 @@ from typing import Any, cast
 from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.page_server import open_explorer
 from touchstone.explorer.story import Names
-from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.abi import load_own_abi
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.contract_events import Event

@@ -19,8 +19,8 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.account_money import AccountMoney
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.purse import BURNED

@@ -11,7 +11,9 @@ from typing import Any, cast
 import pytest
 
 from tests.explorer.crowd import DEPLOYMENT, make_chain, make_head
-from tests.protocol.actions.audit.stage import (
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import make_word
+from tests.verifier.stage import (
     OTHER_SOLVER,
     SIGNING,
     SOLVER,
@@ -24,15 +26,12 @@ from tests.protocol.actions.audit.stage import (
     make_solver,
     make_stage,
 )
-from tests.protocol.adapters.parties import make_key
-from tests.protocol.spec.game.world import make_word
 from touchstone.explorer import node_reports
 from touchstone.explorer.chain_view import ChainView
 from touchstone.explorer.event_index import LOSS, EventIndex, Reported, make_losses
 from touchstone.explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked, Pause, Question, ReportAsker
 from touchstone.explorer.story import Names
-from touchstone.protocol.actions.audit.replaying import audit
-from touchstone.protocol.actions.runtime.offers import list_unreported, report_distances
+from touchstone.node.serving.served_data import list_unreported, report_distances
 from touchstone.protocol.adapters.keys import sign_statement
 from touchstone.protocol.adapters.reports import LossSaid, ReportClient, ReportsSaid, say_loss
 from touchstone.protocol.adapters.wire.session import Peer
@@ -40,6 +39,7 @@ from touchstone.protocol.spec.containers import LossReport
 from touchstone.protocol.spec.game.auditing import COMPARED_ENDS
 from touchstone.protocol.spec.game.state import RoundPhase
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.verifier.replaying import audit
 
 
 @pytest.fixture

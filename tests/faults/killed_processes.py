@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tests.e2e.world import Part, World
-from touchstone.protocol.actions.runtime.config import Status
+from touchstone.node.kit.config import Status
 
 Death = tuple[str, str]
 """Kind of record, and the side of its write."""

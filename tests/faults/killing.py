@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.world import Part, World, join
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.kit.party import Party
+from touchstone.node.loop.node_loop import Loop
 from touchstone.protocol.adapters.journal import FILE_NAME, Journal
 
 BEFORE, AFTER = "before", "after"

@@ -16,11 +16,11 @@ from typing import Any
 from eth_account import Account
 
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import catch_up, open_task, take_seat
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.joining.joining import catch_up, open_task, take_seat
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Party
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.opening import open_party
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.keys import AccountKey
 

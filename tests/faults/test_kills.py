@@ -22,12 +22,12 @@ from tests.e2e.test_contest import spoil_first_merge
 from tests.e2e.world import TINY_PLAN, Part, World, open_world, run_world
 from tests.faults.killed_processes import Death, play_killed
 from tests.faults.killing import AFTER, BEFORE, Mortal, make_mortal_journals, play_lives
+from touchstone.node.kit.config import JOURNAL_FILE
+from touchstone.node.kit.party import Party
+from touchstone.node.loop import opening
+from touchstone.node.records.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
+from touchstone.node.records.claim_records import ClaimFinished
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.actions.audit.audit_records import SealMade, SealTaken, VoteMade, VoteTaken
-from touchstone.protocol.actions.merge.merge_records import ClaimFinished
-from touchstone.protocol.actions.runtime import opening
-from touchstone.protocol.actions.runtime.config import JOURNAL_FILE
-from touchstone.protocol.actions.runtime.party import Party
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.spec.game.auditing import get_place
 from touchstone.protocol.spec.game.fates import get_required_stake, get_stake

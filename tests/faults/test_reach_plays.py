@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.actions.runtime.test_lookout import PUBLIC, Scene, answer_lookups
+from tests.node.serving.test_reachability_probe import PUBLIC, Scene, answer_lookups
 from tests.protocol.adapters.parties import Party
-from touchstone.protocol.actions.runtime import lookout
+from touchstone.node.serving import reachability_probe
 from touchstone.protocol.adapters.wire.conventions import Reach
 from touchstone.protocol.adapters.wire.listener import make_server_context
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -27,8 +27,8 @@ def count_looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         tried.append(host)
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(lookout, "fetch_fingerprint", connect)
-    monkeypatch.setattr(lookout, "find_source", lambda address: "")
+    monkeypatch.setattr(reachability_probe, "fetch_fingerprint", connect)
+    monkeypatch.setattr(reachability_probe, "find_source", lambda address: "")
     return tried
 
 
@@ -58,8 +58,8 @@ async def test_a_name_that_leads_elsewhere_each_minute_searches_no_network(
     monkeypatch.setattr(socket, "getaddrinfo", find)
     for _ in minutes:
         await try_to_see(scene, "0xasker")
-        scene.now_s += lookout.ACCOUNT_S + 1
-    assert lookout.DAY_LOOKS <= len(set(tried)) <= 2 * lookout.DAY_LOOKS + 1
+        scene.now_s += reachability_probe.ACCOUNT_S + 1
+    assert reachability_probe.DAY_LOOKS <= len(set(tried)) <= 2 * reachability_probe.DAY_LOOKS + 1
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_neighbours_with_public_addresses_are_not_looked_at(
     """Of version 6 each machine of a house has one, behind the firewall that keeps strangers out. The node
     stands inside, and said what it found there."""
     tried = count_looks(monkeypatch)
-    monkeypatch.setattr(lookout, "find_source", lambda _: own)
+    monkeypatch.setattr(reachability_probe, "find_source", lambda _: own)
     answer_lookups(monkeypatch, address)
     scene = Scene(PUBLIC)
     seen = await scene.see(URL)
@@ -87,7 +87,7 @@ async def test_neighbours_with_public_addresses_are_not_looked_at(
 
 
 def test_the_own_address_is_found_without_sending_anything() -> None:
-    assert lookout.find_source("127.0.0.1") == "127.0.0.1"
+    assert reachability_probe.find_source("127.0.0.1") == "127.0.0.1"
 
 
 # --- Taking the looks of others -----------------------------------------------------------------------------
@@ -100,10 +100,10 @@ async def test_who_announces_a_members_address_takes_no_look_of_it(monkeypatch: 
     for _ in range(10):
         for number in range(6):
             await try_to_see(scene, f"0x{number}")
-            scene.now_s += lookout.STRANGERS_S
+            scene.now_s += reachability_probe.STRANGERS_S
         assert await try_to_see(scene, "0xmember") is Reach.REFUSED
-        scene.now_s += lookout.ACCOUNT_S
-    assert len(tried) <= 10 * lookout.ADDRESS_BURST + lookout.ADDRESS_BURST
+        scene.now_s += reachability_probe.ACCOUNT_S
+    assert len(tried) <= 10 * reachability_probe.ADDRESS_BURST + reachability_probe.ADDRESS_BURST
 
 
 async def test_a_look_that_lasts_gives_way_to_another_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,12 +116,12 @@ async def test_a_look_that_lasts_gives_way_to_another_strangers(monkeypatch: pyt
             await go_on.wait()
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(lookout, "fetch_fingerprint", connect)
-    monkeypatch.setattr(lookout, "find_source", lambda _: "")
-    monkeypatch.setattr(lookout, "TURN_S", 0.0)
+    monkeypatch.setattr(reachability_probe, "fetch_fingerprint", connect)
+    monkeypatch.setattr(reachability_probe, "find_source", lambda _: "")
+    monkeypatch.setattr(reachability_probe, "TURN_S", 0.0)
     scene = Scene(PUBLIC)
     answer_lookups(monkeypatch, "93.184.215.14")
-    count = lookout.STRANGERS_AT_ONCE
+    count = reachability_probe.STRANGERS_AT_ONCE
     holding = [asyncio.create_task(try_to_see(scene, f"0x{number}")) for number in range(count)]
     while len(begun) < count:
         await asyncio.sleep(0.01)
@@ -138,7 +138,7 @@ async def test_all_addresses_of_a_network_of_version_6_count_as_one(monkeypatch:
     for number in range(9):
         answer_lookups(monkeypatch, f"2606:4700::{number + 1}")
         await try_to_see(scene, f"0x{number}", f"https://asker{number}.example:8443")
-    assert len(tried) == lookout.ADDRESS_BURST
+    assert len(tried) == reachability_probe.ADDRESS_BURST
 
 
 # --- Working ------------------------------------------------------------------------------------------------

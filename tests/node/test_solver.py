@@ -7,9 +7,9 @@ import pytest
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
 from touchstone.node import solver
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import PartyConfig
 from touchstone.node.solver import ROOMS
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish
 from touchstone.protocol.spec.game.state import SeatRole
 
 
@@ -17,13 +17,13 @@ def test_a_solver_answers_disputes_before_it_does_anything_else() -> None:
     """Silence in a dispute costs the seat, a late claim only a fee. Pruning looks at what the others left;
     a bucket holds copies of what pruning left."""
     rooms = list_rooms(ROOMS)
-    assert rooms[0] == "dispute_duties" and rooms[-2:] == ["pruning_duties", "offers"]
+    assert rooms[0] == "dispute_duties" and rooms[-2:] == ["pruning", "served_data"]
 
 
 def test_a_solver_has_every_duty_of_its_role_once() -> None:
     """It claims, fetches and merges, posts, trains ahead, contests and defends roots, and serves auditors."""
-    merging = {"training", "outer_step", "merge_signing", "posting", "ahead", "contesting"}
-    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning_duties", "offers"}
+    merging = {"claims", "outer_step", "merge_signing", "posting", "speculation", "contesting"}
+    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning", "served_data"}
     assert set(list_rooms(ROOMS)) == merging | shared and len(ROOMS) == len(merging | shared)
 
 

@@ -12,10 +12,10 @@ import torch
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
+from touchstone.node.joining.task_inputs import refer_start
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.submit import RoundPlan, build_task, post_task, refuse_bad_task
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.task_inputs import refer_start
-from touchstone.protocol.actions.stored_tensors import load_tensor
 from touchstone.protocol.adapters.blobs import BlobKind
 from touchstone.protocol.adapters.store import BlobStore
 from touchstone.protocol.compute.batches import dataset_root

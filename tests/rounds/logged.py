@@ -9,7 +9,7 @@ from touchstone.protocol.adapters.chain.answers import read_logs
 from touchstone.protocol.adapters.chain.contract_events import DecodedEvent, decode_log, make_registry
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
-from touchstone.protocol.spec.game.account_money import AccountMoney, compute_money
+from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
 from touchstone.protocol.spec.game.purse import PotKind, Purse

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.rounds.chain import RoundChain, Sent
-from touchstone.protocol.actions.runtime.chain_state import ChainState
-from touchstone.protocol.actions.runtime.party import Party
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.answers import Head, read_logs
 from touchstone.protocol.adapters.chain.contract_events import AbiRegistry, Event, decode_log, make_registry

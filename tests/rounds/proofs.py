@@ -13,16 +13,10 @@ from tests.rounds.campaign import AMOUNTS
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import Member, make_member, make_word
 from tests.rounds.twin import Twin
-from touchstone.protocol.actions.dispute.casebook import (
-    CaseBook,
-    ClaimOpenings,
-    KnownSeal,
-    KnownVote,
-    OwnReplay,
-)
-from touchstone.protocol.actions.merge.merge_records import ClaimBook, ClaimName, WorkProof
-from touchstone.protocol.actions.runtime.chain_state import Network
-from touchstone.protocol.actions.runtime.party import Party
+from touchstone.node.kit.chain_state import Network
+from touchstone.node.kit.party import Party
+from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof
+from touchstone.node.records.dispute_records import CaseBook, ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.chain.abi import (
     BoundaryProof,

@@ -10,7 +10,7 @@ import pytest
 from tests.rounds.campaign import make_player
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
-from touchstone.protocol.actions.runtime.chain_state import FOLDS, KEPT_BLOCKS, ChainState
+from touchstone.node.kit.chain_state import FOLDS, KEPT_BLOCKS, ChainState
 from touchstone.protocol.adapters.chain.answers import Head, read_logs
 from touchstone.protocol.adapters.chain.contract_events import Event, decode_log, make_registry
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS

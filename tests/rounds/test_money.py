@@ -11,7 +11,7 @@ from tests.protocol.spec.game.world import list_other_duties
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.troubled import ChainWorld, open_world
 from tests.rounds.twin import WEALTH_WEI
-from touchstone.protocol.spec.game.account_money import AccountMoney
+from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.reasons import MoneyReason

@@ -10,12 +10,12 @@ import pytest
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.members import make_word
 from tests.rounds.proofs import FAULTS, Proofs, ToyAudits, open_proofs
-from touchstone.protocol.actions.dispute import judging_work
-from touchstone.protocol.actions.dispute.evidence import list_cases
-from touchstone.protocol.actions.dispute.judging_work import list_work_cases
 from touchstone.protocol.spec.game.state import ProofKind, SeatStatus, StatementRef
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.whistleblower import judging_work
+from touchstone.whistleblower.evidence import list_cases
+from touchstone.whistleblower.judging_work import list_work_cases
 
 RIGHT = FAULTS.index("right")
 

@@ -12,8 +12,8 @@ from tests.rounds.members import Party as Sender
 from tests.rounds.nodes import Watcher, make_node, make_watcher
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
-from touchstone.protocol.actions.runtime.party import Party, Wait
-from touchstone.protocol.actions.runtime.upkeep_duties import SettleSeats, Upkeep, list_duties, send_upkeep
+from touchstone.node.kit.party import Party, Wait
+from touchstone.node.upkeep.upkeep_duties import SettleSeats, Upkeep, list_duties, send_upkeep
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall

@@ -25,11 +25,11 @@ from tests.rounds.members import (
     make_word,
     sign_merge,
 )
+from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.account_money import AccountMoney
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.folding import fold

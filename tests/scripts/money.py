@@ -13,9 +13,9 @@ import pytest
 
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.network import Network, init
+from touchstone.node.kit.config import STORE_FOLDER
+from touchstone.node.kit.stored_step import keep_step, refer_named
 from touchstone.node.submit import build_task
-from touchstone.protocol.actions.runtime.config import STORE_FOLDER
-from touchstone.protocol.actions.stored_step import keep_step, refer_named
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.store import BlobStore

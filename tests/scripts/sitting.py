@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 import rich.console
 
-from tests.protocol.actions.runtime.test_watching import ACCOUNT
+from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import Seat, SeatRole, create_game
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL

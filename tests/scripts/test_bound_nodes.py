@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from tests.protocol.actions.runtime.test_watching import ACCOUNT
+from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
-from touchstone.protocol.actions.audit import audit_duties
-from touchstone.protocol.actions.runtime import joining, playing
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.node.joining import joining
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.loop import node_loop
 from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.disputes import has_bond
@@ -34,6 +34,7 @@ from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts import role_commands, wallet
 from touchstone.scripts.console import NotNeeded
 from touchstone.scripts.home import list_left, note_left
+from touchstone.verifier import audit_duties
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -107,7 +108,7 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
         pass
 
     for name in ("catch_up", "open_task"):
-        monkeypatch.setattr(playing, name, do_nothing)
+        monkeypatch.setattr(node_loop, name, do_nothing)
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     if has_dispute:
         game = replace(game, **OPEN["dispute"](ACCOUNT))
@@ -117,7 +118,7 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
         woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True,
         meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
     )  # fmt: skip
-    play = partial(playing.play, cast(Any, party), TASK, ())
+    play = partial(node_loop.play, cast(Any, party), TASK, ())
     playing_on = asyncio.create_task(play(SeatWish(SeatRole.VERIFIER, is_held=True)))
     done, _ = await asyncio.wait({playing_on}, timeout=0.5)
     assert bool(done) is not has_dispute
@@ -140,8 +141,8 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
         raise silence()
 
     for name in ("catch_up", "open_task", "check_bits"):
-        monkeypatch.setattr(playing, name, do_nothing)
-    monkeypatch.setattr(playing, "take_seat", take)
+        monkeypatch.setattr(node_loop, name, do_nothing)
+    monkeypatch.setattr(node_loop, "take_seat", take)
     game = replace(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), former={7: SEAT} if is_known else {})
     joined = SimpleNamespace(
         **{name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
@@ -150,7 +151,7 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
         task=joined, game=game, account=ACCOUNT, say=print, **follow_nothing(), woken=asyncio.Event(),
         state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True, config=SimpleNamespace(use=None),
     )  # fmt: skip
-    play = partial(playing.play, party, TASK, ())
+    play = partial(node_loop.play, party, TASK, ())
     assert await play(SeatWish(SeatRole.SOLVER, is_held=True)) is False and not taken
     with pytest.raises(EnvironmentFault):
         await play(SeatWish(SeatRole.SOLVER))
@@ -344,7 +345,7 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
         pass
 
     for name in ("catch_up", "open_task"):
-        monkeypatch.setattr(playing, name, do_nothing)
+        monkeypatch.setattr(node_loop, name, do_nothing)
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
     party: Any = SimpleNamespace(
@@ -353,7 +354,7 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
         is_task_known=True, meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
     )  # fmt: skip
     wish = SeatWish(SeatRole.VERIFIER, is_held=True)
-    playing_on = asyncio.create_task(playing.play(party, TASK, (), wish))
+    playing_on = asyncio.create_task(node_loop.play(party, TASK, (), wish))
     await asyncio.sleep(0.1)
     assert not playing_on.done()
     party.game = game

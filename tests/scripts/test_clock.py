@@ -12,7 +12,7 @@ from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
-from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection

@@ -18,21 +18,21 @@ from msgspec import structs
 
 from tests.e2e.world import AMOUNTS
 from tests.faults.provider import PASS, Fault, Refusal, Request, lag, run_provider
-from tests.protocol.actions.specs import get_spec
+from tests.node.specs import get_spec
 from tests.scripts.money import Operators
 from tests.scripts.network import ROOT, Network, edit_config
 from tests.scripts.schemas import read_one
-from touchstone.protocol.actions.runtime.config import STORE_FOLDER, describe_machine
-from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.node.kit.config import STORE_FOLDER, describe_machine
+from touchstone.node.kit.stored_step import keep_step
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import LAG_BLOCKS
 from touchstone.protocol.adapters.files import TaskBits, write_bits
 from touchstone.protocol.adapters.store import BlobStore
-from touchstone.protocol.analysis.amounts import price_gas
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import advance
+from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.spec.codec import encode_training
 from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.errors import TouchstoneError

@@ -12,27 +12,21 @@ from typing import Any
 import pytest
 
 from tests.e2e.world import AMOUNTS, make_dataset
-from tests.protocol.actions.specs import get_spec
+from tests.node.specs import get_spec
 from tests.protocol.adapters import parties
 from tests.protocol.adapters.parties import make_key
 from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.network import ROOT, edit_config
 from tests.scripts.schemas import read_one
-from touchstone.protocol.actions.runtime import reachability
-from touchstone.protocol.actions.runtime.chain_state import Network as Peers
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish, catch_up, open_task, take_seat
-from touchstone.protocol.actions.runtime.lookout import Lookout
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import Party
-from touchstone.protocol.actions.runtime.reachability import (
-    MOST_ASKED,
-    SeenBy,
-    ask_peer,
-    ask_peers,
-    list_askable,
-)
-from touchstone.protocol.actions.stored_step import keep_step
+from touchstone.node.joining import reachability
+from touchstone.node.joining.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.node.joining.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
+from touchstone.node.kit.chain_state import Network as Peers
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.stored_step import keep_step
+from touchstone.node.loop.opening import open_party
+from touchstone.node.serving.reachability_probe import Lookout
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store import BlobStore
 from touchstone.protocol.adapters.wire.conventions import REACH, Desk, Reach, ReachSaid

@@ -10,8 +10,8 @@ import pytest
 from tests.scripts.schemas import read_one
 from tests.scripts.test_data_pack import make_tokenizer
 from tests.task_models import init_parameters, make_step
-from touchstone.node.export import write_model
-from touchstone.node.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
+from touchstone.node.exports.export import write_model
+from touchstone.node.exports.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts import model_commands
 from touchstone.scripts.data_pack import PackPlan, pack

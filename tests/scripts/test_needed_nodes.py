@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.world import AMOUNTS
-from tests.protocol.actions.runtime.test_watching import ACCOUNT
+from tests.node.health.test_checks import ACCOUNT
 from tests.scripts.money import Operators
 from tests.scripts.sitting import NOW, SEAT, MadeSitting, run_nothing
-from touchstone.protocol.actions.runtime.chain_state import Seated
+from touchstone.node.kit.chain_state import Seated
 from touchstone.protocol.adapters.chain import chain_client
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import GameChain, is_old

@@ -20,9 +20,9 @@ from tests.protocol.spec.game.world import make_terms, make_world
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one
-from touchstone.protocol.actions.runtime.config import JOURNAL_FILE, PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish
-from touchstone.protocol.actions.runtime.opening import RECORDS
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
+from touchstone.node.loop.opening import RECORDS
 from touchstone.protocol.adapters import machine
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.journal import Journal

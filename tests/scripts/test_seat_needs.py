@@ -16,11 +16,11 @@ from tests.e2e.world import AMOUNTS, TINY_PLAN, make_dataset
 from tests.protocol.adapters.made_machine import Machine
 from tests.scripts.money import Operators
 from tests.scripts.network import edit_config, fail
+from touchstone.node.joining.joining import SeatWish, compute_task_bytes
+from touchstone.node.kit.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
+from touchstone.node.loop.opening import RECORDS
+from touchstone.node.records.claim_records import OuterShown
 from touchstone.node.submit import build_task
-from touchstone.protocol.actions.merge.merge_records import OuterShown
-from touchstone.protocol.actions.runtime.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish, compute_task_bytes
-from touchstone.protocol.actions.runtime.opening import RECORDS
 from touchstone.protocol.adapters import machine
 from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.journal import Journal

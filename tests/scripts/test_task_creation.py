@@ -13,8 +13,8 @@ from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import TASK
-from touchstone.node import export
-from touchstone.node.export import Choice, KeepModel
+from touchstone.node.exports import export
+from touchstone.node.exports.export import Choice, KeepModel
 from touchstone.node.submit import build_task
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL

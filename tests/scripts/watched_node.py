@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from touchstone.protocol.actions.runtime.opening import open_party
+from touchstone.node.loop.opening import open_party
 from touchstone.scripts.console import Console, open_logs
 from touchstone.scripts.home_checks import open_config
 

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.protocol.actions.audit.stage import (
+from tests.protocol.adapters.parties import make_key
+from tests.roles import TASK, list_rooms, note_plays
+from tests.verifier.stage import (
     HONEST,
     STRANGER,
     Node,
@@ -19,15 +21,11 @@ from tests.protocol.actions.audit.stage import (
     make_solver,
     make_stage,
 )
-from tests.protocol.actions.audit.stage import TASK as AUDITED
-from tests.protocol.adapters.parties import make_key
-from tests.roles import TASK, list_rooms, note_plays
-from touchstone.protocol.actions.audit.audit_messages import WorkSaid
-from touchstone.protocol.actions.audit.audit_room import StateShelf
-from touchstone.protocol.actions.audit.replaying import carry_nothing
-from touchstone.protocol.actions.merge.global_model import AskWork
-from touchstone.protocol.actions.runtime.config import PartyConfig, hold_folder
-from touchstone.protocol.actions.runtime.joining import SeatWish
+from tests.verifier.stage import TASK as AUDITED
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import PartyConfig, hold_folder
+from touchstone.node.models.global_model import AskWork
+from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.adapters.blobs import BlobKind
 from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.store import BlobStore
@@ -37,19 +35,21 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Prot
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier import verifier
+from touchstone.verifier.audit_room import StateShelf
+from touchstone.verifier.replaying import carry_nothing
 from touchstone.verifier.verifier import ROOMS, Place, Replayed, SeatlessAudit, require_public
 
 
 def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:
     """Silence in a dispute costs the seat, a vote that comes late only its pay."""
     rooms = list_rooms(ROOMS)
-    assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning_duties"
+    assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning"
 
 
 def test_a_verifier_has_the_duties_of_its_role_and_no_others() -> None:
     """It audits, and hands votes in where solvers do not. It trains, merges and contests nothing: those who
     made a root and those who watch do. A contest that its account has opened as one of those it plays on."""
-    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning_duties", "offers"}
+    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning", "served_data"}
     assert set(list_rooms(ROOMS)) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
 
 

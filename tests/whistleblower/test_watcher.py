@@ -6,8 +6,8 @@ import pytest
 
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import SeatWish
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.whistleblower import watcher
 from touchstone.whistleblower.watcher import ROOMS
@@ -16,12 +16,12 @@ from touchstone.whistleblower.watcher import ROOMS
 def test_a_whistleblower_looks_at_disputes_before_it_does_anything_else() -> None:
     """It is paid for what it finds false, and its own late votes can be disputed as well."""
     rooms = list_rooms(ROOMS)
-    assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning_duties"
+    assert rooms[0] == "dispute_duties" and rooms[-1] == "pruning"
 
 
 def test_a_whistleblower_has_the_duties_of_its_role_and_no_others() -> None:
     """It checks posted roots, which a verifier does not. It claims nothing: it neither trains nor merges."""
-    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning_duties", "offers"}
+    shared = {"dispute_duties", "upkeep_duties", "idle_mode", "audit_duties", "pruning", "served_data"}
     assert set(list_rooms(ROOMS)) == {*shared, "posting", "contesting"} and len(ROOMS) == len(shared) + 2
 
 

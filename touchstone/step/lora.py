@@ -2,7 +2,7 @@
 
 Each chosen linear layer keeps its matrix and gets two narrow ones: W x + (alpha / rank) B A x. B begins at
 zero, so the model begins as it was. An export has each sum as one matrix, and the narrow ones as PEFT's files
-(`node/lora_export.py`).
+(`node/exports/lora_export.py`).
 """
 
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ from lab.benchmarks.diloco.plain_member import (
 )
 from lab.benchmarks.diloco.verifiable import make_beacon
 from tests.e2e.world import TINY_PLAN
-from tests.protocol.actions.merge.stage import (
+from tests.node.merging.stage import (
     DOMAIN,
     SIGNING,
     SOLVERS,
@@ -36,26 +36,20 @@ from tests.protocol.actions.merge.stage import (
     get_account,
     make_world,
 )
-from tests.protocol.actions.specs import SUBMITTER
+from tests.node.specs import SUBMITTER
 from tests.protocol.adapters.parties import make_key
 from tests.task_plans import respecify_plan
 from tests.training_setting import compute_heldout_loss
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import PartyConfig, Status
+from touchstone.node.kit.party import Joined, Party
+from touchstone.node.merging import merge_signing
+from touchstone.node.models.global_model import load_outer, load_weights
+from touchstone.node.models.outer_step import get_root, merge_claims
+from touchstone.node.models.outer_step import make_key as make_merge_key
+from touchstone.node.records.claim_records import RECORDS, ClaimBook, MergeKey, MergeMade, get_shards
 from touchstone.node.submit import build_task
-from touchstone.protocol.actions.merge import merge_signing
-from touchstone.protocol.actions.merge.global_model import load_outer, load_weights
-from touchstone.protocol.actions.merge.merge_records import (
-    RECORDS,
-    ClaimBook,
-    MergeKey,
-    MergeMade,
-    get_shards,
-)
-from touchstone.protocol.actions.merge.outer_step import get_root, merge_claims
-from touchstone.protocol.actions.merge.outer_step import make_key as make_merge_key
-from touchstone.protocol.actions.merge.training import Origin, finish_claim
-from touchstone.protocol.actions.runtime.chain_state import ChainState
-from touchstone.protocol.actions.runtime.config import PartyConfig, Status
-from touchstone.protocol.actions.runtime.party import Joined, Party
+from touchstone.node.training.claims import Origin, finish_claim
 from touchstone.protocol.adapters.blobs import BlobKind, refer_state, refer_tensor
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store import BlobStore

@@ -32,8 +32,8 @@ from tests.training_setting import (
     read_standard_library,
     train_plainly,
 )
-from touchstone.protocol.actions.merge.merge_records import RECORDS, ClaimBook, ClaimBoundaryReached
-from touchstone.protocol.actions.stored_tensors import keep_state_trees, keep_tree
+from touchstone.node.kit.stored_tensors import keep_state_trees, keep_tree
+from touchstone.node.records.claim_records import RECORDS, ClaimBook, ClaimBoundaryReached
 from touchstone.protocol.adapters.blobs import BlobKind
 from touchstone.protocol.adapters.files import replace_file
 from touchstone.protocol.adapters.journal import Journal

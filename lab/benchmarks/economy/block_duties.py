@@ -16,7 +16,6 @@ from lab.benchmarks.economy.conduct import Agent, AnyTable, Audit, Claim
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import KEEPER, Play, Spots
 from lab.benchmarks.economy.pursuing import make_ask
-from touchstone.protocol.actions.dispute.known_statements import count_askers
 from touchstone.protocol.spec.drawing import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
@@ -50,6 +49,7 @@ from touchstone.protocol.spec.game.timing import (
 from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
 from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statements import COMPARED, VoteWord
+from touchstone.whistleblower.known_statements import count_askers
 
 
 def list_asks(play: Play) -> Iterator[tuple[str, GameCall]]:

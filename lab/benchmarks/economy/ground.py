@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 
-from touchstone.protocol.analysis.amounts import (
+from touchstone.protocol.economics.amounts import (
     ANSWER_GAS,
     CLAIM_GAS,
     CONTEST_GAS,
@@ -19,9 +19,9 @@ from touchstone.protocol.analysis.amounts import (
     price_gas,
     refuse_bad_money,
 )
+from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.refusing import Figures
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
 

@@ -21,11 +21,11 @@ from lab.benchmarks.economy.ground import (
 )
 from lab.benchmarks.economy.play import EXTRAS, Play, Spots, name_parties
 from tests.protocol.spec.test_program import reduce_many
-from touchstone.protocol.analysis.amounts import list_binding
+from touchstone.protocol.economics.amounts import list_binding
+from touchstone.protocol.economics.money import check_money
 from touchstone.protocol.spec.drawing import RANKS
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, get_late_draw
-from touchstone.protocol.spec.game.money import check_money
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.terms import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI

@@ -11,11 +11,10 @@ from pathlib import Path
 from lab.benchmarks.exactness.attacking import build_plan
 from lab.benchmarks.program import make_plain_step, make_setting, time_in_turn
 from tests.e2e.world import make_dataset
-from tests.protocol.actions.audit.stage import Node, Stage, make_solver, make_stage
-from tests.protocol.actions.specs import SUBMITTER
+from tests.node.specs import SUBMITTER
 from tests.training_setting import DEMO_MODEL, INNER_STEPS, SEGMENT_STEPS
+from tests.verifier.stage import Node, Stage, make_solver, make_stage
 from touchstone.node.submit import build_task
-from touchstone.protocol.actions.audit.replaying import audit
 from touchstone.protocol.adapters.blobs import BlobRef
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.session import Peer
@@ -29,6 +28,7 @@ from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.step.plain_decoder import DecoderConfig
+from touchstone.verifier.replaying import audit
 
 SIZES = {
     "1M": DEMO_MODEL,

@@ -27,8 +27,8 @@ from tests.e2e.reading import CONVICTED, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.task_plans import respecify_plan
+from touchstone.node.kit.party import Party
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.actions.runtime.party import Party
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.spec.containers import Limits, ScheduleConfig
 from touchstone.protocol.spec.float32 import nearest

@@ -30,9 +30,7 @@ from tests.attacks.menagerie import ATTACKS
 from tests.attacks.outer import FORGERIES, Forgery
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
-from touchstone.protocol.actions.audit.audit_records import EndsShown, ShownWork
-from touchstone.protocol.actions.audit.audit_room import AuditTask, StateShelf
-from touchstone.protocol.actions.audit.replaying import judge_ends, judge_work
+from touchstone.node.records.audit_records import EndsShown, ShownWork
 from touchstone.protocol.adapters.chain.abi import BoundaryProof
 from touchstone.protocol.adapters.store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
@@ -43,6 +41,8 @@ from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.spec.containers import Limits, StateHeader
 from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
 from touchstone.protocol.spec.statements import compute_carried_root
+from touchstone.verifier.audit_room import AuditTask, StateShelf
+from touchstone.verifier.replaying import judge_ends, judge_work
 
 FIRST_DECADE = -4
 BINS_PER_DECADE = 10

@@ -27,11 +27,11 @@ from tests.e2e.demo.player import HONEST, LIST, Line, Order, only_defend
 from tests.e2e.demo.watch import Watch
 from tests.e2e.planted import find_node, plant
 from tests.e2e.world import Part
-from touchstone.protocol.actions.dispute.casebook import Compute
-from touchstone.protocol.actions.runtime import joining
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.party import Duty, ListDuties, Party, Wait
-from touchstone.protocol.actions.runtime.task_inputs import PartedCorpus
+from touchstone.node.joining import joining
+from touchstone.node.joining.task_inputs import PartedCorpus
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Duty, ListDuties, Party, Wait
+from touchstone.node.records.dispute_records import Compute
 from touchstone.protocol.adapters.blobs import ROOT_BYTES
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.compute.bounds.trace import (

@@ -11,9 +11,7 @@ from tests.protocol.adapters.chain.entries import list_entries, make_sample
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.protocol.spec.sample import sample_task
-from touchstone.protocol.actions.audit.audit_votes import WITH_OPENING, HandedVote
-from touchstone.protocol.actions.dispute import judging_work
-from touchstone.protocol.actions.runtime.chain_state import ChainState, Network
+from touchstone.node.kit.chain_state import ChainState, Network
 from touchstone.protocol.adapters.chain.abi import (
     Entry,
     encode_call,
@@ -39,6 +37,8 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.statements import Request, SigningDomain, VoteWord
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.verifier.audit_votes import WITH_OPENING, HandedVote
+from touchstone.whistleblower import judging_work
 
 TASK = b"t" * 32
 WORD = 32

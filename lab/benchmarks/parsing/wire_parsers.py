@@ -22,10 +22,10 @@ from lab.benchmarks.parsing.mutating import Parser
 from tests.fixed_values import ACCOUNT as SAMPLE_ACCOUNT
 from tests.protocol.adapters.parties import DOMAIN, make_key, make_tensor
 from tests.protocol.spec.profiles import make_profile
-from touchstone.protocol.actions.audit import audit_messages as audit
-from touchstone.protocol.actions.dispute import step_serving as dispute
-from touchstone.protocol.actions.merge import global_model as merge
-from touchstone.protocol.actions.merge.global_model import AskOuter, make_form
+from touchstone.node.defending import step_serving as dispute
+from touchstone.node.models import global_model as merge
+from touchstone.node.models.global_model import AskOuter, make_form
+from touchstone.node.serving import audit_messages as audit
 from touchstone.protocol.adapters import messages, reports
 from touchstone.protocol.adapters.blobs import (
     BlobKey,

@@ -12,7 +12,7 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
-from touchstone.protocol.actions.runtime.party import Party
+from touchstone.node.kit.party import Party
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.game.state import RoundPhase
 from touchstone.protocol.spec.params import PRODUCT_BITS

@@ -37,7 +37,6 @@ from torch import Tensor
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
 from tests.training_setting import INNER_STEPS, build_trace_tree
-from touchstone.protocol.actions.dispute.step_judging import SHAKES
 from touchstone.protocol.compute.audit.compare import (
     Verdict,
     compute_cap,
@@ -56,6 +55,7 @@ from touchstone.protocol.compute.program.step import Batch, TrainingState, compu
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.scripts.calibrate_commands import SEED, Segment, Workplace
+from touchstone.whistleblower.step_judging import SHAKES
 
 Product = Callable[..., Tensor]
 """Of two matrices, or batches of them, `out` as in `torch.mm`: where it is missing a new tensor."""
@@ -175,7 +175,7 @@ def show_trace(workplace: Workplace, machine: str, segment: Segment, step: int) 
 
 def search_fault(workplace: Workplace, claimant: str, segment: Segment, step: int) -> str:
     """The first element of the stored trace that is outside its bound, or an input that is not the task's;
-    empty where there is none. As `protocol/actions/dispute/prosecuting.py` searches."""
+    empty where there is none. As `whistleblower/prosecuting.py` searches."""
     training = workplace.training
     built, stored = get_program(training), load_file(workplace.folder / TRACE)
 

@@ -30,17 +30,15 @@ from tests.e2e.demo.run import cancel
 from tests.e2e.demo.stage import Folders
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import Part
+from touchstone.node.joining.joining import catch_up, open_task
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import ListDuties, Party
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.opening import open_party
+from touchstone.node.records import dispute_records
+from touchstone.node.records.dispute_records import Compute
 from touchstone.node.submit import build_task, post_task
-from touchstone.protocol.actions.audit import audit_room
-from touchstone.protocol.actions.audit.audit_room import Train
-from touchstone.protocol.actions.dispute import casebook
-from touchstone.protocol.actions.dispute.casebook import Compute
-from touchstone.protocol.actions.runtime import upkeep_duties
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import catch_up, open_task
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import ListDuties, Party
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.keys import AccountKey
 from touchstone.protocol.compute.bounds.trace import retrace
@@ -50,11 +48,13 @@ from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 from touchstone.protocol.spec.program import Operation
 from touchstone.scripts.devnet import Devnet, DevnetOptions, fund, run_devnet
+from touchstone.verifier import audit_room
+from touchstone.verifier.audit_room import Train
 
 Tell = Callable[[int, int, float], None]
 """(global step, steps, seconds of the computation without the wait)."""
-ACTIONS = "touchstone.protocol.actions"
-DEFAULTS = frozenset({audit_room.__name__, casebook.__name__})
+ROLES = ("touchstone.node", "touchstone.verifier", "touchstone.whistleblower")
+DEFAULTS = frozenset({audit_room.__name__, dispute_records.__name__})
 """Modules that hold the function as a default of a party's own parts, which are replaced there."""
 
 
@@ -88,17 +88,19 @@ def switch(honest: Callable[..., Any], other: Callable[..., Any], first_step: in
     return choose
 
 
-def replace_training(train: Train, package: str = ACTIONS) -> list[str]:
-    """Let every loaded module of a package that trains segments call `train`; their names. Raises LookupError
-    where there is none: what is measured would not be paced."""
+def replace_training(train: Train, *packages: str) -> list[str]:
+    """Let every loaded module of `packages` (default: the roles) that trains segments call `train`; their
+    names. Raises LookupError where there is none: what is measured would not be paced."""
     found = []
     for name, module in list(sys.modules.items()):
-        is_here = name.startswith(f"{package}.") and name not in DEFAULTS
+        is_here = name.startswith(packages or ROLES) and name not in DEFAULTS
         if is_here and vars(module).get("train_segment") is train_segment:
             vars(module)["train_segment"] = train
             found.append(name)
     if not found:
-        raise LookupError(f"no module of {package} calls train_segment: expected one that trains claims")
+        raise LookupError(
+            f"no module of {packages or ROLES} calls train_segment: expected one that trains claims"
+        )
     return found
 
 

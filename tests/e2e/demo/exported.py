@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from touchstone.node.model_folder import SAFETENSORS_NAME
+from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss, get_heldout_batch
-from touchstone.protocol.actions.merge.global_model import get_initial_header, load_weights
-from touchstone.protocol.actions.merge.outer_step import get_root, make_key, merge_claims
-from touchstone.protocol.actions.runtime.party import Duty, Party
+from touchstone.node.kit.party import Duty, Party
+from touchstone.node.models.global_model import get_initial_header, load_weights
+from touchstone.node.models.outer_step import get_root, make_key, merge_claims
 from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.game.state import RoundPhase
 

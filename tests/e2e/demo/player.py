@@ -26,17 +26,17 @@ from tests.e2e.demo.roster import Member
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import Part
-from touchstone.protocol.actions.dispute import dispute_duties as disputes
-from touchstone.protocol.actions.merge import training
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import catch_up, open_task, take_seat
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.party import Duty, Party, Wait
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.joining.joining import catch_up, open_task, take_seat
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.opening import open_party
+from touchstone.node.training import claims
 from touchstone.protocol.adapters.keys import AccountKey
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.program import Operation
+from touchstone.whistleblower import dispute_duties as disputes
 
 LIST = disputes.list_duties
 ACCUSING = frozenset({"read votes", "judge steps", "dispute", "ask", "prove"})
@@ -163,7 +163,7 @@ def make_part(order: Order, line: Line) -> Part:
         allow_cheating(patch)
         part = make_cheating_solver(make_planting_compute(Operation[order.fault]))
         part = replace(part, rooms=[only_defend if room is LIST else room for room in part.rooms])
-    patch.setattr(training, "train_segment", _time(vars(training)["train_segment"], line))
+    patch.setattr(claims, "train_segment", _time(vars(claims)["train_segment"], line))
     return part
 
 

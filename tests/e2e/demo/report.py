@@ -9,7 +9,7 @@ from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
 from tests.e2e.demo.observer import Measured
 from tests.e2e.demo.roster import SUBMITTER, Member
 from touchstone.explorer.number import ConvictedNumber
-from touchstone.protocol.spec.game.account_money import AccountMoney
+from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.fates import get_claim_fate
 from touchstone.protocol.spec.game.ledger import LoggedGame
 from touchstone.protocol.spec.game.purse import PotKind

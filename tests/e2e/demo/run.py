@@ -33,18 +33,18 @@ from tests.e2e.demo.watch import Watch
 from touchstone.explorer.node_reports import Asked
 from touchstone.explorer.page_server import Explorer, open_explorer
 from touchstone.explorer.story import Names
-from touchstone.node import export
+from touchstone.node.exports import export
+from touchstone.node.joining.joining import catch_up, open_task
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import RoundPlan, build_task, post_task
-from touchstone.protocol.actions.runtime import upkeep_duties
-from touchstone.protocol.actions.runtime.chain_state import ChainState
-from touchstone.protocol.actions.runtime.config import PartyConfig
-from touchstone.protocol.actions.runtime.joining import catch_up, open_task
-from touchstone.protocol.actions.runtime.opening import open_party
-from touchstone.protocol.actions.runtime.playing import Loop
+from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.keys import AccountKey
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
-from touchstone.protocol.spec.game.account_money import compute_money
+from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.scripts.chain_commands import open_browser

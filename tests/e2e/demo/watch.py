@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from touchstone.explorer.number import ConvictedNumber, find_number
 from touchstone.explorer.story import Names, Teller
-from touchstone.protocol.actions.runtime.chain_state import ChainState
+from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import LogBatch

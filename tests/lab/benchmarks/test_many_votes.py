@@ -10,8 +10,8 @@ from lab.benchmarks.gas_bounds.gas_play import Case, Play
 from tests.explorer.plays import make_deployment
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.nodes import Watcher, make_watcher
-from touchstone.protocol.actions.merge.posting import HandVotes
-from touchstone.protocol.actions.runtime.party import Party
+from touchstone.node.kit.party import Party
+from touchstone.node.merging.posting import HandVotes
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.transactions import MOST_GAS
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, SOLVER_SEATS_MAX

@@ -20,8 +20,7 @@ from lab.benchmarks.utilisation_run.plan import (
 )
 from tests.e2e.world import make_dataset
 from touchstone.node.submit import build_task
-from touchstone.protocol.actions import worker_team
-from touchstone.protocol.actions.merge import training
+from touchstone.node.training import claims, worker_team
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.ledger import read_terms
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
@@ -75,15 +74,15 @@ def test_every_module_that_trains_claims_gets_the_paced_function(monkeypatch: py
         return arguments
 
     # What the call changes is put back: a worker's module trains too.
-    for module in (training, worker_team):
+    for module in (claims, worker_team):
         monkeypatch.setattr(module, "train_segment", train_segment)
-    assert {training.__name__, worker_team.__name__} == set(replace_training(paced))
-    assert vars(training)["train_segment"] is paced
+    assert {claims.__name__, worker_team.__name__} == set(replace_training(paced))
+    assert vars(claims)["train_segment"] is paced
 
 
 def test_a_package_that_trains_nothing_is_refused() -> None:
-    assert isinstance(training, ModuleType)
-    with pytest.raises(LookupError, match="no module of protocol.spec calls train_segment"):
+    assert isinstance(claims, ModuleType)
+    with pytest.raises(LookupError, match="no module of .*protocol.spec.* calls train_segment"):
         replace_training(train_segment, "touchstone.protocol.spec")
 
 

@@ -328,8 +328,8 @@ def test_memory_is_the_machines_or_what_the_groups_of_processes_may_use(tmp_path
 NICED = """
 import json, os, sys, threading
 from pathlib import Path
-from touchstone.protocol.actions.audit.replay_pool import ProcessWorker
-from touchstone.protocol.actions.worker_team import get_context
+from touchstone.node.training.replay_pool import ProcessWorker
+from touchstone.node.training.worker_team import get_context
 from touchstone.protocol.adapters.machine import lower_priority
 
 def ask(connection=None):

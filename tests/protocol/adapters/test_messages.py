@@ -176,7 +176,7 @@ def test_a_file_of_one_s_own_is_the_caller_s_fault(tmp_path: Path) -> None:
 
 # --- All kinds ----------------------------------------------------------------------------------------------
 def list_kinds() -> list[type[Message]]:
-    for name in ("touchstone.protocol.actions.runtime.opening", "touchstone.protocol.adapters.messages"):
+    for name in ("touchstone.node.loop.opening", "touchstone.protocol.adapters.messages"):
         import_module(name)
     found, todo = [], [Message]
     while todo:

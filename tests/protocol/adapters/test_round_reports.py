@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from tests.protocol.actions.audit.stage import SIGNING, SOLVER, get_account, make_stage
 from tests.protocol.adapters.parties import Party, make_key, open_session, serve_hostile
+from tests.verifier.stage import SIGNING, SOLVER, get_account, make_stage
 from touchstone.protocol.adapters import reports
 from touchstone.protocol.adapters.keys import sign_statement
 from touchstone.protocol.adapters.messages import encode_message

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from touchstone.protocol.actions.runtime.task_step import refuse_costs
+from touchstone.node.joining.task_step import refuse_costs
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.fused_update import UPDATE

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.protocol.actions.specs import get_spec
+from tests.node.specs import get_spec
 from tests.task_models import draw_first, get_model, respecify
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.cutting import CutStep, Workers, cut_program, deal_leaves

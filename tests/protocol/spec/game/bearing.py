@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-from touchstone.protocol.spec.game.money import (
+from touchstone.protocol.economics.money import (
     compute_burned,
     compute_lies,
     compute_paid_beyond,
     count_cheating_rounds,
 )
-from touchstone.protocol.spec.game.odds import list_cheats
-from touchstone.protocol.spec.game.refusing import (
+from touchstone.protocol.economics.odds import list_cheats
+from touchstone.protocol.economics.refusing import (
     Figures,
     compute_taken_fees,
     count_closing_rounds,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.protocol.spec.game.world import START_BLOCK, World
-from touchstone.protocol.spec.game.account_money import AccountMoney, compute_account, compute_money
+from touchstone.protocol.economics.account_money import AccountMoney, compute_account, compute_money
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.folding import fold
 from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at

@@ -1,13 +1,13 @@
 """Exact odds that a false claim is detected, for any placement of what is spoiled: what the bounds of
-`protocol/spec/game/odds.py` are measured against."""
+`protocol/economics/odds.py` are measured against."""
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
 from itertools import combinations
 from math import comb
 
+from touchstone.protocol.economics.odds import Weights, compute_blind_chance, compute_worst_escape, list_free
 from touchstone.protocol.spec.drawing import count_draws
-from touchstone.protocol.spec.game.odds import Weights, compute_blind_chance, compute_worst_escape, list_free
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 
 NOTHING = Fraction(0)

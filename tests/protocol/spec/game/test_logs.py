@@ -25,8 +25,8 @@ from tests.protocol.spec.game.world import (
     post,
     solver,
 )
+from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.account_money import compute_money
 from touchstone.protocol.spec.game.events import ContestOver, EpochFreed, GameEvent
 from touchstone.protocol.spec.game.folding import fold
 from touchstone.protocol.spec.game.logs import _TAKERS, LoggedGame, take_log

@@ -5,10 +5,7 @@ from itertools import combinations, product
 
 import pytest
 
-from touchstone.protocol.spec.drawing import compute_permutation, get_auditor_places
-from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.fates import compute_draw_fate
-from touchstone.protocol.spec.game.odds import (
+from touchstone.protocol.economics.odds import (
     compute_blind_chance,
     compute_deciding_chance,
     compute_deciding_exact,
@@ -16,6 +13,9 @@ from touchstone.protocol.spec.game.odds import (
     compute_paid_votes,
     count_owned,
 )
+from touchstone.protocol.spec.drawing import compute_permutation, get_auditor_places
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.fates import compute_draw_fate
 from touchstone.protocol.spec.game.state import CountedVote, DrawFate
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -14,8 +14,8 @@ from tests.protocol.spec.game.placements import (
     find_worst_placement,
     list_plausible_placements,
 )
+from touchstone.protocol.economics.odds import Sampling, list_cheats
 from touchstone.protocol.spec.drawing import count_draws, draw_circle_segments, draw_late
-from touchstone.protocol.spec.game.odds import Sampling, list_cheats
 
 THIRD = Fraction(1, 3)
 

@@ -1,1 +1,0 @@
-"""Campaigns over the contracts: fuzzing, mutants, proofs, known mistakes, storage layouts."""

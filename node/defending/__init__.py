@@ -1,0 +1,1 @@
+"""Answers to disputes about own steps."""

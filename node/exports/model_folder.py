@@ -1,0 +1,378 @@
+"""Weights of a model's folder, read as float32: `model.safetensors`, or shards with their index.
+
+    headers --> names, shapes and types are the model's --> tensor after tensor into the flat vector
+
+Names and shapes are those that the caller knows. Nothing of a folder is executed: JSON and safetensors are
+data. A file is measured before it is opened, a header before it is parsed, a tensor before memory is taken
+for it: a folder may come from anywhere.
+"""
+
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import file_digest, sha256
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from touchstone.node.kit.stored_tensors import keep_tree
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
+from touchstone.protocol.compute.digest import build_tensor_tree
+from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.weights_layout import WeightsLayout
+
+SAFETENSORS_NAME = "model.safetensors"
+SAFETENSORS_METADATA = {"format": "pt"}
+"""What transformers wants in the file's header."""
+
+
+# --- Weights ------------------------------------------------------------------------------------------------
+INDEX_NAME = "model.safetensors.index.json"
+OUTPUT = "lm_head.weight"
+"""The output matrix. A tied model's file may have it: it is the embedding then."""
+LENGTH_BYTES = 8
+"""The length of a header comes first, little-endian."""
+MAX_HEADER_BYTES = 1 << 22
+"""Of a header, and of an index: 256 layers have 3,000 tensors, of some 150 bytes each."""
+MAX_BRACKETS = 64
+"""Tables and lists of an index: it has three."""
+TYPES = {"F32": 4, "F16": 2, "BF16": 2}
+"""Types whose numbers are float32 exactly, and their bytes."""
+SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}\.safetensors", re.ASCII)
+ROOM = 2
+"""A file more than so many times as large as the model in float32 is not opened. A smaller one is, so that a
+tensor too many is refused by its name."""
+SHOWN = 3
+"""Names in an error."""
+REMEDY = (
+    "Load the model with transformers, on its own family's class, and write it with "
+    "save_pretrained(folder, safe_serialization=True); copy files, do not link them."
+)
+
+
+class ShardIndex(msgspec.Struct, frozen=True):
+    """model.safetensors.index.json, as far as it counts. weight_map: the file of each tensor."""
+
+    weight_map: dict[str, str]
+
+
+class Found(NamedTuple):
+    """What a header says of a tensor."""
+
+    file: Path
+    kind: str
+    shape: tuple[int, ...]
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class WeightsFolder:
+    """A folder whose headers are those of the model. shapes: of all parameters, in the order in which they
+    lie in the flat vector; tied: other names of some, by which a file may have them too; tensors: what the
+    headers say, by name."""
+
+    folder: Path
+    shapes: Shapes
+    tied: Mapping[str, str]
+    tensors: Mapping[str, Found]
+
+    def read(self) -> Tensor:
+        """All parameters as one flat float32 vector. Raises InvalidInput where a number is not finite or so
+        large that limits do not tell it from others, or a tied output matrix is not the embedding."""
+        flat = allocate(sum(map(prod, self.shapes.values())))
+        pieces = torch.split(flat, [prod(shape) for shape in self.shapes.values()])
+        parts = {
+            name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
+        # What is compared with another tensor comes last.
+        for name in sorted(self.tensors, key=lambda one: one not in parts):
+            found = self.tensors[name]
+            tensor = _read_tensor(name, found)
+            if name in parts:
+                parts[name].copy_(tensor)
+                _require_sound(parts[name], name, found.file)
+            elif not torch.equal(tensor.to(torch.float32), parts[self.tied[name]]):
+                raise _refuse_weights(f"{name}: {self.tied[name]}, or none", "other numbers", found.file)
+            relax()
+        return flat
+
+
+class _Typed(msgspec.Struct):
+    model_type: Any = None
+
+
+def list_file_names(config: str) -> Mapping[str, str]:
+    """By the name of a parameter in the class of transformers: its name in files, where that is another.
+    config: a `config.json` as text, or anything: it may be a stranger's."""
+    try:
+        named = msgspec.json.decode(config, type=_Typed).model_type
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return {OUTPUT: "embed_out.weight"} if named == "gpt_neox" else {}
+
+
+def _refuse_step(folder: Path) -> None:
+    if (folder / "shape.json").is_file() and (folder / "program").is_file():
+        raise InvalidInput(
+            what="the folder of a recorded step, and not of a model",
+            expected="a folder with model.safetensors",
+            actual=str(folder),
+            remedy="Leave the weights out: who posts the task serves those of the step.",
+        )
+
+
+def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> WeightsFolder:
+    """The folder, its headers read and judged; as `WeightsFolder` has these. Raises InvalidInput where they
+    are not those of the model, or a file is missing, malformed, linked or too large."""
+    _refuse_step(folder)
+    optional = {name: shapes[other] for name, other in tied.items()}
+    most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
+    found = dict[str, Found]()
+    for file, names in _list_files(folder).items():
+        inside = dict(_read_header(file, most))
+        if names is not None and set(inside) != names:
+            raise _refuse_names("the tensors that the index names", names ^ set(inside), file)
+        found |= inside
+    missing, extra = set(shapes) - set(found), set(found) - set(shapes) - set(optional)
+    if missing or extra:
+        what = "some are missing" if missing else "there are others"
+        raise _refuse_names(f"the {len(shapes)} tensors of the model: {what}", missing or extra, folder)
+    for name, one in found.items():
+        shape = shapes.get(name, optional.get(name))
+        if one.kind not in TYPES or one.shape != shape:
+            expected = f"{name}: {' or '.join(TYPES)} {list(shape or ())}"
+            raise _refuse_weights(expected, f"{one.kind} {list(one.shape)[:8]}", one.file)
+    return WeightsFolder(folder, shapes, tied, found)
+
+
+def read_trained(folder: Path, layout: WeightsLayout) -> Tensor:
+    """W of an export, by the names of the layout; as `open_named` and `read`."""
+    trained = {entry.name: entry.shape for entry in layout.parameters}
+    frozen = {entry.name: entry.shape for entry in layout.frozen}
+    return open_named(folder, trained | frozen, {}).read()[: layout.count]
+
+
+def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: WeightsLayout) -> None:
+    """Put the weights of a folder into a node's store, as those that the task begins with: nothing of them is
+    fetched then. Raises InvalidInput where they are others, and as `open_named` and `read` do. The folder may
+    have the first parameter, an embedding, once more, as files of tied models do."""
+    shapes = {entry.name: entry.shape for entry in layout.parameters}
+    tied = {} if OUTPUT in shapes else {OUTPUT: layout.parameters[0].name}
+    tree = build_tensor_tree(open_named(folder, shapes, tied).read())
+    expected = spec.terms.initial_weights_root
+    if tree.root != expected:
+        raise InvalidInput(
+            what="not the weights that the task begins with",
+            expected=f"root {expected.hex()}",
+            actual=tree.root.hex(),
+            where=str(folder),
+            remedy="Leave --weights out: the node fetches them. Or ask the submitter which ones they are.",
+        )
+    keep_tree(store, BlobKind.TENSOR, tree)
+
+
+# --- Files --------------------------------------------------------------------------------------------------
+def _list_files(folder: Path) -> dict[Path, set[str] | None]:
+    """The files with weights, each with the names that the index gives it (None: there is no index)."""
+    single, index = folder / SAFETENSORS_NAME, folder / INDEX_NAME
+    is_single, is_sharded = single.exists() or single.is_symlink(), index.exists() or index.is_symlink()
+    if is_single == is_sharded:
+        actual = "both" if is_single else "neither" + "; pickles are not read" * _has_pickle(folder)
+        raise _refuse_weights(f"either {SAFETENSORS_NAME} or {INDEX_NAME}", actual, folder)
+    if is_single:
+        return {single: None}
+    named = dict[Path, set[str] | None]()
+    for name, shard in _read_index(index).weight_map.items():
+        if SHARD.fullmatch(shard) is None:
+            raise _refuse_weights(f"a plain name of a .safetensors file for {name!r}", repr(shard), index)
+        names = named.setdefault(folder / shard, set())
+        assert names is not None
+        names.add(name)
+    return named
+
+
+def _has_pickle(folder: Path) -> bool:
+    return any(one.suffix in (".bin", ".pt", ".pth", ".ckpt") for one in folder.glob("*"))
+
+
+def _measure(path: Path) -> int:
+    """Bytes of a file of this folder: no link, no device, nothing outside."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise _refuse_weights("a file", str(error.strerror), path) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise _refuse_weights("a file of this folder", "a link, or no file", path)
+    return found.st_size
+
+
+def _read_index(path: Path) -> ShardIndex:
+    if _measure(path) > MAX_HEADER_BYTES:
+        raise _refuse_weights(f"an index of at most {MAX_HEADER_BYTES} bytes", "a longer one", path)
+    data = path.read_bytes()
+    # A parser calls itself for each bracket, and may run out of stack.
+    if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
+        raise _refuse_weights("an index of shards", f"more than {MAX_BRACKETS} brackets", path)
+    try:
+        return msgspec.json.decode(data, type=ShardIndex)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _refuse_weights("an index of shards", str(error), path) from error
+
+
+def _read_header(path: Path, most_bytes: int) -> Iterator[tuple[str, Found]]:
+    """Name, type and shape of each tensor of a file. The library checks that they fill it without gaps."""
+    size = _measure(path)
+    with path.open("rb") as file:
+        header_bytes = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    if not 0 < header_bytes <= MAX_HEADER_BYTES:
+        raise _refuse_weights(f"a header of at most {MAX_HEADER_BYTES} bytes", f"{header_bytes} bytes", path)
+    if size > LENGTH_BYTES + header_bytes + most_bytes:
+        raise _refuse_weights(f"at most {most_bytes} bytes of weights", f"a file of {size} bytes", path)
+    try:
+        with safe_open(path, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118
+                piece = opened.get_slice(name)
+                yield name, Found(path, piece.get_dtype(), tuple(piece.get_shape()))
+    except (OSError, SafetensorError) as error:
+        raise _refuse_weights("a safetensors file", str(error), path) from error
+
+
+def _read_tensor(name: str, found: Found) -> Tensor:
+    try:
+        with safe_open(found.file, framework="pt") as opened:
+            tensor: Tensor = opened.get_tensor(name)
+    except (OSError, SafetensorError) as error:
+        raise _refuse_weights("a safetensors file", str(error), found.file) from error
+    if tuple(tensor.shape) != found.shape:
+        raise _refuse_weights(f"{name}: {list(found.shape)}", "a file that has changed", found.file)
+    return tensor
+
+
+# --- Judging ------------------------------------------------------------------------------------------------
+def _require_sound(tensor: Tensor, name: str, where: Path) -> None:
+    least, greatest = (float(one) for one in torch.aminmax(tensor))
+    # A number that is none is above and below nothing.
+    if not -MAGNITUDE_LIMIT < least <= greatest < MAGNITUDE_LIMIT:
+        raise _refuse_weights(
+            f"{name}: finite numbers below {MAGNITUDE_LIMIT:.4g}", f"{least} to {greatest}", where
+        )
+
+
+def _refuse_names(expected: str, names: set[str], where: Path) -> InvalidInput:
+    shown = ", ".join(name[:80] for name in sorted(names)[:SHOWN])
+    return _refuse_weights(expected, f"{len(names)}: {shown}" + ", ..." * (len(names) > SHOWN), where)
+
+
+def _refuse_weights(expected: str, actual: str, where: Path) -> InvalidInput:
+    return InvalidInput(
+        what="not the weights of this model",
+        expected=expected,
+        # Names in a file may be anything, and steer a terminal.
+        actual="".join(one if one.isprintable() else "?" for one in actual[:300]),
+        where=str(where),
+        remedy=REMEDY,
+    )
+
+
+NOTE_NAME = "touchstone.json"
+TOKENIZER_NAME = "tokenizer.json"
+CONFIG_NAME = "config.json"
+MAX_CONFIG_BRACKETS = 256
+"""Tables and lists of a config.json. A parser calls itself for each bracket, and may run out of stack."""
+BYTE_VOCABULARY = 256
+"""Tokens that are the bytes of a text."""
+MAX_NOTE_BYTES = 64 * 1024
+MAX_ROW_TOKENS = 1 << 20
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
+
+
+class ModelNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """touchstone.json. row_tokens: of a row of the task; tokenizer_sha256: of the tokenizer.json that the
+    task names, hex; empty where tokens are bytes."""
+
+    row_tokens: int
+    tokenizer_sha256: Digest = ""
+
+
+def format_note(note: ModelNote) -> bytes:
+    """touchstone.json."""
+    return msgspec.json.format(msgspec.json.encode(note)) + b"\n"
+
+
+def format_tokenizer_config(row_tokens: int) -> bytes:
+    """The least tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
+    content = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": row_tokens,
+        "clean_up_tokenization_spaces": False,
+    }
+    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
+
+
+def check_tokenizer(path: Path, expected: bytes) -> bytes:
+    """The bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero where the task
+    names none. Raises InvalidInput where it is missing or another one."""
+    file = path / TOKENIZER_NAME if path.is_dir() else path
+    data = file.read_bytes() if file.is_file() else b""
+    found = sha256(data).digest()
+    if not data and not any(expected):
+        raise InvalidInput(
+            what="the task names no tokenizer, and there is none here",
+            expected="a tokenizer.json, where one is named",
+            actual="no such file",
+            where=str(file),
+            remedy="Leave --tokenizer out where tokens are bytes; else ask the submitter for the file.",
+        )
+    if not data or (any(expected) and found != expected):
+        raise InvalidInput(
+            what="not the tokenizer of this task",
+            expected=f"a tokenizer.json with SHA-256 {expected.hex()}",
+            actual=found.hex() if data else "no such file",
+            where=str(file),
+            remedy="Ask the submitter for the folder that `touchstone data pack` wrote, and name it.",
+        )
+    return data
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file, hex. It may be of any length."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def read_note(folder: Path) -> ModelNote | None:
+    """touchstone.json of a folder, None where there is none. Raises InvalidInput where it is malformed."""
+    path = folder / NOTE_NAME
+    if not path.exists():
+        return None
+    if not path.is_file() or path.stat().st_size > MAX_NOTE_BYTES:
+        raise _refuse(f"a file of at most {MAX_NOTE_BYTES} bytes", "another", path)
+    try:
+        note = msgspec.json.decode(path.read_bytes(), type=ModelNote)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _refuse("the note of an exported model", str(error), path) from error
+    if not 1 <= note.row_tokens <= MAX_ROW_TOKENS:
+        raise _refuse(f"rows of 1 to {MAX_ROW_TOKENS} tokens", str(note.row_tokens), path)
+    return note
+
+
+def _refuse(expected: str, actual: str, where: Path) -> InvalidInput:
+    return InvalidInput(
+        what="not the folder of a model",
+        expected=expected,
+        actual=actual[:300],
+        where=str(where),
+        remedy="Write it with `touchstone export`, or with save_pretrained of model and tokenizer.",
+    )

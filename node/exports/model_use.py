@@ -1,0 +1,120 @@
+"""Using a trained model of transformers: its loss on held-out rows, and tokens that it goes on with.
+
+Plain PyTorch, without the task's program: nothing of it is ever judged.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from touchstone.node.exports.published_model import PublishedModel
+from touchstone.protocol.spec.errors import InvalidInput
+
+ROWS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Measure:
+    """loss: mean cross entropy in nats a token; tokens: predicted ones."""
+
+    loss: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Taste:
+    """How tokens are chosen. temperature: 0 takes the likeliest; top_k: of so many of the likeliest, 0 of
+    all; seed: the same one, the same tokens."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+
+
+def compute_logits(model: PublishedModel, tokens: Tensor) -> Tensor:
+    """float32 [sequences, tokens, vocabulary] of int64 [sequences, tokens]."""
+    module: Any = model.module
+    with torch.no_grad():
+        logits: Tensor = module(tokens, use_cache=False).logits
+    return logits
+
+
+def measure_rows(model: PublishedModel, rows: Iterable[Tensor]) -> Measure:
+    """The loss over rows of int64 tokens [n]: each token but the first of a row is predicted from those
+    before it. Raises InvalidInput where there is none, or a token is outside the vocabulary."""
+    total, count = 0.0, 0
+    for batch in _stack(rows):
+        if not 0 <= int(batch.min()) <= int(batch.max()) < model.vocabulary_size:
+            raise _outside(int(batch.max()), model)
+        logits, labels = compute_logits(model, batch[:, :-1]), batch[:, 1:].reshape(-1)
+        flat = logits.reshape(labels.numel(), -1)
+        losses = torch.nn.functional.cross_entropy(flat, labels, reduction="sum")
+        total, count = total + float(losses), count + labels.numel()
+    if not count:
+        raise InvalidInput(
+            what="there is nothing to measure on",
+            expected="a row of two tokens or more",
+            actual="none",
+            remedy="Give a longer text.",
+        )
+    return Measure(total / count, count)
+
+
+def _stack(rows: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Rows that follow each other and have one length, some at a time."""
+    batch: list[Tensor] = []
+    for row in rows:
+        if batch and (len(batch) == ROWS_AT_ONCE or row.numel() != batch[0].numel()):
+            yield torch.stack(batch)
+            batch = []
+        if row.numel() > 1:
+            batch.append(row)
+    if batch:
+        yield torch.stack(batch)
+
+
+def generate(model: PublishedModel, prompt: Sequence[int], taste: Taste) -> Iterator[int]:
+    """Tokens that follow the prompt (one token or more), for ever; each sees as many as the model's context
+    has. Raises InvalidInput for a prompt that is empty or outside the vocabulary, and for a taste that is
+    none."""
+    _require_taste(taste)
+    tokens = list(prompt)
+    if not tokens or not 0 <= min(tokens) <= max(tokens) < model.vocabulary_size:
+        raise _outside(max(tokens, default=-1), model)
+    chance = torch.Generator().manual_seed(taste.seed)
+    while True:
+        logits_V = compute_logits(model, torch.tensor([tokens[-model.context_tokens :]]))[0, -1]
+        tokens.append(_choose(logits_V, taste, chance))
+        yield tokens[-1]
+
+
+def _choose(logits_V: Tensor, taste: Taste, chance: torch.Generator) -> int:
+    if taste.temperature == 0:
+        return int(logits_V.argmax())
+    if 0 < taste.top_k < logits_V.numel():
+        least = logits_V.topk(taste.top_k).values[-1]
+        logits_V = logits_V.masked_fill(logits_V < least, float("-inf"))
+    chances_V = (logits_V.double() / taste.temperature).softmax(dim=0)
+    return int(torch.multinomial(chances_V, 1, generator=chance))
+
+
+def _require_taste(taste: Taste) -> None:
+    if not (0 <= taste.temperature < float("inf")) or taste.top_k < 0 or not 0 <= taste.seed < 1 << 63:
+        raise InvalidInput(
+            what="tokens cannot be chosen so",
+            expected="a temperature of 0 or more, top-k of 0 or more, a seed of 0 or more",
+            actual=f"{taste.temperature}, {taste.top_k}, {taste.seed}",
+            remedy="Correct the option.",
+        )
+
+
+def _outside(token: int, model: PublishedModel) -> InvalidInput:
+    return InvalidInput(
+        what="a text that this model cannot read",
+        expected=f"one token or more, each below {model.vocabulary_size}",
+        actual="none" if token < 0 else token,
+        remedy="Give a text, and the tokenizer that the model was trained with.",
+    )

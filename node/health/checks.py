@@ -1,0 +1,340 @@
+"""A node's watch over its own troubles.
+
+Every second it looks whether the chain's node answers, whether its newest block is old, and how much room the
+disk has; every few seconds it asks each endpoint whether it still shows the chain of the deployment. What
+comes and what goes is one line of the log each. The home's file `node-state.json` has the same, for
+`touchstone status`: a file can be read where the node hangs or has ended, and it needs no port. It is no
+journal: without it nothing is lost but the count of restarts.
+"""
+
+import asyncio
+import logging
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from touchstone.node.health.endpoint_watch import (
+    EndpointWatch,
+    close_endpoints,
+    find_origin,
+    list_said,
+    open_endpoints,
+)
+from touchstone.node.kit.gas_factor import measure_gas_factor
+from touchstone.node.kit.party import Party
+from touchstone.protocol.adapters.chain.chain_client import is_old
+from touchstone.protocol.adapters.chain.gate import BLOCK_S, find_age_fault
+from touchstone.protocol.adapters.files import replace_private_file
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.reports import (
+    END_WORDS,
+    FULL_DISK_BYTES,
+    SPARE_DISK_BYTES,
+    STATE_FILE,
+    End,
+    NodeState,
+    SeenTrouble,
+    Trouble,
+    read_node_state,
+)
+from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import SeatRole
+
+GWEI = 10**9
+LOOK_S = 1.0
+WRITE_S = 2.0
+PROBE_S = 2.0
+"""So long the watch waits for an answer of its own questions to the chain's node."""
+PROBE_LOOKS = 6
+"""On a chain that providers serve, and count requests of, the watch asks at one look in so many."""
+COIN_LOOKS = 60
+"""So seldom it asks for how much gas the account can pay."""
+QUIET_S = 2.5
+"""The loop asks the chain's node every 2 s at least, once it runs. While it does not (a node opens its task,
+and trains a step before it takes its seat), the watch asks in its place."""
+SILENT_S = 4.0
+"""So a silence is seen within 7 s, a probe included."""
+UNREAD_S = 15.0
+"""So long nothing may be read though the chain's nodes answer, before that is told: one may be behind."""
+
+log = logging.getLogger(__name__)
+
+
+TOLD_BY_NAME = (Trouble.ENDPOINT_SILENT, Trouble.CHAIN_CHANGED)
+"""Each endpoint says these of itself, when they begin and when they end."""
+ENDS = {
+    Trouble.RPC_SILENT: "the chain's node answers again",
+    Trouble.RPC_LAGGING: "the chain's node tells of new blocks again",
+    Trouble.CLOCK_WRONG: "this machine's clock is not behind the chain any more",
+    Trouble.NOTHING_SIGNED: "the node signs again",
+    Trouble.HEAD_UNPROVABLE: "the headers of the chain can be proven again",
+    Trouble.FEE_CAPPED: "max_fee_gwei is enough again for what waits",
+    Trouble.DISK_LOW: "the disk is not nearly full any more",
+    Trouble.DISK_FULL: "the disk has room again",
+}
+
+
+@dataclass(frozen=True)
+class Past:
+    """The runs before this one: how often a node of this home was started after the first time, how many runs
+    were killed, and how the last one ended."""
+
+    restarts: int = 0
+    kills: int = 0
+    end: End | None = None
+
+
+def take_over(home: Path) -> Past:
+    """What the home's file tells of the runs before, said in the log. To be asked before the chain, which may
+    keep a node waiting."""
+    earlier = read_node_state(home)
+    if earlier is None:
+        return Past()
+    if earlier.end is End.DECLINED:
+        # What was declined is no run.
+        return Past(earlier.restarts, earlier.kills, earlier.earlier_end)
+    past = Past(earlier.restarts + 1, earlier.kills + (earlier.end is End.KILLED), earlier.end)
+    log.log(
+        logging.INFO if earlier.end is End.STOPPED else logging.WARNING,
+        "the node was started again (restarts so far: %d): the run before %s, it was seen last %d s ago",
+        past.restarts,
+        END_WORDS[earlier.end],
+        max(0, int(time.time()) - earlier.seen_s),
+    )
+    return past
+
+
+@dataclass
+class Watch:
+    """The watch of one party. troubles: those of now; counts: how often each began; gas_left: gas that the
+    account's coin pays for at the price of now, gas_factor: how many times the gas of the
+    figures calls take on this chain; None before that is known."""
+
+    party: Party
+    past: Past = Past()
+    troubles: dict[Trouble, SeenTrouble] = field(default_factory=dict)
+    counts: Counter[Trouble] = field(default_factory=Counter)
+    gas_left: int | None = None
+    gas_factor: float | None = None
+    _started_s: int = field(default_factory=lambda: int(time.time()))
+    _written_s: float = 0.0
+    _endpoints: list[EndpointWatch] = field(default_factory=list)
+    _unproven: str = ""
+    _origin: bytes | None = None
+    _looks: int = 0
+    _refused: str = ""
+    _end: End = End.KILLED
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Watch"]:
+        """Watch inside the block, and write down how it ends."""
+        self.write()
+        looking, end = asyncio.create_task(self._run()), End.FAILED
+        try:
+            yield self
+            end = End.STOPPED
+        except (asyncio.CancelledError, GeneratorExit):
+            end = End.STOPPED
+            raise
+        except Declined:
+            end = End.DECLINED
+            raise
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await close_endpoints(self._endpoints, self.party.chain.connection)
+            self.write(end)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                # A bug of ours: the node goes on, and so does its watch.
+                log.exception("the watch cannot look")
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """One look at everything, told and written down."""
+        connection = self.party.chain.connection
+        is_probing = self._looks % (PROBE_LOOKS if self.party.chain.limits.name in BLOCK_S else 1) == 0
+        if is_probing:
+            await self._probe()
+        # A lone endpoint was just asked by the connection that counts.
+        is_asked = is_probing and len(self._endpoints) == 1
+        if not is_asked and time.monotonic() - connection.health.answered_s > QUIET_S:
+            await self._ask(connection.head)
+        self._looks += 1
+        found = dict(self._list_troubles())
+        is_news = found.keys() != self.troubles.keys()
+        self._tell(found)
+        if is_news or self._refused or time.monotonic() - self._written_s >= WRITE_S:
+            await asyncio.to_thread(self.write)
+
+    async def _probe(self) -> None:
+        """Ask each endpoint whether its chain is still that of the deployment, and now and then for the coin:
+        each in a time of its own, or a slow node would never tell of the coin."""
+        is_known = await self._look_at_endpoints()
+        await self._ask(self.party.chain.gate.pass_through)
+        if is_known and self._looks % COIN_LOOKS == 0:
+            await self._ask(self._note_gas_left)
+            await self._ask(self._note_header)
+            await self._ask(self._note_gas_factor)
+
+    async def _ask(self, question: Callable[[], Awaitable[object]]) -> bool:
+        """Whether an answer came. What does not answer is silent; an answer that is none must not hide what
+        else is wrong."""
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await question()
+                return True
+        except (TimeoutError, TouchstoneError):
+            pass
+        except Exception:
+            log.exception("the watch cannot ask the chain's node")
+        return False
+
+    async def _look_at_endpoints(self) -> bool:
+        """Whether one has answered."""
+        chain = self.party.chain
+        connection, deployment = chain.connection, chain.deployment
+        if not self._endpoints:
+            self._endpoints = open_endpoints(connection, PROBE_S)
+        looks = (self._ask(partial(one.look, deployment)) for one in self._endpoints)
+        answered = await asyncio.gather(*looks)
+        if self._origin is None:
+            await self._ask(self._note_origin)
+        for one, is_answering in zip(self._endpoints, answered, strict=True):
+            one.note(is_answering=is_answering, origin=self._origin, deployment=deployment)
+        return any(answered)
+
+    async def _note_origin(self) -> None:
+        self._origin = await find_origin(self._endpoints, self.party.chain.gate.folded)
+
+    async def _note_header(self) -> None:
+        """Whether the newest block could be proven to the contracts. No answer tells nothing."""
+        self._unproven = ""
+        try:
+            await self.party.chain.require_provable()
+        except EnvironmentFault as fault:
+            if not fault.retryable:
+                self._unproven = str(fault.actual)
+
+    async def _note_gas_left(self) -> None:
+        self.gas_left = await self._find_gas_left()
+
+    async def _note_gas_factor(self) -> None:
+        self.gas_factor = await measure_gas_factor(self.party.chain)
+
+    async def _find_gas_left(self) -> int:
+        connection = self.party.chain.connection
+        price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
+        return await connection.balance_of(self.party.account) // max(1, price_wei)
+
+    def _tell(self, found: dict[Trouble, str]) -> None:
+        now_s = int(time.time())
+        for kind in [kind for kind in self.troubles if kind not in found]:
+            lasted_s = now_s - self.troubles.pop(kind).since_s
+            if kind not in TOLD_BY_NAME:
+                log.warning("%s, after %d s", ENDS[kind], lasted_s)
+        for kind, said in found.items():
+            if kind not in self.troubles:
+                self.counts[kind] += 1
+                if kind not in TOLD_BY_NAME:
+                    log.warning("%s", said)
+            since_s = self.troubles[kind].since_s if kind in self.troubles else now_s
+            self.troubles[kind] = SeenTrouble(kind, since_s, said)
+
+    def write(self, end: End = End.KILLED) -> None:
+        """Write the home's file. Where the disk refuses it, that is a trouble of the next look. After an end
+        nothing is written any more: a look may have been under way in another thread."""
+        with self._writing:
+            if self._end is End.KILLED:
+                self._end, self._written_s = end, time.monotonic()
+                self._refused = self._try_to_write()
+
+    def _try_to_write(self) -> str:
+        """What the system says where it refuses; else empty."""
+        party, past, now_s = self.party, self.past, int(time.time())
+        counts = (past.restarts, past.kills, past.end)
+        now = (party.state.head_block, tuple(self.troubles.values()))
+        state = NodeState(party.account, self._started_s, now_s, self._end, *counts, *now)
+        try:
+            replace_private_file(party.config.home / STATE_FILE, encode_message(state))
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
+
+    # --- What may be wrong ----------------------------------------------------------------------------------
+    def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:
+        of_chain = list(self._list_chain_troubles())
+        yield from of_chain
+        reason, sender = self.party.chain.gate.reason, self.party.chain.sender
+        if reason and not of_chain:
+            yield Trouble.NOTHING_SIGNED, f"nothing is signed or sent now: {reason}"
+        if said := list_said(one.silence for one in self._endpoints):
+            yield Trouble.ENDPOINT_SILENT, said
+        if self._unproven:
+            said = "no header of this chain can be proven, so no round is trained: look for an update"
+            yield Trouble.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
+        if sender is not None and sender.is_capped:
+            said = "a transaction waits, and the chain asks for more than max_fee_gwei"
+            yield Trouble.FEE_CAPPED, f"{said}: {self._tell_fees()}. Deadlines pass meanwhile"
+        yield from self._list_disk_troubles()
+
+    def _tell_fees(self) -> str:
+        """What one gas costs, and what it may cost."""
+        head, cap_wei = self.party.chain.connection.health.head, self.party.config.max_fee_wei
+        asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
+        return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
+
+    def _list_chain_troubles(self) -> Iterator[tuple[Trouble, str]]:
+        health, name = self.party.chain.connection.health, self.party.chain.limits.name
+        silence_s = time.monotonic() - health.answered_s
+        if silence_s > SILENT_S:
+            yield (
+                Trouble.RPC_SILENT,
+                "the chain's node is silent: no answer for some seconds, and no duty can be done",
+            )
+        elif health.unread and time.monotonic() - health.unread_s > UNREAD_S:
+            yield Trouble.RPC_SILENT, f"the chain cannot be read, though it answers: {health.unread}"
+        elif health.head is not None and is_old(health.head, name):
+            age_s = time.time() - health.head.timestamp_s
+            said = f"block {health.head.number} is its newest and was {age_s:.0f} s old"
+            yield Trouble.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
+        elif health.head is not None and (early := find_age_fault(health.head, name, time.time())):
+            yield Trouble.CLOCK_WRONG, f"this machine's clock is behind the chain: {early}"
+        if said := list_said(one.change for one in self._endpoints):
+            yield Trouble.CHAIN_CHANGED, said
+
+    def _list_disk_troubles(self) -> Iterator[tuple[Trouble, str]]:
+        try:
+            free_bytes = shutil.disk_usage(self.party.config.home).free
+        except OSError as error:
+            yield Trouble.DISK_FULL, f"the home of this node cannot be reached: {error.strerror}"
+            return
+        room, needed_bytes = f"{free_bytes / 1e6:,.0f} MB free", self._compute_needed_bytes()
+        if self._refused:
+            yield Trouble.DISK_FULL, f"the disk takes no file of this node: {self._refused}, {room}"
+        elif free_bytes < FULL_DISK_BYTES:
+            yield Trouble.DISK_FULL, f"the disk of this node is full: {room}"
+        elif free_bytes < needed_bytes:
+            yield Trouble.DISK_LOW, f"the disk is nearly full: {room}, {needed_bytes / 1e6:,.0f} MB needed"
+
+    def _compute_needed_bytes(self) -> int:
+        """What a solver writes in one round, or an auditor for one replay; not less than some spare room."""
+        party = self.party
+        if party.joined is None or not party.is_task_known:
+            return SPARE_DISK_BYTES
+        seat, terms = find_seat(party.game, party.account), party.task.spec.terms
+        is_solver = seat is not None and seat.role == SeatRole.SOLVER
+        states = terms.segment_count + 1 if is_solver else 2
+        return max(SPARE_DISK_BYTES, 12 * terms.parameter_count * states)

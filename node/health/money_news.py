@@ -1,0 +1,197 @@
+"""What a node tells its operator of its money: a line for each event that concerns its seat.
+
+A line is told once, and as soon as the state says so. What had happened before the node began is one line.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from touchstone.node.kit.party import Party
+from touchstone.node.records.claim_records import find_own_slot
+from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.gate import BLOCK_S
+from touchstone.protocol.adapters.chain.pace import Pace, measure_pace
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.economics.account_money import (
+    AccountMoney,
+    compute_account,
+    estimate_round_blocks,
+    find_due,
+)
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.money_book import SettledRound
+from touchstone.protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums
+from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat
+
+MEASURED_BLOCKS = 8
+"""From so many blocks on this node's own measure of a block's time counts, not the preset's."""
+MERGED, UNMERGED = "merged", "unmerged"
+Key = tuple[int, int, int, str, int]
+"""(first round of the seat, its number, round, what, wei): what is told once."""
+
+ROUND_LINES: Mapping[str, str] = {
+    MoneyReason.ACCEPTED_CLAIM: "your claim was accepted, {wei} earned, paid out {when}",
+    MERGED: "your claim was merged, {wei} earned, paid out {when}",
+    UNMERGED: "your claim was accepted and not merged, {wei} earned, paid out {when}",
+    MoneyReason.AUDIT: "your audits count, {wei} earned, paid out {when}",
+    MoneyReason.LATE_AUDIT: "your late audits count, {wei} earned, paid out {when}",
+    MoneyReason.RESTITUTION: "it was undone, and a slash pays your claim: {wei} earned, paid out {when}",
+    MoneyReason.UNDONE_ROUND: "it was undone, because an earlier root fell: the escrow does not pay {wei}",
+    MoneyReason.UNSERVED_VOTE: (
+        "you and another auditor got no data from a solver. Each of you is charged too: {wei}, taken {when}"
+    ),
+}
+"""By what is told of a round."""
+ROUND_WARNINGS: Mapping[str, str] = {
+    MoneyReason.REJECTED_CLAIM: "your claim was rejected by its auditors, {wei} are not paid",
+    MoneyReason.LATE_REJECTED_CLAIM: "your claim was rejected by a late audit, {wei} are not paid",
+    MoneyReason.UNDECIDED_CLAIM: "your claim was not audited in time, {wei} are not paid",
+    MoneyReason.MISSED_DRAW: (
+        "nobody recorded the randomness of its draw, so no claim of it counts: {wei} are not paid"
+    ),
+    MoneyReason.UNSERVED_CLAIM: (
+        "two of three auditors got no data from this node, {wei} are not paid. Check that peers reach it: "
+        "touchstone doctor"
+    ),
+    MoneyReason.UNSERVED_FEE: "a fee of {wei} for data that auditors did not get is taken {when}",
+    MoneyReason.MISSED_ROUND: "it closed without your claim. A fee of {wei} is taken {when}",
+}
+"""The same of what an operator should look at. A conviction is one line, not one a round."""
+ACCOUNT_LINES: Mapping[MoneyReason, str] = {
+    MoneyReason.SLASH_SHARE: "{wei} of a convicted seat's stake are your credit: touchstone withdraw",
+    MoneyReason.BOND_SHARE: "{wei} of a bond that was lost are your credit: touchstone withdraw",
+    MoneyReason.RESTORED_PAY: "a false rejection of your claim was convicted, and its stake pays you {wei}",
+    MoneyReason.REVENUE: "{wei} of revenue are your credit: touchstone withdraw",
+    MoneyReason.ANSWERED_ASK: "a question of this node was answered: its bond of {wei} is gone",
+    MoneyReason.LOST_DISPUTE: "WARNING: a dispute of this node failed: its bond of {wei} is gone",
+    MoneyReason.LOST_CONTEST: "WARNING: a contest of this node failed: its bond of {wei} is gone",
+    MoneyReason.CONVICTION: (
+        "WARNING: YOUR SEAT WAS CONVICTED: its stake of {wei} is gone, and no round that is not settled is "
+        "paid. The explorer shows what decided it. Look at the machine before you stake again"
+    ),
+}
+EARNED = PAID | {MoneyReason.RESTITUTION}
+
+
+@dataclass
+class MoneyNews:
+    """What of one account's money was told. rounds: as they were last looked at; open: those with a claim
+    that audits still decide; sums: wei by reason, as far as they were told; settled: rounds of seats; first:
+    the head at the first line, from which on the pace is measured; looked_at: what the last look saw."""
+
+    told: set[Key] = field(default_factory=set)
+    rounds: dict[int, GameRound] = field(default_factory=dict)
+    open: set[int] = field(default_factory=set)
+    sums: dict[MoneyReason, int] = field(default_factory=dict)
+    settled: set[tuple[int, int]] = field(default_factory=set)
+    first: Head | None = None
+    looked_at: tuple[LoggedGame, int] | None = None
+
+    def list_lines(self, party: Party) -> list[str]:
+        """Returns what is new, in words."""
+        game, block = party.game, party.state.head_block + 1
+        before, self.looked_at = self.looked_at, (game, block)
+        if before is not None and before[0] is game and before[1] == block:
+            return []
+        now = get_state_at(game, block)
+        lines = [
+            *self._list_of_rounds(now, party, block),
+            *self._list_of_account(game, party.account),
+            *self._list_settled(game, party.account),
+        ]
+        if before is None:
+            return list(tell_begin(compute_account(now, game.money, party.account, block)))
+        return lines
+
+    def _find_pace(self, party: Party) -> Pace:
+        """As it was measured since the first line; before, that of the preset."""
+        head = party.chain.connection.health.head
+        if head is None:
+            return Pace(party.state.head_block, None)
+        self.first = self.first or head
+        if head.number >= self.first.number + MEASURED_BLOCKS:
+            return measure_pace(self.first, head)
+        return Pace(head.number, BLOCK_S.get(party.chain.limits.name))
+
+    # --- Rounds -----------------------------------------------------------------------------------------
+    def _list_of_rounds(self, now: GameState, party: Party, block: int) -> Iterator[str]:
+        """Rounds that have changed since they were looked at, and those that the clock may decide."""
+        seat, before, self.rounds = find_seat(now, party.account), self.rounds, dict(now.rounds)
+        if seat is None:
+            return
+        for index, game_round in now.rounds.items():
+            if before.get(index) is game_round and index not in self.open:
+                continue
+            is_due = game_round.closed is not None and seat.settled <= game_round.index
+            if not is_due or not is_in_pool(game_round, seat):
+                continue
+            sums = list_round_sums(now, seat, game_round, block)
+            (self.open.add if MoneyReason.OPEN_CLAIM in sums else self.open.discard)(game_round.index)
+            for what, wei in _list_news(now, seat, game_round, sums, block):
+                key = (seat.joined, seat.number, game_round.index, what, wei)
+                if key not in self.told:
+                    self.told.add(key)
+                    due = find_due(now, seat, game_round.index, block, estimate_round_blocks(now))
+                    yield _tell_round(game_round.index, what, wei, self._find_pace(party).show_wait(due))
+
+    # --- What is over -----------------------------------------------------------------------------------
+    def _list_of_account(self, game: LoggedGame, account: str) -> Iterator[str]:
+        sums = game.money.find(account).sums
+        for reason, line in ACCOUNT_LINES.items():
+            more = sums.get(reason, 0) - self.sums.get(reason, 0)
+            if more > 0:
+                self.sums[reason] = sums[reason]
+                yield line.format(wei=format_tokens(more))
+
+    def _list_settled(self, game: LoggedGame, account: str) -> Iterator[str]:
+        rounds = game.money.find(account).rounds
+        new = {at: one for at, one in rounds.items() if at not in self.settled}
+        self.settled |= new.keys()
+        for block in sorted({one.block for one in new.values()}):
+            yield tell_settled({at: one for at, one in new.items() if one.block == block})
+
+
+def _list_news(
+    now: GameState, seat: Seat, game_round: GameRound, sums: Sums, block: int
+) -> Iterator[tuple[str, int]]:
+    _, restitution = compute_restitution(now, seat, game_round, block)
+    sums = add_sums(sums, {MoneyReason.RESTITUTION: restitution})
+    yield from ((reason, wei) for reason, wei in sums.items() if reason in {**ROUND_LINES, **ROUND_WARNINGS})
+    if game_round.phase == RoundPhase.POSTED and (pay := sums.get(MoneyReason.ACCEPTED_CLAIM)):
+        slot = find_own_slot(now, game_round, seat.account)
+        yield MERGED if slot in game_round.merged else UNMERGED, pay
+
+
+def _tell_round(index: int, what: str, wei: int, when: str) -> str:
+    line = {**ROUND_LINES, **ROUND_WARNINGS}[what].format(wei=format_tokens(wei), when=when)
+    return f"{'WARNING: ' if what in ROUND_WARNINGS else ''}round {index}: {line}"
+
+
+def tell_settled(rounds: Mapping[tuple[int, int], SettledRound]) -> str:
+    """Returns the line of a settlement. rounds: those that it settled, by seat and round."""
+    indices = sorted(index for _, index in rounds)
+    first, last = indices[0], indices[-1]
+    name = f"round {first} is settled" if first == last else f"rounds {first} to {last} are settled"
+    paid, fees = (sum(_sum(one.sums, reasons) for one in rounds.values()) for reasons in (EARNED, FEES))
+    line = (
+        f"{name}: {format_tokens(paid)} are your credit (touchstone withdraw)" if paid else f"{name}: no pay"
+    )
+    return f"{line}; fees of {format_tokens(fees)} were taken out of your stake" if fees else line
+
+
+def _sum(sums: Sums, reasons: Iterable[MoneyReason]) -> int:
+    return sum(sums.get(reason, 0) for reason in reasons)
+
+
+def tell_begin(money: AccountMoney) -> Iterator[str]:
+    """Yields what the account has in the task as the node begins; nothing where all is still to come."""
+    settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
+    if money.earned or money.owed or settled or lost:
+        earned, fees = format_tokens(money.earned), format_tokens(money.owed)
+        yield (
+            f"so far in this task: {format_tokens(money.locked)} locked, {earned} earned and not settled, "
+            f"fees of {fees} to come, {format_tokens(settled)} settled, {format_tokens(lost)} lost (why: "
+            "`touchstone status`)"
+        )

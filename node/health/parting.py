@@ -1,0 +1,78 @@
+"""Tells an operator that stops a node what its seat keeps locked, and until when to be back."""
+
+from collections.abc import Iterator
+
+from touchstone.node.health.metrics import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
+from touchstone.node.kit.party import Party
+from touchstone.protocol.adapters.chain.gate import BLOCK_S
+from touchstone.protocol.spec.game.fates import find_seat, get_stake, is_held
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import Seat, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
+
+HOUR_S, NUMBER_MASK = 3600, 0xFFFF
+COSTS = {
+    COMMIT: "the claim of the running round is due",
+    VOTE: "a vote is due",
+    **dict.fromkeys((ASK, DISPUTE, CONTEST), "an answer is due, and silence costs all of the stake"),
+}
+ANY_TIME = "if somebody questions a statement of this seat now, no answer by then costs all of the stake"
+
+
+def tell_parting(party: Party) -> None:
+    """Says it where the account has a seat of the task, and what it has sent that is not mined yet."""
+    if unsent := _tell_unsent(party):
+        party.say(f"WARNING: {unsent}")
+    if party.joined is None or not party.is_task_known:
+        return
+    game, seat = party.game, find_seat(party.game, party.account)
+    if seat is None:
+        return
+    stake = format_tokens(get_stake(game, seat.number))
+    name = f"{seat.role.name.lower()} {seat.number & NUMBER_MASK}"
+    is_leaving = seat.status == SeatStatus.LEAVING
+    ends = "The seat is leaving already" if is_leaving else "`touchstone leave` gives the seat up"
+    sentences = [_tell_return(party), *_tell_next_round(party, seat), ends]
+    party.say(
+        f"WARNING: this node stops, its seat stays: {name} keeps {stake} locked. {'. '.join(sentences)}; the "
+        "node is needed until the stake is out"
+    )
+
+
+def _tell_unsent(party: Party) -> str:
+    """What of this account waits for a block, empty where nothing does."""
+    sender = party.chain.sender
+    count = 0 if sender is None else len(sender.queue.list_all())
+    if not count:
+        return ""
+    if count == 1:
+        return "a transaction of this node is not mined yet: the next start goes on with it"
+    return f"{count} transactions of this node are not mined yet: the next start goes on with them"
+
+
+def _tell_next_round(party: Party, seat: Seat) -> Iterator[str]:
+    """What it costs to miss a round that may open before the node is back."""
+    game, block = party.game, party.state.head_block + 1
+    if game.next_round >= game.terms.rounds or is_over(get_state_at(game, block), block):
+        return
+    pools = (pool for index, pool in game.pools.items() if index >= game.next_round)
+    if seat.status != SeatStatus.OPEN and not any(is_held(pool, seat) for pool in pools):
+        return
+    if seat.role is SeatRole.SOLVER:
+        fee = format_tokens(game.terms.amounts.dropped_fee)
+        yield f"A round may open meanwhile: to miss it costs a fee of {fee}"
+    else:
+        yield "A round may open meanwhile: an audit that is missed is not paid"
+
+
+def _tell_return(party: Party) -> str:
+    head = party.state.head_block
+    if not party.game.rounds:
+        return "Be back before the task begins"
+    soonest, duty = min(((last, duty) for duty, last in list_deadlines(party, head + 1)), default=(0, ""))
+    silence = head + party.game.terms.windows.respond
+    last, why = (soonest, COSTS[duty]) if duty and soonest <= silence else (silence, ANY_TIME)
+    block_s = BLOCK_S.get(party.chain.limits.name)
+    hours = "" if block_s is None else f" (in {(last - head) * block_s / HOUR_S:.1f} hours)"
+    return f"Be back before block {last}{hours}: {why}"

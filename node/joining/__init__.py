@@ -1,0 +1,1 @@
+"""Joining a task: what is read, refused, fetched and proven before a stake is locked."""

@@ -1,0 +1,166 @@
+"""Asks peers whether they reach this node's endpoint, before a seat is taken and for `touchstone doctor`.
+
+No machine sees the firewall or the router in front of itself. Auditors say UNSERVED of a solver that nobody
+reaches: it pays a fee, and so do they. So a node that no peer reaches takes no seat. A peer's answer is its
+word alone. Only where all that can tell say no, nothing is staked; two of them, where others answer that they
+cannot tell.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.party import Party
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.conventions import REACH, REACH_SAID, Reach, ReachAsked
+from touchstone.protocol.adapters.wire.session import Peer, Refused
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+
+ANSWERS, MOST_ASKED = 3, 9
+"""So many answers of peers are enough; so many peers are asked at most, since some may be down."""
+AGAIN, AGAIN_S = 2, 10.0
+"""Peers that say "not now" are asked so many times more, after a pause: strangers may use up their looks."""
+DOUBT = 2
+"""So many peers must not reach this node where others answered that they could not tell: one may lie."""
+ASK_S = 20.0
+"""A peer takes up to ten seconds for its look."""
+REACH_WORDS = {
+    Reach.REACHED: "reaches this node",
+    Reach.REFUSED: "the connection is refused",
+    Reach.SILENT: "no answer",
+    Reach.OTHER: "something else answers: another certificate, or no TLS",
+    Reach.NO_ADDRESS: "finds no address, or none of the public internet",
+}
+
+
+@dataclass(frozen=True)
+class SeenBy:
+    """What a peer saw: who it is, and its answer in words. reach: None where that is not known; is_there: it
+    answered all the same; is_busy: that it serves the question not now."""
+
+    who: str
+    reach: Reach | None
+    words: str
+    is_there: bool = False
+    is_busy: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.words}"
+
+
+async def require_reached(party: Party) -> None:
+    """Raises EnvironmentFault where peers answer and none of them reaches this node (`is_unreached`). Tells
+    the operator what they saw, or that nobody could tell."""
+    own = party.state.network.peers.get(party.account)
+    if not party.config.check_reach or own is None:
+        return
+    first = party.game.terms.submitter
+    waiting = list_askable(party.state, own, party.task.task, first)
+    seen = await ask_peers(party.client, waiting, own, lambda peer: f"{peer.account[:10]} at {peer.url}")
+    answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
+    told = "; ".join(map(str, seen)) or "no other account has announced an endpoint"
+    staked = [peer.account == first or party.state.is_staked(peer.account) for peer in waiting]
+    if is_unreached(seen, staked):
+        raise make_unreached(own.url, told)
+    if not answers:
+        party.say(
+            f"whether peers reach {own.url} is not known ({told}). Going on. A seat that nobody reaches "
+            "serves nobody and pays fees: type `touchstone doctor` once others are up"
+        )
+    elif not all(answers):
+        party.say(f"WARNING: not all peers reach {own.url}: {told}. Going on; `touchstone doctor` asks again")
+    else:
+        party.say(f"peers reach {own.url}: {told}")
+
+
+def is_unreached(seen: Sequence[SeenBy], have_stake: Sequence[bool]) -> bool:
+    """Returns whether what peers saw keeps a node out: none reaches it. Where others answered that they could
+    not tell, the word of one alone does not; and where one of those has a stake, only words of peers with a
+    stake count. Strangers can use up the looks of honest peers, and who is left may lie."""
+    both = list(zip(seen, have_stake, strict=False))
+    noes = [has_stake for one, has_stake in both if one.reach not in (None, Reach.REACHED)]
+    unsure = [has_stake for one, has_stake in both if one.reach is None and one.is_there]
+    if any(one.reach is Reach.REACHED for one in seen):
+        return False
+    return sum(noes if any(unsure) else [True] * len(noes)) >= (DOUBT if unsure else 1)
+
+
+def make_unreached(url: str, told: str) -> EnvironmentFault:
+    """Returns the fault of an endpoint that nobody reaches. told: who saw what."""
+    return EnvironmentFault(
+        what="no peer that was asked reaches this node",
+        expected="this node's certificate at its announced endpoint",
+        actual=told,
+        where=url,
+        remedy="Have the router forward that port to this machine, open it in the firewalls of the machine "
+        "and of its provider, or correct public_url in config.toml. Ask again in a minute. If you know from "
+        "another machine that peers reach it, check_reach = false in config.toml takes a seat all the same.",
+    )
+
+
+async def ask_peers(
+    client: BlobClient, waiting: Sequence[Peer], own: Peer, tell: Callable[[Peer], str]
+) -> list[SeenBy]:
+    """Returns what peers see at the own endpoint. They are asked in the order of `waiting` until three have
+    answered; those that say "not now" again, unless one of the others reaches it. tell: who a peer is, in
+    words."""
+
+    async def ask(peers: Sequence[Peer]) -> list[SeenBy]:
+        return await asyncio.gather(*(ask_peer(client, peer, tell(peer), own) for peer in peers))
+
+    seen, at = list[SeenBy](), 0
+    while asked := waiting[at : at + count_missing(seen)]:
+        at += len(asked)
+        seen += await ask(asked)
+    for _ in range(AGAIN):
+        busy = [number for number, one in enumerate(seen) if one.is_busy]
+        if not busy or any(one.reach is Reach.REACHED for one in seen):
+            break
+        await asyncio.sleep(AGAIN_S)
+        for number, one in zip(busy, await ask([waiting[number] for number in busy]), strict=True):
+            seen[number] = one
+    return seen
+
+
+def count_missing(seen: Sequence[SeenBy]) -> int:
+    """Returns how many peers are to be asked next: for three answers, and as long as few were asked."""
+    return min(ANSWERS - sum(one.reach is not None for one in seen), MOST_ASKED - len(seen))
+
+
+def list_askable(state: ChainState, own: Peer, task: bytes | None, first: str = "") -> list[Peer]:
+    """Returns all other peers in the order in which to ask: the account `first`, members of the task, then
+    accounts with any seat, then others; in each group by chance. Last come those of this node's own host:
+    they do not see what is in front of it."""
+    host = urlsplit(own.url).hostname
+
+    def rank(peer: Peer) -> tuple[bool, bool, bool, bool]:
+        """Returns the sort key."""
+        is_member = task is not None and state.is_member(peer.account, task)
+        is_near = urlsplit(peer.url).hostname == host
+        return is_near, peer.account != first, not is_member, not state.is_staked(peer.account)
+
+    peers = state.network.others(own.account)
+    secrets.SystemRandom().shuffle(peers)
+    return sorted(peers, key=rank)
+
+
+async def ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenBy:
+    """Returns what one peer sees at the own endpoint, or why that is not known."""
+    try:
+        async with asyncio.timeout(ASK_S):
+            said = await client.ask(peer, REACH, ReachAsked(), REACH_SAID)
+    except TimeoutError:
+        return SeenBy(who, None, "not tested: no timely answer")
+    except (EnvironmentFault, ProtocolFault) as fault:
+        words = fault.actual if isinstance(fault, EnvironmentFault) else fault.what
+        is_refusal = isinstance(fault, Refused)
+        return SeenBy(who, None, f"not tested: {words}", is_there=is_refusal, is_busy=is_refusal)
+    if (said.url, said.certificate_sha256) != (own.url, own.fingerprint):
+        words = "not tested: it knows another announcement; it may not have read the chain as far"
+        return SeenBy(who, None, words, is_there=True)
+    if said.reach is Reach.NOT_LOOKED:
+        return SeenBy(who, None, "not tested: it cannot look there", is_there=True)
+    return SeenBy(who, said.reach, REACH_WORDS[said.reach] + (f" at {said.address}" if said.address else ""))

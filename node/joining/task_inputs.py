@@ -1,0 +1,350 @@
+"""What a task hands to its nodes: leaves of its dataset, and the weights that it begins with.
+
+A node first has the roots of the dataset's chunks, one in a thousandth of its bytes, which fold to the root
+that the task names. With them each leaf is proven as it comes. Peers are asked in the order of `list_peers`,
+the submitter first, who has all of it; the others serve what they have kept. Who sends a leaf that is not the
+dataset's is not asked again.
+
+Steps compute in threads, peers are asked from the event loop: a thread that needs a leaf waits for it.
+
+The weights that a task begins with: made from its seed, or given and fetched from its nodes. Given ones are a
+tensor under a root that the task's terms name. It comes in chunks, each proven as it comes, from the
+submitter or from any other node of the task: each keeps it as long as it works on the task.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, stack
+
+from touchstone.node.kit.party import Party, list_peers
+from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.node.kit.waiting import telling
+from touchstone.protocol.adapters.blobs import BlobRef, refer_tensor
+from touchstone.protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
+from touchstone.protocol.adapters.part_store import LeafSource, Outline, run_apart
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import (
+    HEDGE_BYTES_PER_SECOND,
+    PAUSE_S,
+    AnotherCertificate,
+    Peer,
+)
+from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
+from touchstone.protocol.compute.batches import OUTSIDE_TOKEN, read_tokens
+from touchstone.protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import LeafProof, TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.params import ZERO_WORD
+
+# --- Leaves of the dataset ----------------------------------------------------------------------------------
+MOST_PEERS = 64
+"""that are asked for the same leaves, one after the other"""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class DatasetParts:
+    """list_peers: who may have it, in the order in which to ask; get_head: the chain's head; kept_blocks: so
+    long a leaf stays on this disk after it was used last. Only one event loop uses it."""
+
+    source: LeafSource
+    client: BlobClient
+    outline: Outline
+    list_peers: Callable[[], Sequence[Peer]]
+    get_head: Callable[[], int]
+    kept_blocks: int
+    say: Callable[[str], None]
+    fetched_bytes: int = 0
+    """Leaves and proofs so far, chunk roots left out."""
+    _liars: set[str] = field(default_factory=set)
+    _asked: str = "nobody"
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def get(self, leaves: Iterable[int]) -> dict[int, LeafProof]:
+        """Leaves by number, each with its path inside its chunk, from this disk or from peers. Raises
+        EnvironmentFault where no peer serves one of them while patience lasts, or the disk is full."""
+        wanted = sorted(set(leaves))
+        found = await self._read(wanted)
+        if len(found) == len(wanted):
+            return found
+        # One at a time: who asks next finds what was fetched before.
+        async with self._asking:
+            found |= await self._read([leaf for leaf in wanted if leaf not in found])
+            had = set(found)
+            try:
+                if len(found) < len(wanted):
+                    async with telling(self.say, lambda: self._describe(wanted, found)):
+                        await self.client.try_often(lambda: self._ask_all(wanted, found))
+            finally:
+                await self._keep({leaf: proof for leaf, proof in found.items() if leaf not in had})
+        return found
+
+    def _describe(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> str:
+        return (
+            f"waiting for the dataset: {len(found)} of {len(wanted)} leaves that are needed now have come, "
+            f"{self.fetched_bytes / 1e6:.1f} MB so far; asked last: {self._asked}"
+        )
+
+    async def _keep(self, leaves: dict[int, LeafProof]) -> None:
+        """Raises EnvironmentFault where the disk does not take them: nothing is computed on leaves that a
+        dispute could not be answered with."""
+        if leaves and self.source.parts is not None:
+            root, head = self.outline.ref.key.root, self.get_head()
+            await run_apart(self.source.parts.put, root, leaves, head + self.kept_blocks, head)
+
+    async def open_leaf(self, leaf: int) -> LeafProof:
+        """One leaf with its path to the root of the dataset. Raises as `get` does."""
+        proof, ref = (await self.get([leaf]))[leaf], self.outline.ref
+        if ref.chunk_count == 1:
+            return proof
+        return await run_apart(_lengthen, self.outline, leaf, proof)
+
+    async def _read(self, leaves: Sequence[int]) -> dict[int, LeafProof]:
+        until = self.get_head() + self.kept_blocks
+        return await run_apart(self.source.read, self.outline, leaves, until)
+
+    async def _ask_all(self, wanted: Sequence[int], found: dict[int, LeafProof]) -> None:
+        """Ask one peer after the other for what is missing, each for what the ones before did not have; who
+        is slow, once more at the end, with more patience."""
+        last, slow = "no peer is known that may have it", list[Peer]()
+        peers = [peer for peer in self.list_peers() if peer.account not in self._liars][:MOST_PEERS]
+        for peer in peers:
+            try:
+                last = await self._try(peer, wanted, found, is_hasty=len(peers) > 1) or last
+            except TimeoutError:
+                slow.append(peer)
+                last = f"{peer} is slow"
+            if len(found) == len(wanted):
+                return
+        for peer in slow:
+            last = await self._try(peer, wanted, found, is_hasty=False) or last
+        missing = [leaf for leaf in wanted if leaf not in found]
+        if missing:
+            raise _unserved(self.outline.ref, missing, len(peers), last)
+
+    async def _try(
+        self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool
+    ) -> str:
+        """As `_ask`; why there is no answer that can be used, empty where there is one."""
+        self._asked = str(peer)
+        try:
+            await self._ask(peer, wanted, found, is_hasty=is_hasty)
+        except (AnotherCertificate, EnvironmentFault) as fault:
+            return str(fault)
+        except ProtocolFault as fault:
+            log.warning("%s", fault)
+            self._liars.add(peer.account)
+            return str(fault)
+        return ""
+
+    async def _ask(
+        self, peer: Peer, wanted: Sequence[int], found: dict[int, LeafProof], *, is_hasty: bool
+    ) -> None:
+        ref, roots = self.outline.ref, self.outline.chunk_roots
+        for runs in split_requests(list_runs(ref, (leaf for leaf in wanted if leaf not in found))):
+            most = measure_most(ref, runs)
+            async with asyncio.timeout(PAUSE_S + most / HEDGE_BYTES_PER_SECOND if is_hasty else None):
+                leaves = await self.client.fetch_runs(peer, ref, runs, roots)
+            found |= leaves
+            self.fetched_bytes += measure_most(ref, list_runs(ref, leaves))
+
+
+def _lengthen(outline: Outline, leaf: int, proof: LeafProof) -> LeafProof:
+    """The path inside the chunk, and on to the dataset's root."""
+    ref, chunk = outline.ref, leaf // outline.ref.key.kind.chunk_leaves
+    padding = ZERO_WORD
+    for _ in range(ref.key.kind.chunk_depth):
+        padding = merkle.hash_node(padding, padding)
+    above = merkle.compute_path(merkle.stack_levels(list(outline.chunk_roots), padding), chunk, padding)
+    return LeafProof(proof.data, (*proof.path, *above))
+
+
+def _unserved(ref: BlobRef, missing: Sequence[int], peers: int, last: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="no peer serves a part of the dataset",
+        expected=f"{len(missing)} leaves, the first of them leaf {missing[0]}, from one of {peers} peers",
+        actual=last,
+        where=str(ref.key),
+        remedy="It is asked for again. If it stays so, tell the submitter, who has to serve the dataset.",
+    )
+
+
+async def open_outline(
+    source: LeafSource, client: BlobClient, ref: BlobRef, peers: Callable[[], Sequence[Peer]]
+) -> Outline:
+    """The roots of a dataset's chunks, from this disk or from the first peer that shows them. Raises
+    EnvironmentFault or ProtocolFault where none does."""
+    known = await run_apart(source.find_outline, ref.key)
+    if known is not None and known.ref == ref and len(known.chunk_roots) == ref.chunk_count:
+        return known
+    outline = Outline(ref, (ref.key.root,))
+    if ref.chunk_count > 1:
+        outline = Outline(ref, RootList(b"".join(await client.fetch_roots_from_any(peers(), ref))))
+    if source.parts is not None:
+        await run_apart(source.parts.put_outline, outline)
+    return outline
+
+
+@dataclass
+class PartedCorpus:
+    """Rows of a task's dataset from its parts (`compute.model.batches.Corpus`). loop: where `parts` is
+    used."""
+
+    parts: DatasetParts
+    spec: TrainingSpec
+    loop: asyncio.AbstractEventLoop
+    say: Callable[[str], None]
+    _is_told: bool = False
+
+    async def prepare(self, starts: Sequence[int], length: int) -> None:
+        """As `Corpus.prepare`."""
+        await self.parts.get(leaf for start in starts for leaf in self._list_leaves(start, length))
+
+    async def open_leaf(self, leaf: int) -> LeafProof:
+        """As `Corpus.open_leaf`."""
+        return await self.parts.open_leaf(leaf)
+
+    def read_rows(self, starts: Sequence[int], length: int) -> Tensor:
+        """As `Corpus.read_rows`, from any thread but the loop's: a row that is not here is waited for."""
+        leaves = [leaf for start in starts for leaf in self._list_leaves(start, length)]
+        found = self.parts.source.read(self.parts.outline, leaves)
+        if any(leaf not in found for leaf in leaves):
+            found = asyncio.run_coroutine_threadsafe(self.parts.get(leaves), self.loop).result()
+        rows = stack([self._cut(found, start, length) for start in starts])
+        self._tell_of_outside(int(rows.max()))
+        return rows
+
+    def _list_leaves(self, start: int, length: int) -> range:
+        size, leaf = self.spec.token_bytes, self.parts.outline.ref.key.kind.leaf_bytes
+        return range(start * size // leaf, ((start + length) * size - 1) // leaf + 1)
+
+    def _cut(self, found: dict[int, LeafProof], start: int, length: int) -> Tensor:
+        leaves, size = self._list_leaves(start, length), self.spec.token_bytes
+        data = b"".join(found[leaf].data for leaf in leaves)
+        first = start * size - leaves.start * self.parts.outline.ref.key.kind.leaf_bytes
+        return read_tokens(data[first : first + length * size], size)
+
+    def _tell_of_outside(self, largest: int) -> None:
+        """Tell the operator, once, that the submitter's dataset is faulty. The node goes on: every node and
+        the contract take such an entry for the same token."""
+        if largest >= self.spec.vocabulary_size and not self._is_told:
+            self._is_told = True
+            self.say(
+                f"FAULT OF THE TASK: its dataset has the number {largest}, and its vocabulary ends at "
+                f"{self.spec.vocabulary_size - 1}. Every node takes such a number for token "
+                f"{OUTSIDE_TOKEN}, so no stake is at risk; the model learns less from it."
+            )
+
+
+@asynccontextmanager
+async def telling_bytes(party: Party, ref: BlobRef, what: str) -> AsyncIterator[None]:
+    """Tells that a blob is fetched, and now and then how much has come while the block lasts."""
+    size, before = f"{ref.size_bytes / 1e6:.1f} MB", party.client.fetched_bytes
+    party.say(f"fetching {what}, {size}")
+
+    def describe() -> str:
+        came = (party.client.fetched_bytes - before) / 1e6
+        return f"still fetching {what}: {came:.1f} MB of {size} have come"
+
+    async with telling(party.say, describe):
+        yield
+
+
+# --- First weights ------------------------------------------------------------------------------------------
+def refer_start(spec: TaskSpec) -> BlobRef:
+    """The blob of the first weights."""
+    return refer_tensor(spec.terms.initial_weights_root, spec.terms.parameter_count)
+
+
+def compute_start_bytes(training: TrainingSpec, parameter_count: int) -> int:
+    """What given weights take of each node's disk, beside all else."""
+    return 4 * parameter_count if training.is_start_given else 0
+
+
+async def load_start(party: Party, task: bytes, spec: TaskSpec) -> Tensor:
+    """W before any training; it is in the store then. Raises ProtocolFault where the seed does not give the
+    root of the terms, EnvironmentFault where no peer serves given weights, InvalidInput where no result on
+    them could be accepted."""
+    if not spec.training.is_start_given:
+        weights = await asyncio.to_thread(make_start, spec)
+        put = (spec.terms.initial_weights_root, tensor_bytes(weights))
+        await asyncio.to_thread(party.store.put_tensor, *put)
+        return weights
+    ref = await fetch_start(party, task, spec)
+    weights = await asyncio.to_thread(load_tensor, party.store, ref)
+    await asyncio.to_thread(require_sound, weights)
+    return weights
+
+
+def make_start(spec: TaskSpec) -> Tensor:
+    """W from the task's seed. Raises ProtocolFault where the terms name another root."""
+    weights = draw_weights(get_step(spec.training).layout, spec.training.initial_seed)
+    root, expected = tensor_root(weights), spec.terms.initial_weights_root
+    if root != expected:
+        raise ProtocolFault(
+            what="the task's initial roots are not those of its seed",
+            expected=expected.hex(),
+            actual=root.hex(),
+            remedy="Do not stake on this task.",
+        )
+    return weights
+
+
+async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
+    """Have given weights in the store, from the submitter or any other peer that has them. Raises
+    EnvironmentFault where none serves them."""
+    ref = refer_start(spec)
+    if not party.store.has(ref):
+        try:
+            async with telling_bytes(party, ref, "the weights that the task begins with"):
+                await party.client.fetch_from_any(list_peers(party, task, first=spec.terms.submitter), ref)
+        except (InvalidInput, ProtocolFault) as fault:
+            raise EnvironmentFault(
+                what="no peer serves the weights that the task begins with",
+                expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
+                actual=str(fault),
+                where=str(ref.key),
+                remedy="Ask the submitter, who has to serve them; or name a folder that has them: --weights.",
+            ) from fault
+    return ref
+
+
+def require_start_here(party: Party) -> None:
+    """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node that
+    starts with one asks nobody for them: whoever serves them slowly would keep it from its disputes."""
+    spec, is_seated = party.task.spec, has_duties(party.game, party.account)
+    ref = refer_start(spec)
+    if is_seated and spec.training.is_start_given and not party.store.has(ref):
+        raise EnvironmentFault(
+            what="the weights that the task begins with are not here",
+            expected=f"{ref.size_bytes} bytes in the store",
+            actual="none",
+            where=str(ref.key),
+            remedy="They are fetched once a duty needs them; or name a folder that has them: --weights.",
+        )
+
+
+def require_sound(weights: Tensor) -> None:
+    """Raises InvalidInput for a weight so large that limits do not tell it from others: every claim of it
+    would be accepted."""
+    for part in torch.split(weights, PART_ELEMENTS):
+        least, greatest = map(float, part.aminmax())
+        relax()
+        if not -MAGNITUDE_LIMIT < least <= greatest < MAGNITUDE_LIMIT:
+            raise InvalidInput(
+                what="the weights that the task begins with are too large",
+                expected=f"numbers below {MAGNITUDE_LIMIT:.4g}",
+                actual=max(-least, greatest),
+                remedy="Do not stake on it; its submitter has to post a task with other weights.",
+            )

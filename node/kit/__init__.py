@@ -1,0 +1,1 @@
+"""What every member has: settings, the chain's state folded, a store, windows of retention."""

@@ -1,0 +1,275 @@
+"""Until when a node can be asked for states, which blobs its records name, and pruning's memory.
+
+The windows tell until which block a peer can still ask for states of a round. They are pure functions of the
+machine's state. Each answers for a block; the window's last block is inside.
+
+The records of a task name blobs, whether those are still needed or not. A blob that no record names is a
+stray: a state that is being fetched or replayed, or a pseudo-gradient of another solver after a restart.
+`pruning_duties.py` deletes it later, and never at first sight.
+
+What a node remembers of its pruning while it runs is lost at a restart, and nothing else is lost with it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from touchstone.node.records.audit_records import AuditBook
+from touchstone.node.records.claim_records import ClaimBook, MergeKey
+from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
+from touchstone.protocol.spec.game.fates import get_drawn_segment
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
+from touchstone.protocol.spec.game.timing import (
+    get_ask_until,
+    get_duty_until,
+    get_statement_until,
+    get_votes_from,
+)
+
+WHOLE_ROUNDS = 2
+"""The rounds that were opened last: of these everything is kept."""
+NEWEST_GUESSES = 2
+"""The newest guesses that a round to come is trained on: of these too."""
+ASKED_AUDITS = 4
+"""Auditors may ask for the steps of a segment for so many `audit_max` from when votes on it count: openings
+are heard for three of them (`get_heard_until`), and then there is time to look."""
+WHOLE_GUESSES = NEWEST_GUESSES + 1
+"""And of the one that merges the most claims, among those that can still be right."""
+
+
+def is_recent(state: GameState, index: int) -> bool:
+    """Whether a round is one of the last two that were opened, or is not open yet."""
+    return index >= state.next_round - WHOLE_ROUNDS
+
+
+def is_whole(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether everything of an open round is kept: a recent one that is not over."""
+    return is_recent(state, game_round.index) and is_answerable(state, game_round, block)
+
+
+def is_just_dealt(game_round: GameRound, block: int) -> bool:
+    """Whether a round was opened or dealt in `block`: what is trained from something else may be right again,
+    should the chain take that back."""
+    return block <= max(game_round.opened, game_round.trained_from or 0)
+
+
+def is_questioned(state: GameState, index: int) -> bool:
+    """Whether an ask or a dispute on a statement of the round is open."""
+    asked = {one.statement.round for one in state.asks.values()}
+    return index in asked | {one.statement.round for one in state.disputes.values()}
+
+
+def is_contestable(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether the inputs of the round's outer step may be needed: it has no root yet, or its root can be
+    contested, or is."""
+    if game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
+        return True
+    is_open = any(contest.round == game_round.index for contest in state.contests.values())
+    return game_round.phase == RoundPhase.POSTED and (is_open or block <= game_round.root_until)
+
+
+def is_answerable(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether a statement of the round can still be asked about, disputed or earn something, or is."""
+    until = get_duty_until(state, game_round)
+    return until is None or block <= until or is_questioned(state, game_round.index)
+
+
+def is_disputable(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Whether a statement can be disputed or convicted, or one of its round is."""
+    return block <= get_statement_until(state, ref) or is_questioned(state, ref.round)
+
+
+def is_vote_wanted(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Whether votes of a draw may still count, so that its solver shows states."""
+    until = find_votes_until(state, ref)
+    return until is not None and block <= until
+
+
+def find_votes_until(state: GameState, ref: StatementRef) -> int | None:
+    """The last block in which votes of a draw count; None where there is no such draw."""
+    start = _find_start(state, ref)
+    return None if start is None else start + 2 * state.terms.windows.audit_max
+
+
+def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Whether the signer of a vote can be asked for both ends, or an ask or dispute on a statement of its
+    round is open. A draw that this chain does not know, after a reorg, may be back: then yes. In an exact
+    task it is so as long as votes count."""
+    until = get_ask_until(state, ref)
+    if until is None or is_questioned(state, ref.round):
+        return True
+    return is_vote_wanted(state, ref, block) if state.terms.is_exact else block <= until
+
+
+def list_shown_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
+    """Segments of a claim whose ends its solver owes to auditors: the drawn ones while votes count."""
+    draws = [
+        draw
+        for draw in range(state.terms.draws + 1)
+        if is_vote_wanted(state, StatementRef(game_round.index, slot, draw), block)
+    ]
+    segments = (get_drawn_segment(state, game_round, slot, draw) for draw in draws)
+    return tuple(segment for segment in segments if segment is not None)
+
+
+def find_shown_until(state: GameState, game_round: GameRound, slot: int, block: int) -> int | None:
+    """The last block in which an auditor waits for ends that `list_shown_segments` names, of the one that
+    gives up first; where none waits any more the last one in which a vote counts, None where none does."""
+    places = [(draw, rank) for draw in range(state.terms.draws + 1) for rank in range(RANKS)]
+    refs = [StatementRef(game_round.index, slot, draw, rank) for draw, rank in places]
+    votes = [until for until in (find_votes_until(state, ref) for ref in refs) if until and block <= until]
+    drawn = [get_drawn(state, game_round.index, slot, *place) for place in places] if votes else []
+    waits = [compute_serving_until(state, one.place, block) for one in drawn if one is not None]
+    return min((until for until in waits if block <= until), default=min(votes, default=None))
+
+
+def list_asked_segments(state: GameState, game_round: GameRound, slot: int, block: int) -> tuple[int, ...]:
+    """Segments of a claim whose steps an auditor may ask for before it disputes them: `audit_max` longer than
+    votes count, for a late draw's steps are shown only then."""
+    return list_shown_segments(state, game_round, slot, block - state.terms.windows.audit_max)
+
+
+def find_asked_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
+    """The last block in which auditors of a segment may ask for its steps; None where it is not drawn."""
+    draws = _list_draws(state, game_round, slot, segment)
+    starts = [get_votes_from(state, game_round, draw) for draw in draws]
+    lasts = [start + ASKED_AUDITS * state.terms.windows.audit_max for start in starts if start is not None]
+    return max(lasts, default=None)
+
+
+def find_supported_until(state: GameState, game_round: GameRound, slot: int, segment: int) -> int | None:
+    """The last block in which whistleblowers may ask for the steps of a segment of a convicted claim: a vote
+    on it that stands by the claim can be disputed. None where the claim is not convicted, or the segment is
+    not drawn."""
+    claim = game_round.claims.get(slot)
+    if claim is None or not claim.is_convicted:
+        return None
+    draws = _list_draws(state, game_round, slot, segment)
+    refs = (StatementRef(game_round.index, slot, draw) for draw in draws)
+    return max((get_statement_until(state, ref) for ref in refs), default=None)
+
+
+def _list_draws(state: GameState, game_round: GameRound, slot: int, segment: int) -> list[int]:
+    """The draws of a segment of a claim."""
+    draws = range(state.terms.draws + 1)
+    return [one for one in draws if get_drawn_segment(state, game_round, slot, one) == segment]
+
+
+def find_settled(state: GameState, block: int) -> GameRound | None:
+    """The newest round whose root nothing replaces any more; None where there is none."""
+    found = None
+    for _, game_round in sorted(state.rounds.items()):
+        if game_round.phase == RoundPhase.POSTED:
+            # A root that falls takes all later ones with it.
+            if is_contestable(state, game_round, block):
+                break
+            found = game_round
+    return found
+
+
+def list_stages(state: GameState, block: int) -> tuple[object, ...]:
+    """What changes when one of these windows ends or something opens: the same as long as nothing does."""
+    rounds = [_list_round_stages(state, one, block) for one in state.rounds.values()]
+    questions = (frozenset(state.asks), frozenset(state.disputes), frozenset(state.contests))
+    return (state.next_round, state.root, *questions, *rounds)
+
+
+def _list_round_stages(state: GameState, game_round: GameRound, block: int) -> tuple[object, ...]:
+    windows, stages = state.terms.windows, []
+    for start in (game_round.closed, game_round.late_from):
+        asked = 2 * windows.audit_max + windows.ask
+        audits = [count * windows.audit_max for count in (2, 3, ASKED_AUDITS)]
+        lengths = (*audits, windows.dispute, asked)
+        stages += [start is None or block <= start + length for length in lengths]
+    is_inside = (is_contestable(state, game_round, block), is_answerable(state, game_round, block))
+    dealt = (game_round.base_root, game_round.beacon, is_just_dealt(game_round, block))
+    return (game_round.index, game_round.phase, *dealt, *is_inside, *stages)
+
+
+def _find_start(state: GameState, ref: StatementRef) -> int | None:
+    return None if ref.draw is None else get_votes_from(state, state.rounds[ref.round], ref.draw)
+
+
+def name_tensors(*roots: bytes) -> Iterator[BlobKey]:
+    """Tensors by their roots."""
+    return (BlobKey(BlobKind.TENSOR, root) for root in roots)
+
+
+def name_delta(root: bytes) -> BlobKey:
+    """A pseudo-gradient by its root."""
+    return BlobKey(BlobKind.DELTA, root)
+
+
+def name_state(header: StateHeader) -> Iterator[BlobKey]:
+    """W, m and v of a state."""
+    return name_tensors(header.weights_root, header.first_moment_root, header.second_moment_root)
+
+
+def name_outer(header: OuterHeader) -> Iterator[BlobKey]:
+    """W and momentum of an outer state."""
+    return name_tensors(header.weights_root, header.momentum_root)
+
+
+def list_named(claims: ClaimBook, audits: AuditBook) -> frozenset[BlobKey]:
+    """Every blob that a record of the task names, or that was fetched for it by name."""
+    return frozenset([*_list_claimed(claims), *_list_audited(audits)])
+
+
+def list_foreign(journal: Journal, task: bytes) -> frozenset[BlobKey]:
+    """The same of all other tasks of the journal."""
+    others = {getattr(record, "task", task) for record in journal.replay()} - {task}
+    return frozenset(
+        key for one in others for key in list_named(ClaimBook(journal, one), AuditBook(journal, one))
+    )
+
+
+def _list_claimed(claims: ClaimBook) -> Iterator[BlobKey]:
+    for work in list(claims.works.values()):
+        yield from _chain(name_state(header) for header in list(work.boundaries.values()))
+        if work.finished is not None:
+            yield name_delta(work.finished.delta_root)
+    for made in list(claims.merges.values()):
+        yield from name_tensors(made.weights_root, made.momentum_root)
+    yield from _chain(name_outer(header) for header in list(claims.outer.values()))
+    yield from (name_delta(proof.delta_root) for proof in list(claims.proofs.values()))
+
+
+def _list_audited(audits: AuditBook) -> Iterator[BlobKey]:
+    for sealed in list(audits.seals.values()):
+        yield from _chain(map(name_state, (sealed.start.header, sealed.own_end)))
+    for vote in list(audits.votes.values()):
+        if vote.ends is not None:
+            yield from _chain(map(name_state, (vote.ends.end.header, vote.ends.last.header)))
+            yield name_delta(vote.ends.work.delta_root)
+
+
+def _chain(groups: Iterable[Iterable[BlobKey]]) -> Iterator[BlobKey]:
+    return (key for group in groups for key in group)
+
+
+@dataclass
+class PruningMemory:
+    """done: the stages (`windows.list_stages`) of the last pruning; strays: blobs that no record names, and
+    the block in which each was first seen so; foreign: what other tasks of this home name, None until it was
+    looked up; begun: (round, basis) of the last claims that were trained, the newest last; possible: slots
+    of a closed round whose claims are or may become mergeable, as the votes that this node knows say; merged:
+    the merge that was computed last; due: (round, boundary) of what is to be trained again now, and the last
+    block for each; unlike_until: up to this round claims and votes were computed with other bits than this
+    machine computes now, -1 where there are none."""
+
+    done: object = None
+    strays: dict[BlobKey, int] = field(default_factory=dict)
+    foreign: frozenset[BlobKey] | None = None
+    begun: tuple[tuple[int, bytes], ...] = ()
+    possible: tuple[int, frozenset[int]] | None = None
+    merged: MergeKey | None = None
+    due: dict[tuple[int, int], int] = field(default_factory=dict)
+    unlike_until: int = -1
+
+    def note_work(self, index: int, basis: bytes) -> None:
+        """What a round is trained from now, a guess or not."""
+        older = [place for place in self.begun if place != (index, basis) and place[0] >= index - 1]
+        self.begun = (*older, (index, basis))

@@ -1,0 +1,1 @@
+"""Opens a node, and has it perform what is due until its task closes."""

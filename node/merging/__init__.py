@@ -1,0 +1,1 @@
+"""Merge signatures, and the posts of outer roots."""

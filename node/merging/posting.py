@@ -1,0 +1,228 @@
+"""Handing in votes, and posting the outer root with them.
+
+Each solver can do it. They take turns, so that not all send the same: if one has not moved for a while, the
+next in line does. Votes go in with the root where a root can be posted. They go in alone where nothing can be
+merged, where only pay depends on them, where they are too many for one transaction, and shortly before they
+would come too late.
+"""
+
+import asyncio
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+
+from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.merging.merge_signing import (
+    MergeSet,
+    find_merge_set,
+    gather_signatures,
+    is_majority,
+    judge_round,
+)
+from touchstone.node.models.claim_openings import is_fetched
+from touchstone.node.models.outer_step import get_root, make_key, merge_claims
+from touchstone.node.records.claim_records import MergeKey, find_own_slot, list_open_solvers
+from touchstone.protocol.adapters.chain.call_parts import count_fitting, fits
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import is_draw_over, list_draws
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import get_post_window, get_waiting_round
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.game.timing import get_votes_from
+
+SPREAD_BLOCKS = 2
+"""Blocks that the next one in the line waits for the one before it."""
+MARGIN_DIVISOR = 8
+"""A node hands in votes that no node has handed in when an eighth of `audit_max` is left."""
+WITHHELD_DIVISOR = 2
+"""Claims whose pseudo-gradient this node could not fetch are left out when half of `post` is left."""
+FAR = 1 << 62
+"""A block that never comes."""
+POLL_S = 0.2
+"""Between two rounds of questions for signatures."""
+
+
+@dataclass(frozen=True)
+class PostMerge:
+    """Post the outer root over these claims, with the votes that accept them."""
+
+    key: MergeKey
+
+    async def perform(self, party: Party) -> None:
+        """Merge, ask for signatures until they are a majority or a block has passed, send all at once."""
+        game_round = party.game.rounds[self.key.round]
+        made, head = await merge_claims(party, self.key), party.state.head_block
+        signatures = await gather_signatures(party, game_round, made)
+        while not is_majority(party, game_round, len(signatures)) and party.state.head_block == head:
+            await asyncio.sleep(POLL_S)
+            signatures = await gather_signatures(party, game_round, made)
+        if not is_majority(party, game_round, len(signatures)):
+            raise _make_lonely(len(signatures))
+        chosen = find_merge_set(party, game_round, party.state.head_block + 1)
+        await _send(party, replace(chosen, slots=self.key.slots), get_root(made), signatures)
+
+
+async def _send(party: Party, chosen: MergeSet, root: bytes, signatures: dict[int, bytes]) -> None:
+    """Votes that do not fit beside the root are left: they go in alone first, by turns."""
+    merged = sum(1 << slot for slot in chosen.slots)
+    signers = sum(1 << number for number in signatures)
+    signed = b"".join(signatures[number] for number in sorted(signatures))
+    where, words = (party.task.task, chosen.game_round.index), (merged, root, signers, signed)
+    if not chosen.votes and not chosen.late:
+        await party.chain.rounds.post(*where, *words)
+        return
+    arguments = (*where, list(chosen.votes), list(chosen.late), *words)
+    if count_votes(chosen) > 1 and not await fits(party.chain.votes, "judge_and_post", arguments):
+        party.task.claims.fitting[chosen.game_round.index] = count_votes(chosen) // 2
+        party.wake()
+        return
+    await party.chain.votes.judge_and_post(*arguments)
+
+
+def count_votes(chosen: MergeSet) -> int:
+    """Returns how many votes have to be handed in with the post."""
+    return len(chosen.votes) + len(chosen.late)
+
+
+def _do_fit(party: Party, chosen: MergeSet) -> bool:
+    """Whether all votes may fit beside the root: as far as this node has tried."""
+    return count_votes(chosen) <= party.task.claims.fitting.get(chosen.game_round.index, FAR)
+
+
+def _make_lonely(count: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="too few solvers have signed the merge",
+        expected="more than half of those that are not convicted",
+        actual=count,
+        remedy="It is asked for again; without a majority the base root stands.",
+    )
+
+
+@dataclass(frozen=True)
+class HandVotes:
+    """Hand in votes of a round that count now, as many as fit. count: how many there are."""
+
+    round: int
+    count: int
+
+    async def perform(self, party: Party) -> None:
+        """Hand in what counts."""
+        block = party.state.head_block + 1
+        votes = judge_round(party, get_state_at(party.game, block), self.round, block).votes
+        if not votes:
+            return
+        chain, where = party.chain.votes, (party.task.task, self.round)
+        count = await count_fitting(chain, "judge", votes, lambda some: (*where, list(some)))
+        receipt = await chain.judge(*where, list(votes[:count]))
+        if not any(event.name in ("VotesCounted", "VotesOpened") for event in receipt.events):
+            raise EnvironmentFault(
+                what="no vote that was handed in counted",
+                expected=f"{count} votes of round {self.round}",
+                actual="none of them",
+                remedy="Another node was faster, or a reorg made them void: it is tried again later.",
+            )
+
+
+# --- What is due --------------------------------------------------------------------------------------------
+def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """The root of the waiting round, and votes that go in alone."""
+    state = get_state_at(party.game, block)
+    waiting = get_waiting_round(state)
+    if waiting is not None and waiting.beacon is not None:
+        yield from _list_post(party, state, waiting, block)
+    for game_round in state.rounds.values():
+        if game_round.seed is not None and game_round.phase != RoundPhase.UNDONE:
+            yield from _list_votes(party, state, game_round, block, waiting)
+
+
+def _list_post(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+    """The root, once it is clear what is merged, while it can be posted."""
+    chosen, last = find_merge_set(party, game_round, block), get_post_window(state, game_round, block)[1]
+    if not chosen.is_final or not chosen.slots or block > last:
+        return
+    if find_own_slot(state, game_round, party.account) is None or not _do_fit(party, chosen):
+        return
+    slots, without = choose_slots(party, chosen), last - state.terms.windows.post // WITHHELD_DIVISOR
+    if slots != chosen.slots and block < without:
+        yield Wait(without)
+    elif slots:
+        key = make_key(game_round, slots)
+        yield from take_turn(party, game_round, key, block, PostMerge(key), last)
+
+
+def choose_slots(party: Party, chosen: MergeSet) -> tuple[int, ...]:
+    """The accepted claims whose pseudo-gradients this node has. A solver that shows its own to auditors alone
+    must not keep other claims from being merged."""
+    return tuple(slot for slot in chosen.slots if is_fetched(party, chosen.game_round, slot))
+
+
+def _list_votes(
+    party: Party, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
+) -> Iterator[Duty | Wait]:
+    """Votes that go in without a root: where the post of this round, or of the next one, will not take them,
+    once they decide all that is drawn, or are too many for it; else when their time is nearly over."""
+    judged = judge_round(party, state, game_round.index, block)
+    if not judged.votes:
+        return
+    duty = HandVotes(game_round.index, len(judged.votes))
+    is_taken = waiting is not None and waiting.index in (game_round.index, game_round.index + 1)
+    are_many = False
+    if is_taken and waiting is not None:
+        chosen = find_merge_set(party, waiting, block)
+        are_many = chosen.is_final and not _do_fit(party, chosen)
+        is_taken = not are_many and (bool(chosen.slots) or not chosen.is_final)
+    after = judged.state.rounds[game_round.index]
+    draws = list_draws(judged.state, after)
+    is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
+    deadline = _get_deadline(state, game_round, block)
+    if block >= deadline:
+        yield _rotate(party, game_round, deadline, block, duty)
+    elif are_many or (is_done and not is_taken):
+        since = party.task.claims.seen.setdefault((game_round.index, HandVotes), block)
+        yield _rotate(party, game_round, since, block, duty)
+    else:
+        yield Wait(deadline)
+
+
+def _rotate(party: Party, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
+    """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
+    margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
+    margin, count = _get_margin(party.game), max(1, len(list_open_solvers(party.game, game_round)))
+    blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
+    groups = min(count, max(1, margin // blocks))
+    group = min(compute_rank(party, game_round) * groups // count, groups - 1)
+    turns = (block - since) // blocks
+    until = (group - turns) % groups
+    return duty if until == 0 else Wait(since + (turns + until) * blocks)
+
+
+def _get_margin(state: GameState) -> int:
+    return max(SPREAD_BLOCKS, state.terms.windows.audit_max // MARGIN_DIVISOR)
+
+
+def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
+    """The block from which a node hands in votes that no node has handed in. It is shortly before the next
+    block after which they would be worth less."""
+    audit_max, margin = state.terms.windows.audit_max, _get_margin(state)
+    starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
+    ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
+    return min((end - margin for end in ends if end >= block), default=block)
+
+
+def take_turn(
+    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
+) -> Iterator[Duty | Wait]:
+    """The duty when it is this node's turn, counted from when it was first seen to be due. last: the last
+    block of its window. In the second half of what is left of the window any node may move, however many
+    before it are silent."""
+    since = party.task.claims.seen.setdefault((game_round.index, what), block)
+    delay = min(SPREAD_BLOCKS * compute_rank(party, game_round), max(0, last - since) // 2)
+    yield duty if block >= since + delay else Wait(since + delay)
+
+
+def compute_rank(party: Party, game_round: GameRound) -> int:
+    """How many go before this node in this round: the line of solvers begins at another one each round, then
+    come all others."""
+    accounts = [seat.account for seat in list_open_solvers(party.game, game_round)]
+    if party.account not in accounts:
+        return len(accounts)
+    return (accounts.index(party.account) - game_round.index) % len(accounts)

@@ -1,0 +1,286 @@
+"""The outer step over a set of claims, what stands behind a base root, and which merge is probable.
+
+A node fetches the pseudo-gradients of a round as soon as the round is closed. It computes the outer step from
+their bytes, keeps it in the store, and writes it down. It merges all claims before the votes are in: where
+all claims are accepted, that merge is the one that is posted.
+
+What stands behind a base root is checked by the node's own merge where it can make one. An honest node whose
+own merge differs from the posted root contests that root and does not train on it.
+
+Which claims of a closed round will probably be merged, and what opens if they are. Advice: a wrong guess
+costs time only.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from touchstone.node.kit.party import Duty, Party
+from touchstone.node.models.claim_openings import fetch_delta, is_fetched
+from touchstone.node.models.global_model import keep_outer, load_outer, load_outer_state, load_weights
+from touchstone.node.records.claim_records import MergeKey, MergeMade, sort_by_shard
+from touchstone.protocol.adapters.blobs import refer_tensor
+from touchstone.protocol.compute.digest import outer_header
+from touchstone.protocol.compute.outer.outer_tensors import OuterState, merge
+from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.events import RootPosted
+from touchstone.protocol.spec.game.fates import get_accepted_block, get_claim_fate, list_mergeable
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import get_waiting_round, open_next
+from touchstone.protocol.spec.game.state import REJECT_WORDS, ClaimFate, GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
+
+# --- Which claims will probably be merged -------------------------------------------------------------------
+AGAINST_WORDS = frozenset({*REJECT_WORDS, VoteWord.UNSERVED})
+"""One of these words takes a claim out of the guess."""
+
+
+def list_guessed(
+    state: GameState, game_round: GameRound, own_slot: int | None, block: int
+) -> tuple[int, ...]:
+    """Slots of the claims that will probably be merged: those that the votes accept in time, the own one as
+    long as it can be accepted, and those for which `is_trusted` holds. state: with all known votes."""
+    mergeable = list_mergeable(state, game_round, block)
+    return tuple(
+        slot
+        for slot in list_open(state, game_round, block)
+        if slot in mergeable or slot == own_slot or is_trusted(state, game_round, slot)
+    )
+
+
+def list_open(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
+    """Slots of the claims that are mergeable or can still become it."""
+    fates = {slot: get_claim_fate(state, game_round, slot, block) for slot in sorted(game_round.claims)}
+    mergeable = list_mergeable(state, game_round, block)
+    return tuple(s for s, fate in fates.items() if s in mergeable or fate == ClaimFate.UNDECIDED)
+
+
+def is_trusted(state: GameState, game_round: GameRound, slot: int) -> bool:
+    """Whether no vote is against a claim, and either all of its votes say ACCEPT, one at least, or its seat
+    did not fail in the last round in which it committed."""
+    places = (votes for place, votes in game_round.votes.items() if place[0] == slot)
+    words = [vote.word for votes in places for vote in votes.values()]
+    if AGAINST_WORDS & set(words):
+        return False
+    return set(words) == {VoteWord.ACCEPT} or not has_failed(state, game_round, slot)
+
+
+def has_failed(state: GameState, game_round: GameRound, slot: int) -> bool:
+    """Whether the seat of a claim was not accepted in the last round before in which it committed. A seat
+    that never committed has not failed. Rounds that are undone or forgotten say nothing."""
+    number = game_round.claims[slot].seat
+    seat = state.seats.get(number)
+    if seat is None:
+        return True
+    for index in range(game_round.index - 1, seat.joined - 1, -1):
+        before = state.rounds.get(index)
+        if before is not None and before.phase != RoundPhase.UNDONE:
+            claims = (place for place, claim in before.claims.items() if claim.seat == number)
+            earlier = next(claims, None)
+            if earlier is not None:
+                return not _is_accepted(state, before, earlier)
+    return False
+
+
+def _is_accepted(state: GameState, game_round: GameRound, slot: int) -> bool:
+    claim = game_round.claims[slot]
+    is_gone = claim.is_void or claim.is_convicted
+    return not is_gone and get_accepted_block(state, game_round, slot) is not None
+
+
+def foresee(
+    state: GameState, game_round: GameRound, root: bytes, slots: tuple[int, ...], block: int
+) -> GameState:
+    """The state if `root` over the claims of these slots is posted for the waiting round in `block`: with the
+    next round, if one opens."""
+    draft = Draft(state, block)
+    draft.emit(RootPosted(game_round.index, root, slots, ()))
+    open_next(draft)
+    return draft.state
+
+
+def make_key(game_round: GameRound, slots: tuple[int, ...]) -> MergeKey:
+    """What merging the claims of these slots is called."""
+    ordered = sort_by_shard(game_round, slots)
+    roots = tuple(game_round.claims[slot].claim_root for slot in ordered)
+    return MergeKey(game_round.index, game_round.base_root, ordered, roots)
+
+
+def is_on_chain(game_round: GameRound, key: MergeKey) -> bool:
+    """Whether the round has these claims in these slots, and they stand in the order of their shards."""
+    slots = set(key.slots)
+    return slots <= game_round.claims.keys() and key == make_key(game_round, tuple(slots))
+
+
+def get_root(made: MergeMade) -> bytes:
+    """The outer root that a merge came to."""
+    return compute_outer_root(OuterHeader(made.weights_root, made.momentum_root))
+
+
+def find_own_merge(party: Party, game_round: GameRound) -> MergeMade | None:
+    """What this node came to over the claims that a posted root says it merged."""
+    return party.task.claims.merges.get(make_key(game_round, game_round.merged))
+
+
+def make_statement(domain: bytes, made: MergeMade) -> MergeSignature:
+    """What a solver signs about a merge."""
+    merged, claims = sum(1 << slot for slot in made.slots), compute_merged_hash(made.claim_roots)
+    return MergeSignature(domain, made.round, made.base_root, merged, claims, get_root(made))
+
+
+# --- Duties -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class FetchDelta:
+    """Have the pseudo-gradient of a claim."""
+
+    round: int
+    slot: int
+    claim_root: bytes
+
+    async def perform(self, party: Party) -> None:
+        """Fetch it from its solver, or from another peer that has it."""
+        await fetch_delta(party, party.game.rounds[self.round], self.slot)
+
+
+@dataclass(frozen=True)
+class MergeClaims:
+    """Compute the outer step over these claims of a round."""
+
+    key: MergeKey
+
+    async def perform(self, party: Party) -> None:
+        """Compute it, once."""
+        await merge_claims(party, self.key)
+
+
+def list_duties(party: Party, block: int) -> Iterator[Duty]:
+    """The pseudo-gradients of the closed round, and its merge as it is if all are accepted."""
+    state = get_state_at(party.game, block)
+    game_round = get_waiting_round(state)
+    if game_round is None or game_round.beacon is None:
+        return
+    hopeful = list_open(state, game_round, block)
+    missing = [slot for slot in hopeful if not is_fetched(party, game_round, slot)]
+    yield from (FetchDelta(game_round.index, s, game_round.claims[s].claim_root) for s in missing)
+    key = make_key(game_round, hopeful)
+    if hopeful and not missing and key not in party.task.claims.merges:
+        yield MergeClaims(key)
+
+
+# --- Computing ----------------------------------------------------------------------------------------------
+async def merge_claims(party: Party, key: MergeKey) -> MergeMade:
+    """The outer step over these claims: computed, kept in the store, and written down the first time;
+    computed again where the store lacks it, since a contest of its root needs it. Raises EnvironmentFault or
+    ProtocolFault where the bytes cannot be had."""
+    async with party.task.locks["merge", key]:
+        book = party.task.claims
+        if key not in book.merges or not _is_kept(party, book.merges[key]):
+            header = await asyncio.to_thread(keep_outer, party, await compute_merge(party, key))
+            party.task.pruning.merged = key
+            _note(party, key, header)
+        return book.merges[key]
+
+
+async def name_merge(party: Party, key: MergeKey) -> MergeMade:
+    """What the outer step over these claims comes to, written down. The store keeps nothing of it: where the
+    merge is posted it is computed again. Raises as `merge_claims` does."""
+    async with party.task.locks["merge", key]:
+        if key not in party.task.claims.merges:
+            after = await compute_merge(party, key)
+            _note(party, key, await asyncio.to_thread(outer_header, after.weights, after.momentum))
+        return party.task.claims.merges[key]
+
+
+async def compute_merge(party: Party, key: MergeKey) -> OuterState:
+    """The outer state after a merge. Raises as `merge_claims` does."""
+    game_round, terms = require_round(party, key), party.task.spec.terms
+    deltas = [await fetch_delta(party, game_round, slot) for slot in key.slots]
+    before = await load_outer_state(party, await load_outer(party, key.base_root))
+    return await asyncio.to_thread(merge, before, deltas, terms.outer_learning_rate, terms.outer_momentum)
+
+
+def _note(party: Party, key: MergeKey, header: OuterHeader) -> None:
+    if key not in party.task.claims.merges:
+        record = MergeMade(party.task.task, *key, header.weights_root, header.momentum_root)
+        party.task.claims.write(record)
+
+
+def _is_kept(party: Party, made: MergeMade) -> bool:
+    count = party.task.spec.terms.parameter_count
+    return all(party.store.has(refer_tensor(root, count)) for root in (made.weights_root, made.momentum_root))
+
+
+def require_round(party: Party, key: MergeKey) -> GameRound:
+    """The round of a merge. Raises EnvironmentFault where the chain has another one now."""
+    game_round = party.game.rounds.get(key.round)
+    is_there = game_round is not None and game_round.base_root == key.base_root
+    if game_round is None or not is_there or not is_on_chain(game_round, key):
+        raise EnvironmentFault(
+            what="the claims of a merge are not on the chain any more",
+            expected=f"{len(key.slots)} claims of round {key.round}",
+            actual="others",
+            remedy="Nothing is lost: what is on the chain is merged.",
+        )
+    return game_round
+
+
+log = logging.getLogger(__name__)
+
+
+def find_posted(state: GameState, root: bytes) -> GameRound | None:
+    """The newest round whose posted root this is; None for the root that the task begins with."""
+    posted = [r for r in state.rounds.values() if r.phase == RoundPhase.POSTED and r.root == root]
+    return max(posted, key=lambda game_round: game_round.index, default=None)
+
+
+def find_oldest(state: GameState) -> tuple[int, bytes]:
+    """The oldest round that the chain has not forgotten, else the next one, and the root that it starts from.
+    Rounds are forgotten by epochs, once nothing about them can change any more: nothing replaces this
+    root."""
+    index = min(state.rounds, default=state.next_round)
+    return index, state.rounds[index].base_root if index in state.rounds else state.root
+
+
+async def load_base(party: Party, root: bytes) -> OuterHeader:
+    """What stands behind the base root of a round, its weights in the store. Raises ProtocolFault where the
+    own merge comes to another root, EnvironmentFault where nothing can be had."""
+    await check_base(party, root)
+    header = await load_outer(party, root)
+    await load_weights(party, header)
+    return header
+
+
+async def check_base(party: Party, root: bytes) -> None:
+    """Merge what was posted as `root`, where its claims can be had. Raises ProtocolFault where that comes to
+    another root."""
+    posted = find_posted(party.game, root)
+    if posted is None:
+        return
+    try:
+        made = await merge_claims(party, make_key(posted, posted.merged))
+    except EnvironmentFault as fault:
+        log.info("round %s cannot be merged here: %s", posted.index, fault)
+        return
+    if get_root(made) != root:
+        raise ProtocolFault(
+            what="a posted root is not what its claims come to",
+            expected=get_root(made).hex(),
+            actual=root.hex(),
+            where=f"round {posted.index}",
+            remedy="It is contested; nothing is trained on it.",
+        )
+
+
+class BaseModels:
+    """The same for rooms that must not know of this one."""
+
+    def __init__(self, party: Party) -> None:
+        self._party = party
+
+    async def load_base(self, base_root: bytes) -> OuterHeader:
+        """As the function of this name."""
+        return await load_base(self._party, base_root)

@@ -1,0 +1,251 @@
+"""Messages between solvers and auditors, their size limits, and claim openings checked against the root.
+
+    desk          auditor -> solver        solver -> auditor
+    audit-start   StartAsked               StartShown: boundary 0 and the segment's start
+    audit-seal    SealHanded               EndShown: the segment's end, the last boundary, the work leaf
+    audit-votes   VotesHanded              VotesTaken
+    audit-public  SegmentAsked             SegmentShown: boundary 0, start and end, to any account
+
+The receiver checks every message by its signature or against the claim's root. It believes nothing because
+of who sent it. The openings of a claim are boundaries and the work leaf.
+"""
+
+from dataclasses import fields
+from typing import Annotated, Any, TypeVar
+
+from msgspec import Meta
+
+from touchstone.node.records.audit_records import ShownWork
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game.auditing import DrawnAudit
+from touchstone.protocol.spec.statements import (
+    Sealed,
+    Vote,
+    VoteOpening,
+    VoteWord,
+    compute_work_leaf,
+    verify_in_claim,
+)
+
+START, SEAL, VOTES, PUBLIC = "audit-start", "audit-seal", "audit-votes", "audit-public"
+"""Names of the desks."""
+MAX_BYTES = 32 * 1024
+VOTES_MAX = 16
+"""Votes of a message: each costs its reader the recovery of a signature."""
+MAX_VOTES_BYTES = 2 * 1024 * VOTES_MAX
+
+Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+Said = TypeVar("Said", bound=Message)
+
+
+class PlaceSaid(Message, frozen=True):
+    """Which audit: `AuditPlace`."""
+
+    domain: Word
+    round: Number
+    base_root: Word
+    seed: Word
+    slot: Number
+    claim_root: Word
+    draw: Number
+    rank: Number
+
+
+class HeaderSaid(Message, frozen=True):
+    """A state by its roots: `StateHeader`."""
+
+    weights_root: Word
+    first_moment_root: Word
+    second_moment_root: Word
+    local_step: Number
+    global_step: Number
+
+
+class BoundarySaid(Message, frozen=True):
+    """A boundary of a claim: `BoundaryProof`."""
+
+    header: HeaderSaid
+    salt: Word
+    path: ClaimPath
+
+    def read(self) -> BoundaryProof:
+        """The same as a value."""
+        return BoundaryProof(StateHeader(*_list_values(self.header)), self.salt, self.path)
+
+
+class WorkSaid(Message, frozen=True):
+    """The work leaf of a claim, with its path in the claim's tree."""
+
+    delta_root: Word
+    carried_root: Word
+    path: ClaimPath
+
+
+class AskStart(Message, frozen=True):
+    """Please show me where the claim and my segment start."""
+
+    place: PlaceSaid
+
+
+class StartShown(Message, frozen=True):
+    """Both; from now on the asker may fetch the start state."""
+
+    first: BoundarySaid
+    start: BoundarySaid
+
+
+class SegmentAsked(Message, frozen=True):
+    """Where do this claim and this segment of it start, and where does the segment end? Asked by who has no
+    part in its audits, once they are over."""
+
+    task: Word
+    round: Number
+    slot: Number
+    segment: Number
+
+
+class SegmentShown(StartShown, frozen=True):
+    """All three; any account may fetch the states of the segment, as long as they are kept."""
+
+    end: BoundarySaid
+
+
+class SealedSaid(PlaceSaid, frozen=True):
+    """`Sealed`."""
+
+    segment: Number
+    start_leaf: Word
+    seal: Word
+
+
+class SealHanded(Message, frozen=True):
+    """My result, sealed: please show me what the claim says."""
+
+    sealed: SealedSaid
+    signature: Signature
+
+
+class EndShown(Message, frozen=True):
+    """From now on the asker may fetch the end state, the final weights and the pseudo-gradient."""
+
+    end: BoundarySaid
+    last: BoundarySaid
+    work: WorkSaid
+
+
+class VoteSaid(SealedSaid, frozen=True):
+    """`Vote`."""
+
+    end_leaf: Word
+    word: VoteWord
+    named_leaf: Number
+
+
+class OpeningSaid(Message, frozen=True):
+    """What stands behind a vote: the rest of `VoteOpening`."""
+
+    claim_end_root: Word
+    boundary_salt: Word
+    own_end_root: Word
+    seal_salt: Word
+
+
+class VoteHanded(Message, frozen=True):
+    """A vote, with its opening once that may be shown."""
+
+    vote: VoteSaid
+    signature: Signature
+    opening: OpeningSaid | None = None
+
+    def read(self) -> tuple[Vote, VoteOpening | None]:
+        """The same as values."""
+        vote = Vote(*_list_values(self.vote))
+        opening = self.opening
+        return vote, None if opening is None else VoteOpening(vote, *_list_values(opening))
+
+
+class VotesHanded(Message, frozen=True):
+    """Some votes of a round."""
+
+    votes: Annotated[tuple[VoteHanded, ...], Meta(max_length=VOTES_MAX)]
+
+
+class VotesTaken(Message, frozen=True):
+    """Which of them were taken, in their order. Another may be taken later, once the chain is further."""
+
+    are_taken: Annotated[tuple[bool, ...], Meta(max_length=VOTES_MAX)]
+
+
+def make_form(kind: type[Said]) -> Form[Said]:
+    """How a message of this kind is read."""
+    most_bytes = MAX_VOTES_BYTES if kind is VotesHanded else MAX_BYTES
+    return Form(kind, most_bytes, f"the message {kind.__name__} is malformed")
+
+
+# --- From values --------------------------------------------------------------------------------------------
+def say_boundary(proof: BoundaryProof) -> BoundarySaid:
+    """The message of a boundary's opening."""
+    return BoundarySaid(HeaderSaid(*_list_fields(proof.header)), proof.salt, tuple(proof.path))
+
+
+def say_sealed(sealed: Sealed) -> SealedSaid:
+    """The message of what was sealed."""
+    return SealedSaid(*_list_fields(sealed))
+
+
+def say_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> VoteHanded:
+    """The message of a vote, with its opening where it may be shown."""
+    shown = None if opening is None else OpeningSaid(*_list_fields(opening)[1:])
+    return VoteHanded(VoteSaid(*_list_fields(vote)), signature, shown)
+
+
+def read_sealed(said: SealedSaid) -> Sealed:
+    """The value of a message."""
+    return Sealed(*_list_values(said))
+
+
+def _list_fields(value: Any) -> list[Any]:
+    return [getattr(value, field.name) for field in fields(value)]
+
+
+def _list_values(message: Message) -> list[Any]:
+    return [getattr(message, name) for name in type(message).__struct_fields__]
+
+
+def compute_leaf(drawn: DrawnAudit, boundary: int, proof: BoundaryProof) -> bytes:
+    """The claim's leaf at a boundary, as an opening says."""
+    root = compute_state_root(proof.header)
+    return compute_boundary_leaf(
+        drawn.place.domain, drawn.place.round, drawn.solver, boundary, proof.salt, root
+    )
+
+
+def read_boundary(drawn: DrawnAudit, boundary: int, said: BoundarySaid) -> BoundaryProof:
+    """An opening that holds. Raises ProtocolFault for another."""
+    proof = said.read()
+    leaf = compute_leaf(drawn, boundary, proof)
+    verify_in_claim(drawn.place.claim_root, leaf, boundary, drawn.segments, proof.path)
+    return proof
+
+
+def read_work(drawn: DrawnAudit, said: WorkSaid) -> ShownWork:
+    """An opening of the work leaf that holds. Raises ProtocolFault for another."""
+    place = drawn.place
+    roots = (said.delta_root, said.carried_root)
+    leaf = compute_work_leaf(place.domain, place.round, drawn.solver, drawn.segments, *roots)
+    verify_in_claim(place.claim_root, leaf, drawn.segments + 1, drawn.segments, said.path)
+    return ShownWork(*roots, said.path)
+
+
+def are_steps_right(
+    header: StateHeader, first: StateHeader, global_step: int, local_steps: int, *, carries: bool
+) -> bool:
+    """Whether a state has the step numbers of its place: `global_step`, and `local_steps` since the round
+    began. Local steps count from boundary 0 where moments carry over, else from zero; never more of them than
+    of global ones are done, so that what a replay ends with has a number on chain."""
+    local = (first.local_step if carries else 0) + local_steps
+    return (header.global_step, header.local_step) == (global_step, local) and local <= global_step

@@ -1,0 +1,398 @@
+"""What a solver shows to its auditors, and what the audit room offers the node's other rooms.
+
+A solver shows the segment's start to the drawn auditors, and the end to each auditor that has sealed. Which
+account was shown what is kept in memory. After a restart an auditor asks again, with the same seal, and is
+shown the same. Another auditor's seal opens nothing.
+
+Once a round has its root and no vote on a segment can count any more, any account may read both ends of it
+(`is_segment_public`), from the solver and from auditors, as long as they keep them. Nobody keeps states for
+that, and strangers have their small share of what the server answers.
+
+`Audits` is what the other rooms use, as `party.task.audits`. It answers from memory.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from touchstone.node.kit.retention_windows import is_recent
+from touchstone.node.records.audit_records import SealMade, SealTaken, ShownWork, VoteMade, VoteTaken
+from touchstone.node.records.claim_records import WorkProof
+from touchstone.node.records.dispute_records import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.node.serving.audit_messages import (
+    MAX_BYTES,
+    MAX_VOTES_BYTES,
+    PUBLIC,
+    SEAL,
+    START,
+    VOTES,
+    AskStart,
+    EndShown,
+    PlaceSaid,
+    SealHanded,
+    SegmentAsked,
+    SegmentShown,
+    StartShown,
+    WorkSaid,
+    compute_leaf,
+    make_form,
+    read_sealed,
+    say_boundary,
+)
+from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import (
+    COMPARED_ENDS,
+    AuditPlace,
+    DrawnAudit,
+    find_drawn,
+    find_stated,
+    get_heard_until,
+    get_place,
+    is_boundary_public,
+    is_segment_public,
+)
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase, StatementRef
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Sealed, VoteWord
+from touchstone.verifier.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
+from touchstone.verifier.audit_votes import HandedVote, list_handed, take_votes
+
+START_FORM, SEAL_FORM, PUBLIC_FORM = make_form(AskStart), make_form(SealHanded), make_form(SegmentAsked)
+KEPT_ROUNDS = 16
+"""Rounds of which it is remembered what was shown to whom."""
+REST = 9
+"""Opening a segment hashes a whole claim. For who has no part in its audits it takes one part in REST + 1 of
+the time of one core."""
+
+
+async def show_start(room: AuditRoom, account: str, body: bytes) -> StartShown:
+    """Boundary 0 and the start of the segment, to an auditor that is drawn for it; from now on it may fetch
+    the start state. Raises ProtocolFault or EnvironmentFault."""
+    drawn = _require_drawn(room, account, START_FORM.decode(body, account).place)
+    async with _only_once(room, drawn.place):
+        first, start = await asyncio.to_thread(_open_start, room, drawn)
+    _grant(room, drawn, *_list_roots(start.header))
+    return StartShown(say_boundary(first), say_boundary(start))
+
+
+async def take_seal(room: AuditRoom, account: str, body: bytes) -> EndShown:
+    """The end of the segment, the last boundary and the work leaf, to an auditor that has sealed. Its seal is
+    in the journal before. Raises ProtocolFault or EnvironmentFault."""
+    handed = SEAL_FORM.decode(body, account)
+    drawn, sealed = _require_drawn(room, account, handed.sealed), read_sealed(handed.sealed)
+    async with _only_once(room, drawn.place):
+        await asyncio.to_thread(_require_start_leaf, room, drawn, sealed, account)
+        _keep_seal(room, drawn, SealTaken(room.about.task, sealed, handed.signature))
+        end, last, work = await asyncio.to_thread(_open_ends, room, drawn)
+    _grant(room, drawn, *_list_roots(end.header), last.header.weights_root)
+    shown = WorkSaid(work.delta_root, work.carried_root, tuple(work.path))
+    return EndShown(say_boundary(end), say_boundary(last), shown)
+
+
+async def show_segment(room: AuditRoom, account: str, body: bytes) -> SegmentShown:
+    """Boundary 0, start and end of a segment that any account may read, by its solver or one of its auditors.
+    Raises ProtocolFault or EnvironmentFault."""
+    asked = PUBLIC_FORM.decode(body, account)
+    game_round = room.get_game().rounds.get(asked.round)
+    place = (asked.slot, asked.segment, room.block)
+    is_here = asked.task == room.about.task and game_round is not None
+    if not is_here or game_round is None or not is_segment_public(room.get_game(), game_round, *place):
+        raise _not_served("a segment of a posted round on which no vote counts any more", str(place))
+    if room.showing.locked():
+        raise _not_served("one request at a time of a segment's ends", "another is being answered")
+    async with room.showing:
+        clock = asyncio.get_running_loop().time
+        begun_s = clock()
+        opened = await asyncio.to_thread(_open_segment, room, asked)
+        await asyncio.sleep(REST * (clock() - begun_s))
+    if opened is None:
+        raise _not_served("a claim of this node, or an audit by it", str(place))
+    return SegmentShown(*map(say_boundary, opened))
+
+
+def may_read(room: AuditRoom, account: str, kind: BlobKind, root: bytes) -> bool:
+    """Whether a tensor was shown to this account in an audit, or is for any account."""
+    if kind is not BlobKind.TENSOR:
+        return False
+    return any((account, root) in shown for shown in room.grants.values()) or _is_public(room, root)
+
+
+# --- Who may ask --------------------------------------------------------------------------------------------
+def _require_drawn(room: AuditRoom, account: str, said: PlaceSaid) -> DrawnAudit:
+    """The audit of an own claim for which the chain drew this account, until openings of it stop being paid.
+
+    Raises EnvironmentFault for any other."""
+    where = (said.domain, said.round, said.base_root, said.seed, said.slot, said.claim_root)
+    place, game = AuditPlace(*where, said.draw, said.rank), room.get_game()
+    drawn = find_drawn(game, place)
+    is_own = drawn is not None and drawn.solver == room.account
+    if drawn is None or not is_own or drawn.seat.account != account:
+        raise _not_served("an auditor that is drawn for this claim", f"{account}, {place}")
+    if room.block > get_heard_until(game, place):
+        raise _not_served("an audit that can still be voted on", f"block {room.block}")
+    return drawn
+
+
+def _require_start_leaf(room: AuditRoom, drawn: DrawnAudit, sealed: Sealed, account: str) -> None:
+    leaf = compute_leaf(drawn, drawn.segment, _open(room, drawn, drawn.segment))
+    expected, actual = (drawn.segment, leaf), (sealed.segment, sealed.start_leaf)
+    if expected != actual or sealed.seal == ZERO_WORD:
+        raise ProtocolFault(
+            what="the seal is not of this segment",
+            expected=f"segment {drawn.segment}, its start leaf {leaf.hex()} and a seal",
+            actual=f"segment {sealed.segment}, {sealed.start_leaf.hex()}, {sealed.seal.hex()}",
+            culprit=account,
+            remedy="Replay the drawn segment from the start that was shown, then seal.",
+        )
+
+
+def _keep_seal(room: AuditRoom, drawn: DrawnAudit, taken: SealTaken) -> None:
+    """Journals a seal once. Raises ProtocolFault for one that its auditor did not sign, or that is not the
+    first of its place: the second is kept as well, as evidence."""
+    known, auditor = room.book.taken_seals.get(drawn.place), drawn.seat.account
+    if known is not None and known.sealed == taken.sealed:
+        return
+    signer = room.recover(taken.sealed, taken.signature, auditor)
+    if signer == auditor and drawn.place not in room.book.second:
+        room.book.write(taken)
+    if signer != auditor or known is not None:
+        raise ProtocolFault(
+            what="the seal does not count",
+            expected=f"the first seal of this draw, signed by {auditor}",
+            actual=f"signed by {signer}" if signer != auditor else "another seal of the same draw",
+            culprit=auditor,
+            remedy="Hand in the seal that was signed first.",
+        )
+
+
+# --- What is shown ------------------------------------------------------------------------------------------
+def _open_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof, BoundaryProof]:
+    return _open(room, drawn, 0), _open(room, drawn, drawn.segment)
+
+
+def _open_ends(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof, BoundaryProof, WorkOpening]:
+    end, last = _open(room, drawn, drawn.segment + 1), _open(room, drawn, drawn.segments)
+    return end, last, room.claims.open_work(drawn.place.round)
+
+
+def _open(room: AuditRoom, drawn: DrawnAudit, boundary: int) -> BoundaryProof:
+    try:
+        return room.claims.open_boundary(drawn.place.round, boundary)
+    except KeyError as error:
+        raise _not_served("a claim that this node has", f"round {drawn.place.round}") from error
+
+
+def _grant(room: AuditRoom, drawn: DrawnAudit, *roots: bytes) -> None:
+    for index in [index for index in room.grants if index <= drawn.place.round - KEPT_ROUNDS]:
+        del room.grants[index]
+    granted = room.grants.setdefault(drawn.place.round, set())
+    granted |= {(drawn.seat.account, root) for root in roots}
+
+
+def _open_segment(room: AuditRoom, asked: SegmentAsked) -> tuple[BoundaryProof, ...] | None:
+    """Boundary 0, start and end; None where this node neither made the claim nor compared the segment."""
+    game = room.get_game()
+    claim = game.rounds[asked.round].claims[asked.slot]
+    if claim.account == room.account:
+        with suppress(KeyError):
+            boundaries = (0, asked.segment, asked.segment + 1)
+            return tuple(room.claims.open_boundary(asked.round, one) for one in boundaries)
+    for made, ends in room.book.list_compared(asked.round):
+        is_asked = (made.sealed.slot, made.sealed.segment) == (asked.slot, asked.segment)
+        if is_asked and find_stated(game, get_place(made.sealed)) is not None:
+            return made.first, made.start, ends.end
+    return None
+
+
+def _is_public(room: AuditRoom, root: bytes) -> bool:
+    """Whether a tensor is of a boundary that any account may read."""
+    game = room.get_game()
+    return any(
+        is_boundary_public(game, game_round, place.slot, place.boundary, room.block)
+        for game_round, place in _find_boundaries(room, root)
+    )
+
+
+def _find_boundaries(room: AuditRoom, root: bytes) -> Iterator[tuple[GameRound, BoundaryPlace]]:
+    """Boundaries of posted rounds that have this tensor. Every request of a stranger asks for them."""
+    game = room.get_game()
+    for gone in room.root_indexes.keys() - game.rounds.keys():
+        del room.root_indexes[gone]
+    for game_round in game.rounds.values():
+        if game_round.phase == RoundPhase.POSTED:
+            for place in _index_roots(room, game_round).get(root, ()):
+                if place.audit is None or find_stated(game, place.audit) is not None:
+                    yield game_round, place
+
+
+def _index_roots(room: AuditRoom, game_round: GameRound) -> Mapping[bytes, Sequence[BoundaryPlace]]:
+    """The boundaries of a round that this node may have on its disk, by their tensors: of its own claim,
+    which is pruned but for the last two rounds; and of claims that it has audited. Made once."""
+    index, claims, slot = game_round.index, game_round.claims, -1
+    if is_recent(room.get_game(), index):
+        slot = next((one for one, claim in claims.items() if claim.account == room.account), -1)
+    own: Mapping[int, StateHeader] = {} if slot < 0 else room.claims.list_boundaries(index)
+    made_of = (slot, len(own), own.get(len(own) - 1), room.book.versions[index])
+    known = room.root_indexes.get(index)
+    if known is None or known.made_of != made_of:
+        places = [(BoundaryPlace(slot, boundary), header) for boundary, header in own.items()]
+        known = RootIndex(made_of, _sort_by_root([*places, *_list_audited(room, index)]))
+        room.root_indexes[index] = known
+    return known.places
+
+
+def _list_audited(room: AuditRoom, index: int) -> Iterator[tuple[BoundaryPlace, StateHeader]]:
+    for made, ends in room.book.list_compared(index):
+        said, place = made.sealed, get_place(made.sealed)
+        yield BoundaryPlace(said.slot, said.segment, place), made.start.header
+        yield BoundaryPlace(said.slot, said.segment + 1, place), ends.end.header
+
+
+def _sort_by_root(
+    states: Iterable[tuple[BoundaryPlace, StateHeader]],
+) -> Mapping[bytes, Sequence[BoundaryPlace]]:
+    found: defaultdict[bytes, list[BoundaryPlace]] = defaultdict(list)
+    for place, header in states:
+        for root in _list_roots(header):
+            found[root].append(place)
+    return dict(found)
+
+
+def _list_roots(header: StateHeader) -> tuple[bytes, bytes, bytes]:
+    return header.weights_root, header.first_moment_root, header.second_moment_root
+
+
+@asynccontextmanager
+async def _only_once(room: AuditRoom, place: AuditPlace) -> AsyncIterator[None]:
+    """One exchange at a time for each auditor and draw."""
+    if room.locks[place].locked():
+        raise _not_served("one request at a time of an audit", "another is being answered")
+    async with room.locks[place]:
+        yield
+
+
+def _not_served(expected: str, actual: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="an audit is not served to you now",
+        expected=expected,
+        actual=actual,
+        remedy="Ask again once both have read the chain as far; ask as the drawn seat.",
+    )
+
+
+BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES, PUBLIC: MAX_BYTES}
+"""The desks of this room, and how long a message to each may be."""
+_ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes, PUBLIC: show_segment}
+
+
+class Audits:
+    """The audits of the joined task. room: for this room's own functions."""
+
+    def __init__(self, room: AuditRoom) -> None:
+        self.room = room
+
+    async def answer(self, desk: str, account: str, body: bytes) -> Message:
+        """What a desk of this room answers to a peer. Raises ProtocolFault or EnvironmentFault."""
+        return await _ANSWERS[desk](self.room, account, body)
+
+    def make_desks(self) -> dict[str, Desk]:
+        """Who answers peers, by the names of the desks."""
+        return {
+            name: Desk(most, lambda account, body, desk=name: self.answer(desk, account, body))  # type: ignore[misc]
+            for name, most in BODY_BYTES.items()
+        }
+
+    def close(self) -> None:
+        """Let go of what replays are computed with."""
+        self.room.close()
+
+    def may_read(self, account: str, kind: BlobKind, root: bytes) -> bool:
+        """As the function of this name."""
+        return may_read(self.room, account, kind, root)
+
+    def list_handed(self, index: int) -> tuple[HandedVote, ...]:
+        """Votes and openings of a round that the chain lacks and would count now, as `judge` takes them."""
+        return list_handed(self.room, index)
+
+    # --- What is known, for disputes ------------------------------------------------------------------------
+    def list_votes(self, index: int) -> Iterator[KnownVote]:
+        """Votes on claims of a round as the chain has it, this node's own among them; of an auditor that said
+        two things, both."""
+        book = self.room.book
+        found: list[VoteMade | VoteTaken] = [*book.list_round(index)]
+        second = (book.second.get(place) for place in sorted(book.places[index]))
+        found += [one for one in second if isinstance(one, VoteTaken)]
+        for made in found:
+            auditor = self._find_auditor(made.vote)
+            if auditor:
+                opening = made.opening if isinstance(made, VoteTaken) else book.open_vote(made)
+                yield KnownVote(made.vote, made.signature, auditor, opening)
+
+    def list_seals(self, index: int) -> Iterator[KnownSeal]:
+        """Seals that were handed to this node, of claims of a round as the chain has it."""
+        book = self.room.book
+        places = sorted(book.places[index])
+        found = [book.taken_seals.get(place) for place in places] + [
+            book.second.get(place) for place in places
+        ]
+        for taken in found:
+            if not isinstance(taken, SealTaken):
+                continue
+            auditor = self._find_auditor(taken.sealed)
+            if auditor:
+                yield KnownSeal(taken.sealed, taken.signature, auditor)
+
+    def list_replays(self, index: int) -> Iterator[OwnReplay]:
+        """This node's replays of drawn segments of a round as the chain has it."""
+        for made in self.room.book.list_seals(index):
+            if self._find_auditor(made.sealed):
+                yield self._read_replay(made)
+
+    def list_wrong_starts(self, index: int) -> Iterator[tuple[int, BoundaryProof]]:
+        """Slots of a round, as the chain has it, whose boundary 0 has step numbers that no claim of the round
+        starts from; and that boundary."""
+        for place, made in self.room.book.wrong_starts.items():
+            if place.round == index and self._find_auditor(made.said):
+                yield place.slot, made.first
+
+    def get_openings(self, index: int, slot: int) -> ClaimOpenings:
+        """What the solver of a slot has shown to this node of its claim of a round."""
+        wrong = dict(self.list_wrong_starts(index))
+        boundaries: dict[int, BoundaryProof] = {0: wrong[slot]} if slot in wrong else {}
+        work: WorkProof | None = None
+        last: BoundaryProof | None = None
+        for made in self.room.book.list_seals(index):
+            sealed = made.sealed
+            if sealed.slot != slot or not self._find_auditor(sealed):
+                continue
+            boundaries |= {0: made.first, sealed.segment: made.start}
+            vote = self.room.book.votes.get(get_place(sealed))
+            if vote is not None and vote.ends is not None:
+                boundaries[sealed.segment + 1] = vote.ends.end
+                work, last = WorkProof(**vars(vote.ends.work)), vote.ends.last
+        return ClaimOpenings(boundaries, work, last)
+
+    def list_works(self) -> Mapping[bytes, ShownWork]:
+        """Work leaves of claims, by claim root, as their solvers have shown them to this node."""
+        return self.room.book.works
+
+    def _read_replay(self, made: SealMade) -> OwnReplay:
+        said = made.sealed
+        ref = StatementRef(said.round, said.slot, said.draw, said.rank)
+        vote = self.room.book.votes.get(get_place(said))
+        is_compared = vote is not None and vote.vote.word in COMPARED_ENDS
+        end = vote.ends.end if is_compared and vote is not None and vote.ends is not None else None
+        is_beyond = vote is not None and vote.vote.word == VoteWord.REJECT_STATE
+        leaf = vote.vote.named_leaf if vote is not None and is_beyond else None
+        return OwnReplay(ref, said.segment, made.start, made.own_end, end, leaf, made.salt)
+
+    def _find_auditor(self, said: Sealed) -> str | None:
+        """The account that a statement is of; None where it is not of the chain."""
+        stated = find_stated(self.room.get_game(), get_place(said))
+        return None if stated is None else stated.seat.account

@@ -1,0 +1,244 @@
+"""A node's look at a peer that asks whether it is reached.
+
+A machine cannot see a firewall or a router in front of itself. So any node looks, when it is asked, at the
+endpoint that the account which asks has announced on chain: one TLS handshake, and nothing is sent after it.
+
+A node itself is reached once it listens and has announced where.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from ipaddress import ip_network
+from urllib.parse import urlsplit
+
+from touchstone.node.kit.party import Party
+from touchstone.protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
+from touchstone.protocol.adapters.wire.conventions import (
+    MAX_REACH_BYTES,
+    REACH,
+    REACH_ASKED,
+    Desk,
+    Reach,
+    ReachSaid,
+    choose_endpoint,
+)
+from touchstone.protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
+from touchstone.protocol.adapters.wire.listener import TlsIdentity, fetch_fingerprint
+from touchstone.protocol.adapters.wire.lookups import OwnResolver
+from touchstone.protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT
+from touchstone.protocol.adapters.wire.server import BlobServer
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
+
+LOOKUP_S, CONNECT_S = 5.0, 5.0
+"""For the name of an endpoint; for all connections to it together."""
+ACCOUNT_S = 60.0
+"""An account has one look in this time."""
+DAY_S, DAY_LOOKS = 86_400.0, 24
+"""And so many in a day. To announce a URL takes a transaction, but a name's owner may have it lead to another
+address with each look: without this a few accounts could have a node search the internet for hours."""
+ADDRESS_S, ADDRESS_BURST = 15.0, 4
+"""An address is connected to once in this time, whoever asks; so many times at once are saved."""
+ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST = 30.0, 2
+"""The same for accounts that this node does not work with: who announces a member's address leaves the member
+its own looks."""
+STRANGERS_S, STRANGERS_BURST = 2.0, 4
+"""The same of all accounts together that this node does not work with: an account costs nothing."""
+MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
+TURN_S = 2.0
+"""A look for a stranger that takes longer than this is given up where another one waits for its turn."""
+
+
+class Lookout:
+    """Says to an account whether this node reaches its endpoint. The URL is read from the chain.
+
+    An account may announce what it likes: the address of another, or one in this node's own network. So it
+    learns nothing of an address that is not public, and looks are few. They cannot be used to search ports,
+    nor to flood anybody."""
+
+    def __init__(self, party: Party, now: Callable[[], float] = time.monotonic) -> None:
+        """now: seconds of a clock that never goes back."""
+        self._party = party
+        self._resolver = OwnResolver()
+        self._accounts = RateLimit(1 / ACCOUNT_S, 1, now)
+        self._days = RateLimit(DAY_LOOKS / DAY_S, DAY_LOOKS, now)
+        self._addresses = RateLimit(1 / ADDRESS_S, ADDRESS_BURST, now)
+        self._strange_addresses = RateLimit(1 / ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST, now)
+        self._strangers = RateLimit(1 / STRANGERS_S, STRANGERS_BURST, now)
+        self._member_looks = StreamLimit(1, MEMBERS_AT_ONCE)
+        self._strange_looks = Turns(STRANGERS_AT_ONCE, TURN_S)
+
+    async def close(self) -> None:
+        """Look up no more names."""
+        await self._resolver.close()
+
+    def make_desks(self) -> dict[str, Desk]:
+        """Who answers the question."""
+        return {REACH: Desk(MAX_REACH_BYTES, self.answer)}
+
+    async def answer(self, account: str, body: bytes) -> ReachSaid:
+        """What is seen at the endpoint of `account`. Raises EnvironmentFault where it has announced none, or
+        where it is not its turn."""
+        REACH_ASKED.decode(body, account)
+        peer, is_member = self._party.state.network.find(account), self._party.is_member(account)
+        try:
+            async with self._hold_look(account, is_member=is_member) as is_held:
+                is_turn = is_held and self._accounts.try_take(account) and self._days.try_take(account)
+                if not is_turn or not (is_member or self._strangers.try_take("")):
+                    raise _not_now(account)
+                reach, address = await self._look(peer, is_member=is_member)
+        except TimeoutError as error:
+            raise _not_now(account) from error
+        return ReachSaid(peer.url, peer.fingerprint, reach, address)
+
+    @asynccontextmanager
+    async def _hold_look(self, account: str, *, is_member: bool) -> AsyncIterator[bool]:
+        if is_member:
+            with self._member_looks.hold(account) as is_held:
+                yield is_held
+        else:
+            async with self._strange_looks.hold(account, account) as is_held:
+                yield is_held
+
+    async def _look(self, peer: Peer, *, is_member: bool) -> tuple[Reach, str]:
+        """What is seen, and at which address: at the first one of each version that the name has, in turn,
+        until the peer answers at one."""
+        place = urlsplit(peer.url)
+        host, port = place.hostname or "", place.port or TLS_PORT
+        if port != TLS_PORT and port < FREE_PORTS:
+            return Reach.NOT_LOOKED, ""
+        try:
+            async with asyncio.timeout(LOOKUP_S):
+                found = await self._resolver.resolve(host, port)
+        except UnicodeError:  # A name that is too long as a whole.
+            return Reach.NO_ADDRESS, ""
+        except OSError as error:
+            is_unknown = error.errno in (socket.EAI_NONAME, socket.EAI_NODATA)
+            return (Reach.NO_ADDRESS if is_unknown else Reach.NOT_LOOKED), ""
+        # One word for both, or who asks could try which names this node's own network has.
+        if not all(self._may_look_at(one["host"]) for one in found):
+            return Reach.NO_ADDRESS, ""
+        first = dict[int, str]()
+        for one in found:
+            first.setdefault(one["family"], one["host"])
+        addresses, seen = list(first.values()), (Reach.NOT_LOOKED, "")
+        if any(map(self._is_near, addresses)):
+            return seen
+        if not all(self._try_take(address, is_member=is_member) for address in addresses):
+            raise _not_now(host)
+        for address in addresses:
+            reach = await knock(address, port, host, peer.fingerprint, CONNECT_S / len(addresses))
+            if reach is Reach.REACHED or seen[0] is Reach.NOT_LOOKED:
+                seen = reach, address
+            if reach is Reach.REACHED:
+                break
+        return seen
+
+    def _try_take(self, address: str, *, is_member: bool) -> bool:
+        """Whether an address may be connected to once more now. Of version 6 the whole network counts, and no
+        more: in a data centre the next one is another's."""
+        caller = find_caller(address, NETWORK_BITS)
+        is_let = is_member or self._strange_addresses.try_take(caller)
+        return is_let and self._addresses.try_take(caller)
+
+    def _is_near(self, address: str) -> bool:
+        """Whether an address of the public internet lies beside this machine's own. One firewall may stand in
+        front of both: this machine does not pass it, and who asks could learn what is behind it."""
+        own = find_source(address) if is_public(address) else ""
+        return bool(own) and _find_place(own) == _find_place(address)
+
+    def _may_look_at(self, address: str) -> bool:
+        own = self._party.state.network.peers.get(self._party.account)
+        return may_lead_to(address, "" if own is None else urlsplit(own.url).hostname or "")
+
+
+def find_source(address: str) -> str:
+    """From which of its own addresses this machine would connect to another one; empty where it cannot.
+    Nothing is sent."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.connect((address, TLS_PORT))
+        return str(asking.getsockname()[0])
+    return ""
+
+
+def _find_place(address: str) -> object:
+    """The network of an address, as large as those of one house or firm are: 256 of version 4, or those with
+    the first 64 bits of version 6."""
+    bits = 64 if ":" in address else 24
+    return ip_network(f"{address}/{bits}", strict=False)
+
+
+async def knock(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:
+    """What one connection finds: the certificate with this SHA-256, or what else. name: of the server."""
+    try:
+        async with asyncio.timeout(within_s):
+            found = await fetch_fingerprint(address, port, name.rstrip("."))
+    except TimeoutError:
+        return Reach.SILENT
+    except ConnectionRefusedError:
+        return Reach.REFUSED
+    except (ssl.SSLError, ConnectionError):
+        return Reach.OTHER
+    except OSError as error:
+        # A firewall may say so in place of refusing. Else this machine has no such network, or no free file.
+        return Reach.REFUSED if error.errno == errno.EHOSTUNREACH else Reach.NOT_LOOKED
+    return Reach.REACHED if found == fingerprint else Reach.OTHER
+
+
+def _not_now(whom: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="this node looks at no endpoint for you now",
+        expected="one look a minute, and 24 a day, for an account; four a minute for an address",
+        actual=f"more, for {whom}",
+        remedy="Ask again in a minute, in an hour where it stays so, or ask another peer.",
+    )
+
+
+# --- Being reached ------------------------------------------------------------------------------------------
+LISTEN_S = 60.0
+"""Between two tries to listen."""
+
+
+async def be_reached(
+    party: Party, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
+) -> None:
+    """Listen where the home says until `stack` is closed, and say on chain where. is_held: the party has a
+    seat already, or a bond. Then it goes on where its port is taken or the gas cannot be paid, and tries
+    again: silence in a game costs more. Raises EnvironmentFault for any other party."""
+    stack.push_async_callback(server.stop)
+    try:
+        await _listen(party, server, identity)
+    except EnvironmentFault as fault:
+        if not is_held:
+            raise
+        party.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond. No peer reaches it.")
+        stack.callback(asyncio.create_task(_listen_later(party, server, identity)).cancel)
+
+
+async def _listen(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
+    chain, config = party.chain, party.config
+    try:
+        port = await server.start(config.listen_host, config.listen_port)
+        url = choose_endpoint(config.listen_host, port, config.public_url)
+        announced = await chain.tasks.peer_of(chain.address)
+        if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
+            await chain.tasks.announce(url, identity.fingerprint)
+    except EnvironmentFault:
+        await server.stop()
+        raise
+
+
+async def _listen_later(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
+    is_reached = False
+    while not is_reached:
+        await asyncio.sleep(LISTEN_S)
+        with suppress(EnvironmentFault):
+            await _listen(party, server, identity)
+            is_reached = True
+    party.say("peers reach this node again")

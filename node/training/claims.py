@@ -1,0 +1,374 @@
+"""A solver's claim: what it starts from, its training segment after segment, and its commitment.
+
+A claim starts from the base root's weights, and from moments that are zero or carried on. One loop trains a
+round that runs and a round that is foreseen: segment after segment, with every boundary kept, then the
+claim's root. A claim of the round that runs is committed to once it is trained.
+
+The journal has the salts before training, each boundary as it is reached, and the claim before it is sent. A
+node that was killed goes on at its last boundary and can only ever say the same again. What was computed on
+another base root or beacon stays in the journal and counts for nothing.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, takewhile
+
+from touchstone.node.kit.party import Duty, Party, has_state, keep_state, load_state
+from touchstone.node.kit.stored_tensors import keep_tree
+from touchstone.node.models.claim_openings import compute_leaves
+from touchstone.node.models.global_model import load_weights
+from touchstone.node.models.outer_step import check_base, load_base
+from touchstone.node.records.claim_records import (
+    ClaimBoundaryReached,
+    ClaimFinished,
+    ClaimSaltsDrawn,
+    ClaimWork,
+    SegmentTrained,
+    compute_basis,
+    find_carried_round,
+    find_own_slot,
+    get_shards,
+)
+from touchstone.node.training.idle_mode import pause
+from touchstone.protocol.adapters.blobs import BlobKind, refer_delta
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.digest import build_delta_tree
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.program.devices import copy_to_host
+from touchstone.protocol.compute.program.step import TrainingState, begin_round, train_segment
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader, to_millionths
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.statements import compute_carried_root, compute_claim_root
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ClaimStart:
+    """outer: what stands behind the base root; header: boundary 0; carried: the state whose moments go on."""
+
+    outer: OuterHeader
+    header: StateHeader
+    carried: StateHeader | None = None
+
+
+async def compute_start(
+    party: Party, index: int, base_root: bytes, carried: StateHeader | None
+) -> ClaimStart:
+    """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
+    outer = await load_base(party, base_root)
+    return ClaimStart(outer, make_start_header(party, index, outer.weights_root, carried), carried)
+
+
+def make_start_header(
+    party: Party, index: int, weights_root: bytes, carried: StateHeader | None
+) -> StateHeader:
+    """Boundary 0 of this node's claim of round `index`."""
+    terms = party.task.spec.terms
+    step = index * terms.inner_steps
+    if carried is None:
+        return StateHeader(weights_root, terms.zero_root, terms.zero_root, 0, step)
+    moments = (carried.first_moment_root, carried.second_moment_root, carried.local_step)
+    return StateHeader(weights_root, *moments, step)
+
+
+def find_carried(party: Party, state: GameState, index: int) -> StateHeader | None:
+    """The last state of this node's last merged claim before round `index`, where moments carry over."""
+    seat = find_seat(state, party.account)
+    if not party.task.spec.terms.carry_moments or seat is None:
+        return None
+    earlier = find_carried_round(state, index, seat)
+    if earlier is None:
+        return None
+    boundaries = party.task.claims.find(state.rounds[earlier]).boundaries
+    return boundaries[max(boundaries)]
+
+
+async def begin_state(party: Party, start: ClaimStart) -> TrainingState:
+    """The state at boundary 0. Raises EnvironmentFault while the carried moments are not on disk."""
+    if start.carried is not None and not has_state(party, start.carried):
+        raise EnvironmentFault(
+            what="the moments that a claim goes on from were pruned",
+            expected=f"the end of an older claim, {compute_state_root(start.carried).hex()}",
+            actual="not on disk: the root of a round after it fell",
+            remedy="Wait: the node trains that claim again from its start.",
+        )
+    weights = await load_weights(party, start.outer)
+    if start.carried is None:
+        return begin_round(weights, start.header.global_step)
+    carried = await asyncio.to_thread(load_state, party, start.carried)
+    return begin_round(weights, start.header.global_step, carried)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """shard: the data of this node's slot; carried: the state whose moments go on, None where they start from
+    zero."""
+
+    index: int
+    base_root: bytes
+    beacon: bytes
+    shard: int
+    carried: StateHeader | None = None
+
+    @property
+    def basis(self) -> bytes:
+        """What the journal calls it by, beside the round."""
+        return compute_basis(self.base_root, self.beacon)
+
+
+def get_basis(game_round: GameRound) -> bytes | None:
+    """What a claim of the round is trained from; None before it was dealt."""
+    beacon = game_round.beacon
+    return None if beacon is None else compute_basis(game_round.base_root, beacon)
+
+
+def read_origin(party: Party, state: GameState, game_round: GameRound) -> Origin:
+    """What this node's claim of a dealt round of `state`, in which it sits, is trained from."""
+    slot = find_own_slot(state, game_round, party.account)
+    assert slot is not None and game_round.beacon is not None
+    shard, carried = get_shards(game_round)[slot], find_carried(party, state, game_round.index)
+    return Origin(game_round.index, game_round.base_root, game_round.beacon, shard, carried)
+
+
+LOSS_MAX_NATS = 1e6
+"""A segment with a larger loss, or with none that is a number, is left out: its round is not reported on."""
+TRAINING = ("training", None)
+"""The lock of training: one own claim at a time, since two at once would both be late."""
+Require = Callable[[], object]
+"""Raises EnvironmentFault where a round is, or will be, trained from something else."""
+
+
+async def finish_claim(party: Party, origin: Origin, require: Require) -> ClaimFinished:
+    """The claim of a round: trained, if that is not done, and written down. The caller holds `TRAINING`;
+    `require` is asked before each segment.
+
+    Raises what `require` raises, and ProtocolFault where the own merge contradicts the base root: also where
+    all was trained ahead, since the root may be posted over other claims than those that it comes from."""
+    await check_base(party, origin.base_root)
+    party.task.pruning.note_work(origin.index, origin.basis)
+    work = party.task.claims.works[origin.index, origin.basis]
+    if not work.salts or not _is_begun_right(party, origin, work):
+        begin_anew(party, origin.index, origin.basis)
+    if not is_whole(party, work):
+        delta = await _train(party, origin, work, require)
+        party.task.claims.write(await asyncio.to_thread(_conclude, party, origin, work, delta))
+        party.meter.rounds_trained += 1
+    assert work.finished is not None
+    return work.finished
+
+
+def begin_anew(party: Party, index: int, basis: bytes) -> None:
+    """Draw the salts of a claim. What was trained of it counts for nothing any more."""
+    salts = tuple(secrets.token_bytes(32) for _ in range(party.task.spec.terms.segment_count + 1))
+    party.task.claims.write(ClaimSaltsDrawn(party.task.task, index, basis, salts))
+
+
+def is_whole(party: Party, work: ClaimWork) -> bool:
+    """Whether a claim is trained and all of it is in the store: of an older guess it goes, and the guess may
+    be made again."""
+    if work.finished is None:
+        return False
+    ref = refer_delta(work.finished.delta_root, party.task.spec.terms.parameter_count)
+    return party.store.has(ref) and _count_kept(party, work) == party.task.spec.terms.segment_count + 1
+
+
+def _count_kept(party: Party, work: ClaimWork) -> int:
+    """How many boundaries are in the store, from the first on without a gap."""
+    return len(
+        list(takewhile(lambda b: b in work.boundaries and has_state(party, work.boundaries[b]), count()))
+    )
+
+
+def _is_begun_right(party: Party, origin: Origin, work: ClaimWork) -> bool:
+    """Whether boundary 0, if there is one, has the moments that the claim must start from: a root that was
+    posted over other claims may be the guessed one, and the moments of this seat others."""
+    first = work.boundaries.get(0)
+    if first is None:
+        return True
+    return first == make_start_header(party, origin.index, first.weights_root, origin.carried)
+
+
+async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require) -> bytes:
+    """Train the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
+    boundary is copied from there, hashed and kept while the next segment is trained, the last one while the
+    pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while an answer
+    on chain is computed that has no time to wait (`Retraining`)."""
+    state, first = await _resume(party, origin, work)
+    round_blocks = party.game.terms.windows.train_min
+    segment_blocks = -(-round_blocks // party.task.spec.terms.segment_count)
+    keeping: Awaitable[None] = asyncio.sleep(0)
+    preparing: asyncio.Future[None] | None = None
+    try:
+        segments = range(first, party.task.spec.terms.segment_count)
+        for segment in segments:
+            # Its data before the next one's: what was fetched ahead is here already.
+            await _prepare(party, origin, segment)
+            preparing = asyncio.ensure_future(_prepare_ahead(party, origin, segment + 1))
+            await pause(party)
+            await party.task.retraining.let_own_go(
+                lambda: party.state.head_block, round_blocks, segment_blocks
+            )
+            require()
+            state, losses = await _train_segment(party, origin, segment, state)
+            await keeping
+            reached = (party, origin, segment + 1, state, losses)
+            keeping = asyncio.ensure_future(asyncio.to_thread(_reach, *reached))
+        return await asyncio.to_thread(_encode, party, work, state)
+    finally:
+        if preparing is not None:
+            preparing.cancel()
+        party.task.retraining.end_own()
+        # Whatever went wrong: what was reached is in the journal before any caller goes on.
+        await keeping
+
+
+async def _prepare(party: Party, origin: Origin, segment: int) -> None:
+    """Have the data of a segment at hand. Raises EnvironmentFault where no peer serves some of it: then the
+    claim waits, and so does whoever holds it up."""
+    task, steps = party.task, party.task.spec.terms.segment_steps
+    place = (task.corpus, task.spec.training, origin.beacon, origin.shard)
+    await prepare_steps(*place, range(segment * steps, (segment + 1) * steps))
+
+
+async def _prepare_ahead(party: Party, origin: Origin, segment: int) -> None:
+    """The same for the next segment, while this one is trained; what fails is tried again when it is due."""
+    if segment < party.task.spec.terms.segment_count:
+        try:
+            await _prepare(party, origin, segment)
+        except (ProtocolFault, EnvironmentFault) as fault:
+            log.info("%s", fault)
+
+
+async def _train_segment(
+    party: Party, origin: Origin, segment: int, state: TrainingState
+) -> tuple[TrainingState, list[float]]:
+    """The state after one more segment and the losses of its steps, by this node's workers where it has
+    some."""
+    terms, training = party.task.spec.terms, party.task.spec.training
+    train = train_segment if party.task.team is None else party.task.team.train
+    batches = partial(get_batch, party.task.corpus, training, origin.beacon, origin.shard)
+    step, steps = segment * terms.segment_steps, terms.segment_steps
+    state, losses = await asyncio.to_thread(train, state, training, batches, step, steps)
+    party.meter.tokens_trained += steps * training.sequences_per_step * training.sequence_tokens
+    party.meter.loss = float(losses[-1])
+    if party.board is not None:
+        party.board.add(origin.index * terms.inner_steps + step, losses)
+    done = f"trained {step + steps} of {terms.inner_steps} steps"
+    party.say(f"round {origin.index}: {done}, loss {losses[-1]:.3f}")
+    return state, losses
+
+
+async def _resume(party: Party, origin: Origin, work: ClaimWork) -> tuple[TrainingState, int]:
+    """The state to go on from and its boundary."""
+    last = _count_kept(party, work) - 1
+    if last >= 0:
+        return await asyncio.to_thread(load_state, party, work.boundaries[last]), last
+    start = await compute_start(party, origin.index, origin.base_root, origin.carried)
+    state = await begin_state(party, start)
+    if has_state(party, start.header):  # The merge has hashed and kept the weights, an earlier round m and v.
+        _note(party, origin, 0, start.header)
+    else:
+        await asyncio.to_thread(_reach, party, origin, 0, state)
+    return state, 0
+
+
+def _reach(
+    party: Party, origin: Origin, boundary: int, state: TrainingState, losses: Sequence[float] = ()
+) -> None:
+    """Keep a boundary and write it down, after the losses that led to it: a node that was killed between the
+    two trains the segment again. This node itself soon reads the first and the last one, for the
+    pseudo-gradient and for moments that go on: these alone go through the system's cache."""
+    is_cached = boundary in (0, party.task.spec.terms.segment_count)
+    header = keep_state(party, state, is_cached=is_cached)
+    if losses and all(abs(loss) < LOSS_MAX_NATS for loss in losses):
+        figures = [to_millionths(loss) for loss in losses]
+        of_steps = (len(figures), figures[0], figures[-1], sum(figures))
+        place = (party.task.task, origin.index, origin.basis, boundary - 1)
+        party.task.claims.write(SegmentTrained(*place, *of_steps))
+    _note(party, origin, boundary, header)
+
+
+def _note(party: Party, origin: Origin, boundary: int, header: StateHeader) -> None:
+    place = (party.task.task, origin.index, origin.basis, boundary)
+    roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
+    party.task.claims.write(ClaimBoundaryReached(*place, *roots, header.local_step, header.global_step))
+
+
+def _encode(party: Party, work: ClaimWork, end: TrainingState) -> bytes:
+    return encode_delta(load_state(party, work.boundaries[0]).weights, copy_to_host(end.weights))
+
+
+def _conclude(party: Party, origin: Origin, work: ClaimWork, delta: bytes) -> ClaimFinished:
+    """What the claim says, with its pseudo-gradient in the store."""
+    delta_root = keep_tree(party.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
+    segments = party.task.spec.terms.segment_count
+    carried = compute_carried_root(work.boundaries[segments])
+    root = compute_claim_root(compute_leaves(party, origin.index, work, delta_root))
+    place = (party.task.task, origin.index, origin.basis)
+    return ClaimFinished(*place, root, segments, delta_root, carried)
+
+
+@dataclass(frozen=True)
+class MakeClaim:
+    """Train a round and commit to it. basis: its base root and beacon."""
+
+    round: int
+    basis: bytes
+
+    async def perform(self, party: Party) -> None:
+        """Train what is not trained yet, write the claim down, send it. Raises as `require_round` and
+        `GameChain.require_provable` do."""
+        await party.chain.require_provable()
+        async with party.task.locks[TRAINING]:
+            origin = read_origin(party, party.game, self.require_round(party))
+            finished = await finish_claim(party, origin, partial(self.require_round, party))
+            game_round = self.require_round(party)
+        await party.chain.require_provable()
+        words = (game_round.base_root, game_round.beacon, finished.claim_root, finished.segments)
+        await party.chain.rounds.commit(party.task.task, self.round, *words)
+        party.say(f"round {self.round}: the claim is on the chain")
+
+    def require_round(self, party: Party) -> GameRound:
+        """The round, as long as it is trained from the same and takes this node's claim. Raises
+        EnvironmentFault after a reorg or a fall, and once the round has closed without the claim: training on
+        would take time from the next round."""
+        state = get_state_at(party.game, party.state.head_block + 1)
+        game_round = state.rounds.get(self.round)
+        if game_round is None or get_basis(game_round) != self.basis:
+            raise EnvironmentFault(
+                what="the round starts from something else now",
+                expected=f"round {self.round} on the base root and beacon that it was trained from",
+                actual="others, or none",
+                remedy="Nothing is lost but time: the round is trained anew.",
+            )
+        slot = find_own_slot(state, game_round, party.account)
+        if game_round.closed is not None and slot not in game_round.claims:
+            raise EnvironmentFault(
+                what="the round has closed without this node's claim",
+                expected=f"a commitment to round {self.round} by block {game_round.closed}",
+                actual="none: training took too long",
+                remedy="Nothing to do: the node goes on with the next round.",
+            )
+        return game_round
+
+
+def list_duties(party: Party, block: int) -> Iterator[Duty]:
+    """The claim of the round that runs, while the chain takes it."""
+    state = get_state_at(party.game, block)
+    game_round, seat = get_live_round(state), find_seat(state, party.account)
+    if game_round is None or seat is None or seat.status == SeatStatus.CLOSED:
+        return
+    basis, slot = get_basis(game_round), find_own_slot(state, game_round, party.account)
+    is_taking = game_round.phase == RoundPhase.RUNNING and game_round.closed is None
+    if is_taking and basis is not None and slot is not None and slot not in game_round.claims:
+        yield MakeClaim(game_round.index, basis)

@@ -1,0 +1,151 @@
+"""Training ahead: guess which claims will be merged, and train the next round on that root.
+
+While a closed round is audited, its solvers guess which of its claims will be merged. A node makes the guess
+from what the chain and the journal have, so a killed node makes it again.
+
+If the guess is right, `MakeClaim` finds the claim as far as it is trained. If it is wrong, only time is lost:
+because of a guess a node commits to nothing, signs nothing and shows nothing. It commits to a round once the
+round is open.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.merging.merge_signing import judge_round
+from touchstone.node.models.claim_openings import is_fetched
+from touchstone.node.models.outer_step import (
+    find_own_merge,
+    foresee,
+    get_root,
+    list_guessed,
+    list_open,
+    make_key,
+    merge_claims,
+)
+from touchstone.node.records.claim_records import MergeKey, compute_basis, find_own_slot
+from touchstone.node.training.claims import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
+
+FETCH_DIVISOR = 8
+"""After this part of `audit_max` a claim whose pseudo-gradient has not come is left out."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """key: what is merged; beacon: of the next round; state: the chain's, with all votes that are known."""
+
+    key: MergeKey
+    beacon: bytes
+    state: GameState
+    slots: tuple[int, ...]
+    block: int
+
+    def foresee(self, root: bytes) -> GameState:
+        """The state with the next round on this root."""
+        return foresee(self.state, self.state.rounds[self.key.round], root, self.slots, self.block)
+
+
+def find_guess(party: Party, block: int) -> Guess | Wait | None:
+    """What this node can train next; None where there is nothing to train, or nothing to be said yet: until
+    more than half of the open claims are in the guess. A Wait while pseudo-gradients are on their way."""
+    state = get_state_at(party.game, block)
+    game_round, seat = get_waiting_round(state), find_seat(state, party.account)
+    # A seat that leaves has its fee to lose in the rounds that hold it, as any other.
+    is_away = seat is None or seat.status == SeatStatus.CLOSED
+    if game_round is None or game_round.beacon is None or is_away or _is_contradicted(party, state, block):
+        return None
+    state = judge_round(party, state, game_round.index, block).state
+    game_round = state.rounds[game_round.index]
+    likely = list_guessed(state, game_round, find_own_slot(state, game_round, party.account), block)
+    slots = tuple(slot for slot in likely if is_fetched(party, game_round, slot))
+    until = (game_round.closed or 0) + state.terms.windows.audit_max // FETCH_DIVISOR
+    if slots != likely and block <= until:
+        return Wait(until + 1)
+    possible = list_open(state, game_round, block)
+    party.task.pruning.possible = (game_round.index, frozenset(possible))
+    beacon = _find_next_beacon(party, state, game_round, slots, block)
+    if beacon is None or 2 * len(slots) <= len(possible):
+        return None
+    return Guess(make_key(game_round, slots), beacon, state, slots, block)
+
+
+def _find_next_beacon(
+    party: Party, state: GameState, game_round: GameRound, slots: tuple[int, ...], block: int
+) -> bytes | None:
+    """The beacon of the round that a post opens; None where it is not known, or this node does not sit in
+    it."""
+    opened = foresee(state, game_round, state.root, slots, block).rounds.get(game_round.index + 1)
+    is_member = opened is not None and find_own_slot(state, opened, party.account) is not None
+    return opened.beacon if opened is not None and is_member else None
+
+
+def _is_contradicted(party: Party, state: GameState, block: int) -> bool:
+    """Whether a root that can still fall is another than this node's own merge."""
+    for game_round in state.rounds.values():
+        made = find_own_merge(party, game_round) if game_round.phase == RoundPhase.POSTED else None
+        if made is not None and block <= game_round.root_until and get_root(made) != game_round.root:
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class TrainAhead:
+    """Train the round after the one that is audited. key: the guess, what that one merges; beacon: of the
+    round that is trained."""
+
+    key: MergeKey
+    beacon: bytes
+
+    @property
+    def index(self) -> int:
+        """The round that is trained."""
+        return self.key.round + 1
+
+    async def perform(self, party: Party) -> None:
+        """Merge as posting does, and train until the claim is written down. Raises EnvironmentFault, at the
+        next boundary, once the guess is another one or the round opens on another root."""
+        root = get_root(await merge_claims(party, self.key))
+        async with party.task.locks[TRAINING]:
+            origin = self.require_origin(party, root)
+            claims = f"{len(self.key.slots)} claims of round {self.key.round}"
+            party.say(f"round {self.index}: training ahead, on what {claims} come to")
+            await finish_claim(party, origin, partial(self.require_origin, party, root))
+
+    def require_origin(self, party: Party, root: bytes) -> Origin:
+        """What the round is trained from if the guess is right. Raises EnvironmentFault where it is not."""
+        opened = party.game.rounds.get(self.index)
+        if opened is not None and get_basis(opened) == compute_basis(root, self.beacon):
+            return read_origin(party, party.game, opened)
+        guess = find_guess(party, party.state.head_block + 1) if opened is None else None
+        if not isinstance(guess, Guess) or (guess.key, guess.beacon) != (self.key, self.beacon):
+            raise EnvironmentFault(
+                what="the guess does not hold any more",
+                expected=f"{len(self.key.slots)} claims of round {self.key.round}",
+                actual="others, or none",
+                remedy="Nothing is lost but time: the next round is trained from what is likelier now.",
+            )
+        state = guess.foresee(root)
+        return read_origin(party, state, state.rounds[self.index])
+
+
+def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """The round after the one that is audited, until it is trained."""
+    guess = find_guess(party, block)
+    if isinstance(guess, Wait):
+        yield guess
+    elif guess is not None and not _is_trained(party, guess):
+        yield TrainAhead(guess.key, guess.beacon)
+
+
+def _is_trained(party: Party, guess: Guess) -> bool:
+    made = party.task.claims.merges.get(guess.key)
+    if made is None:
+        return False
+    work = party.task.claims.works.get((guess.key.round + 1, compute_basis(get_root(made), guess.beacon)))
+    return work is not None and is_whole(party, work)

@@ -1,0 +1,358 @@
+"""Workers of a solver: processes of this machine that train a segment together, and what their failure costs.
+
+    node:    W, m, v, tokens, labels --> a file --> waits: a loss for each step, then "done" of each worker
+    worker:  its rows of each batch, its leaves of m and v (`cutting.py`); W and partial sums go over Gloo
+
+A claim is computed again by one worker: by auditors, and by this node in a dispute. So workers train exact
+tasks alone, where the number of rows of a product cannot change a bit. Their first step is computed by one
+worker too, and compared. A worker that does not start, dies, errs, hangs or is slow costs time alone: the
+segment is trained by this process, and so is all after it until the node starts again. What this may cost is
+bounded by what one worker needs for a segment: a claim that comes too late is not paid.
+"""
+
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+from torch import Tensor, distributed
+
+from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
+from touchstone.node.kit.stored_step import open_step
+from touchstone.node.training.replay_pool import ReplayJob, begin_worker, measure_job, view_job
+from touchstone.protocol.adapters.files import make_shared, map_shared
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.compute.program.cutting import CutStep, Workers
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import (
+    Batch,
+    GetBatch,
+    TrainingState,
+    begin_round,
+    train_segment,
+)
+from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
+from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.params import PRODUCT_BITS
+
+PREFIX = "team-"
+"""Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
+START_S = 300.0
+"""So long may workers take to start (imports, meeting, compiled kernels). One trains meanwhile."""
+LEAST_S = 20.0
+STEPS = 10
+"""A step may take so long, or as long as so many of one worker, if that is longer. Then they hang."""
+SLOWER = 2
+"""A segment may take LEAST_S more than so many times what one worker takes. Then they are too slow."""
+DONE = ""
+Message = float | str
+"""A step's loss in nats; DONE at the start and after a segment; or what went wrong."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a worker is told. training: canonical bytes of the task's training, of so many elements; store:
+    the folder of the node's store, which has the task's step; meeting: a file by which workers find each
+    other, which none but this account can read."""
+
+    training: bytes
+    store: str
+    elements: int
+    count: int
+    own: int
+    threads: int
+    scratch: str
+    memory_mb: int
+    meeting: str
+
+
+# --- In the worker ------------------------------------------------------------------------------------------
+def run_worker(place: Place, node: Connection) -> None:
+    """Train what the node says until it is gone. Tells it what goes wrong, and ends then."""
+    begin_worker(place.threads, "cpu", place.scratch, place.memory_mb)
+    try:
+        spec = decode_training(place.training)
+        open_step(BlobStore(Path(place.store), is_durable=False), spec, place.elements)
+        step = CutStep(spec, meet(place))
+        warm_up(step, spec)
+        node.send(DONE)
+        while True:
+            job, path = node.recv()
+            train_part(step, place.own, job, path, node.send)
+            node.send(DONE)
+    except EOFError:
+        return
+    except Exception as error:
+        log.exception("worker %d failed", place.own)
+        node.send(f"worker {place.own}: {type(error).__name__}: {error}")
+
+
+def meet(place: Place) -> Workers:
+    """All workers, by Gloo on this machine's own address: no other machine can reach its ports."""
+    os.environ["GLOO_SOCKET_IFNAME"] = next(n for _, n in socket.if_nameindex() if n.startswith("lo"))
+    store = distributed.FileStore(place.meeting, place.count)  # type: ignore[attr-defined]
+    distributed.init_process_group("gloo", store=store, rank=place.own, world_size=place.count)
+
+    def gather(own: Tensor) -> Sequence[Tensor]:
+        """As `Workers.gather`."""
+        found = [allocate(own.numel()).view_as(own) for _ in range(place.count)]
+        distributed.all_gather(found, own)
+        return found
+
+    return Workers(place.count, place.own, gather)
+
+
+def warm_up(step: CutStep, spec: TrainingSpec) -> None:
+    """One step on zeros: kernels are compiled and loaded while the node still waits for its first round."""
+    state = step.own(begin_round(allocate_zeros(get_step(spec).parameters), 0))
+    tokens = torch.zeros((spec.sequences_per_step, spec.sequence_tokens), dtype=torch.int64)
+    step.advance(state, Batch(tokens, tokens))
+
+
+def train_part(step: CutStep, own: int, job: ReplayJob, path: str, tell: Callable[[float], None]) -> None:
+    """This worker's part of a segment. The file at `path` holds the start; in the end W, written by worker 0,
+    and each worker's leaves of m and v. Worker 0 tells each loss."""
+    tensors = view_job(job, map_shared(Path(path)))
+    state = step.own(TrainingState(*tensors.vectors, job.local_step, job.global_step))
+    for number in range(job.steps):
+        batch = Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
+        state, loss = step.advance(state, batch)
+        if own == 0:
+            tell(loss)
+    # Each has its own leaves of m and v. Whoever has the last W does not read the first one any more, and
+    # worker 0 has it once all others have sent their parts of it.
+    for target, source in zip(tensors.vectors[1:], state.vectors[1:], strict=True):
+        target[step.leaves.start : step.leaves.stop].copy_(source)
+    if own == 0:
+        tensors.vectors[0].copy_(state.weights)
+
+
+# --- In the node --------------------------------------------------------------------------------------------
+class TeamFailed(Exception):
+    """What was computed together does not count."""
+
+
+@dataclass
+class Member:
+    """A worker as its node has it."""
+
+    process: BaseProcess
+    connection: Connection
+
+    def hear(self, patience_s: float) -> Message:
+        """Its next message. Raises TeamFailed where it ends or says nothing, or says what went wrong."""
+        try:
+            if not self.connection.poll(patience_s):
+                raise TeamFailed(f"a worker said nothing for {patience_s:.0f} s")
+            message: Message = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise TeamFailed("a worker has ended: it was killed, or ran out of memory") from error
+        if isinstance(message, str) and message != DONE:
+            raise TeamFailed(message)
+        return message
+
+
+def start_member(place: Place) -> Member:
+    """A process that begins with this code alone: it has no key, and no file of this one."""
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=run_worker, args=(place, there), daemon=True)
+    with there:
+        process.start()
+    return Member(process, here)
+
+
+@dataclass
+class Team:
+    """places: of its workers. Used by one thread at a time; `close` by any. start_s, least_s: as START_S and
+    LEAST_S."""
+
+    places: Sequence[Place]
+    say: Callable[[str], None]
+    start: Callable[[Place], Member] = start_member
+    start_s: float = START_S
+    least_s: float = LEAST_S
+    _members: list[Member] = field(default_factory=list)
+    _step_s: float | None = None
+    """Of one worker; None until its step was compared with theirs."""
+    _begun: float = field(default_factory=time.monotonic)
+    _starting: list[Member] = field(default_factory=list)
+    """Of these nothing was heard yet."""
+    _is_closed: bool = False
+
+    def __post_init__(self) -> None:
+        for left in Path(self.places[0].scratch).glob(f"{PREFIX}*"):
+            left.unlink(missing_ok=True)
+        try:
+            for place in self.places:
+                self._members.append(self.start(place))
+            self._starting = list(self._members)
+        except Exception as error:
+            # A node that does not start for that falls silent, and may have a seat to lose.
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the next segment is trained by the workers."""
+        return bool(self._members)
+
+    def train(
+        self, state: TrainingState, spec: TrainingSpec, get_batch: GetBatch, inner_step: int, steps: int
+    ) -> tuple[TrainingState, list[float]]:
+        """As `compute.program.step.train_segment`, by the workers while they are whole, with the same bits.
+        Raises what `get_batch` raises, and EnvironmentFault where the team was closed meanwhile."""
+        batches, losses = {n: get_batch(n) for n in range(inner_step, inner_step + steps)}, list[float]()
+        if self._members and self._step_s is None:
+            state, losses = self._compare(state, spec, batches, inner_step)
+        first, left = inner_step + len(losses), steps - len(losses)
+        if not left:
+            return state, losses
+        if self._members and self._step_s is not None:
+            try:
+                end, found = self._train_together(state, batches, first, left, self._step_s)
+                return end, losses + found
+            except Exception as error:
+                # Whatever went wrong with workers must not cost the claim.
+                self._give_up(str(error) or type(error).__name__)
+        end, found = train_segment(state, spec, batches.__getitem__, first, left)
+        return end, losses + found
+
+    def close(self) -> None:
+        """End the workers, and with them what they train."""
+        self._is_closed = True
+        self._end()
+
+    def _compare(
+        self, state: TrainingState, spec: TrainingSpec, batches: Mapping[int, Batch], step: int
+    ) -> tuple[TrainingState, list[float]]:
+        """One step by one worker, and by all: they go on only if the bits are the same. While they start, one
+        trains, and the next segment begins so."""
+        begun = time.monotonic()
+        alone = train_segment(state, spec, batches.__getitem__, step, 1)
+        step_s = time.monotonic() - begun
+        try:
+            if self._have_started(max(self.least_s, step_s * len(batches))):
+                together = self._train_together(state, batches, step, 1, step_s)
+                if not _has_same_bits(alone, together):
+                    raise TeamFailed("a step by several workers gave other bits than by one")
+                self._step_s = step_s
+                self.say(f"{len(self._members)} workers train together: their first step has the bits of one")
+        except Exception as error:
+            self._give_up(str(error) or type(error).__name__)
+        return alone
+
+    def _have_started(self, patience_s: float) -> bool:
+        """Whether all workers are there, within so long. Raises TeamFailed where one has failed, or has not
+        started within START_S."""
+        until = time.monotonic() + patience_s
+        while self._starting:
+            if not self._starting[0].connection.poll(max(0.0, until - time.monotonic())):
+                if time.monotonic() > self._begun + self.start_s:
+                    raise TeamFailed(f"a worker has not started within {self.start_s:.0f} s")
+                return False
+            self._starting.pop(0).hear(0)
+        return True
+
+    def _train_together(
+        self, state: TrainingState, batches: Mapping[int, Batch], first: int, steps: int, step_s: float
+    ) -> tuple[TrainingState, list[float]]:
+        """The end of a segment and its losses. step_s: of one worker. Raises TeamFailed."""
+        place = self.places[0]
+        job = ReplayJob(
+            place.training, place.store, state.elements, state.local_step, state.global_step, first, steps
+        )
+        path, memory = make_shared(Path(place.scratch), measure_job(job), PREFIX)
+        try:
+            tensors = view_job(job, memory)
+            for target, source in zip(tensors.vectors, state.vectors, strict=True):
+                target.copy_(source)
+            for number in range(steps):
+                tensors.tokens[number].copy_(batches[first + number].tokens_BT)
+                tensors.labels[number].copy_(batches[first + number].labels_BT)
+            losses = self._follow(job, str(path), step_s)
+        finally:
+            path.unlink(missing_ok=True)
+        end = TrainingState(*tensors.vectors, state.local_step + steps, state.global_step + steps)
+        return end, losses
+
+    def _follow(self, job: ReplayJob, path: str, step_s: float) -> list[float]:
+        """The losses, once all workers are done."""
+        members, patience_s = list(self._members), max(self.least_s, STEPS * step_s)
+        until = time.monotonic() + self.least_s + SLOWER * job.steps * step_s
+
+        def hear(member: Member) -> Message:
+            """Its next message, while there is time for the segment."""
+            left_s = max(0.0, until - time.monotonic())
+            if left_s < patience_s and not member.connection.poll(left_s):
+                late = f"they are too slow beside one, which takes {step_s:.1f} s for a step"
+                raise TeamFailed(f"a worker said nothing for {left_s:.0f} s, and {late}")
+            return member.hear(patience_s)
+
+        for member in members:
+            try:
+                member.connection.send((job, path))
+            except OSError as error:
+                raise TeamFailed("a worker has ended: it was killed, or ran out of memory") from error
+        losses = [float(hear(members[0])) for _ in range(job.steps)]
+        for member in members:
+            hear(member)
+        return losses
+
+    def _give_up(self, reason: str) -> None:
+        self._end()
+        if self._is_closed:
+            raise EnvironmentFault(
+                what="the node ends while its workers train",
+                expected="a segment",
+                actual=reason,
+                remedy="Nothing is lost but time: it goes on at the last boundary at its next start.",
+            )
+        line = f"several workers do not train any more: {reason}. One does until the next start of this node."
+        log.warning("%s", line)
+        self.say(f"WARNING: {line}")
+
+    def _end(self) -> None:
+        members, self._members, self._starting = self._members, [], []
+        for member in members:
+            member.process.kill()
+            member.connection.close()
+        for member in members:
+            member.process.join()
+        Path(self.places[0].meeting).unlink(missing_ok=True)
+
+
+def _has_same_bits(one: tuple[TrainingState, list[float]], other: tuple[TrainingState, list[float]]) -> bool:
+    pairs = zip(one[0].vectors, other[0].vectors, strict=True)
+    return all(torch.equal(a.view(torch.int32), b.view(torch.int32)) for a, b in pairs)
+
+
+def open_team(config: PartyConfig, spec: TrainingSpec, say: Callable[[str], None]) -> Team | None:
+    """The workers that a solver's configuration asks for; None where it asks for one, or the task's format
+    does not promise that several come to one's bits."""
+    if config.workers == 1:
+        return None
+    if spec.numeric_format not in PRODUCT_BITS:
+        say(
+            f"workers = {config.workers} is for exact tasks alone, and this one is in {spec.numeric_format}: "
+            "fewer rows may be summed in another order there. One worker trains it."
+        )
+        return None
+    scratch, training = make_scratch(config), encode_training(spec)
+    store, elements = str(config.home / STORE_FOLDER), get_step(spec).parameters
+    meeting = str(scratch / f"{PREFIX}{secrets.token_hex(8)}")
+    told = (config.threads, str(scratch), share_memory_mb(config), meeting)
+    return Team(
+        [Place(training, store, elements, config.workers, own, *told) for own in range(config.workers)], say
+    )

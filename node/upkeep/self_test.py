@@ -1,0 +1,139 @@
+"""After an update of code, libraries, processor or device: does this machine compute the same bits?
+
+A pruned round is answered for by training it again. On other bits that fails, and silence in a dispute costs
+the seat. So the first start after an update computes again what is known: one step of the task from its first
+weights, and a segment of the newest claim and of the newest replay of which both ends are on disk. Where one
+of them differs, the operator is told, and what was stated before is kept whole until nothing can be asked
+about it. A claim that nobody was told of is trained anew: with two kinds of bits in it no machine could
+defend it. An operator that brings the earlier versions back is told again only if something was stated
+meanwhile.
+"""
+
+import asyncio
+import logging
+from functools import partial
+
+from touchstone.node.joining.task_inputs import require_start_here
+from touchstone.node.kit.config import describe_machine
+from touchstone.node.kit.party import Party, has_state
+from touchstone.node.models.global_model import get_initial_header, load_weights
+from touchstone.node.records.claim_records import find_own_slot
+from touchstone.node.training.claims import begin_anew
+from touchstone.node.training.segments import iterate_states
+from touchstone.protocol.adapters.files import TaskBits, read_bits, write_bits
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.fates import find_seat
+
+WARNING = (
+    "this machine computes other bits than before the last update. Claims and votes made before it cannot be "
+    "computed again here: what is on disk of them is kept until nothing can be asked about them, what was "
+    "pruned cannot be answered for. Bring back the earlier versions of Touchstone, torch, numpy and Python, "
+    "or the earlier machine or device."
+)
+UNTESTED = (
+    "this machine is not the one of the last run; whether it computes the same bits cannot be tested now. "
+    "Going on, for there is a seat already; the next start tests again."
+)
+
+log = logging.getLogger(__name__)
+
+
+async def check_bits(party: Party) -> None:
+    """Test this machine if it is not the one of the last run of this home on the joined task; remember it.
+    Raises EnvironmentFault where nobody serves the data of the test. A node that has a seat says so instead
+    and goes on, as if its bits were other ones: it has disputes to answer, and silence would cost its stake.
+    Its next start tests again."""
+    name, home = party.task.task.hex(), party.config.home
+    machine = describe_machine()
+    before = read_bits(home).get(name)
+    if before is None or before.machine != machine:
+        try:
+            found = await _test(party, machine, before)
+        except EnvironmentFault as fault:
+            if find_seat(party.game, party.account) is None:
+                raise
+            party.say(f"WARNING: {UNTESTED} {fault}")
+            _drop_untold(party)
+            party.task.pruning.unlike_until = find_last_stated(party)
+            return
+        await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
+        before = found
+    party.task.pruning.unlike_until = before.unlike_until
+
+
+async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits:
+    require_start_here(party)
+    step_root = await _compute_step_root(party)
+    found = [await asyncio.to_thread(test, party) for test in (compute_known_segment, compute_known_replay)]
+    unlike_until = -1 if before is None else before.unlike_until
+    is_step_same = before is None or step_root == before.step_root
+    if not is_step_same or False in found:
+        _drop_untold(party)
+    last = find_last_stated(party)
+    # With the earlier bits back, what was stated between the two updates has other ones.
+    is_back = before is not None and step_root == before.former_root and last <= unlike_until
+    if not (is_step_same or is_back) or False in found:
+        unlike_until = max(unlike_until, last)
+        party.say(WARNING)
+        log.error("%s", WARNING)
+    elif before is not None:
+        changed = "Touchstone, torch, numpy, Python, processor or device"
+        party.say(f"{changed} is another: the self-test came to the same bits")
+    former_root = before.step_root if before is not None and before.step_root != step_root else ""
+    return TaskBits(machine, step_root, unlike_until, former_root)
+
+
+async def _compute_step_root(party: Party) -> str:
+    """The root of the state after one step from the task's first weights, on the data of a fixed word."""
+    training = party.task.spec.training
+    weights = await load_weights(party, get_initial_header(party))
+    batches = partial(get_batch, party.task.corpus, training, bytes(32), 0)
+    train = party.task.cases.compute.train
+    await prepare_steps(party.task.corpus, training, bytes(32), 0, (0,))
+    state, _ = await asyncio.to_thread(train, begin_round(weights, 0), training, batches, 0, 1)
+    return compute_state_root(await asyncio.to_thread(state_header, state)).hex()
+
+
+def compute_known_segment(party: Party) -> bool | None:
+    """Whether a segment of the newest claim that has its start on disk ends as the journal says; None where
+    there is none."""
+    for index, game_round in sorted(party.game.rounds.items(), reverse=True):
+        slot = find_own_slot(party.game, game_round, party.account)
+        if slot is None or game_round.beacon is None:
+            continue
+        boundaries = party.task.claims.find(game_round).boundaries
+        for segment, start in sorted(boundaries.items()):
+            if segment + 1 in boundaries and has_state(party, start):
+                *_, end = iterate_states(party, (index, slot), segment, start)
+                return state_header(end) == boundaries[segment + 1]
+    return None
+
+
+def compute_known_replay(party: Party) -> bool | None:
+    """Whether the newest audited segment with both ends on disk ends as this node sealed; None where there
+    is none."""
+    for place, made in sorted(party.task.audits.room.book.seals.items(), key=lambda item: -item[0].round):
+        start = made.start.header
+        if place.round in party.game.rounds and has_state(party, start) and has_state(party, made.own_end):
+            *_, end = iterate_states(party, (place.round, place.slot), made.sealed.segment, start)
+            return state_header(end) == made.own_end
+    return None
+
+
+def _drop_untold(party: Party) -> None:
+    """Begin anew what was trained with other bits and committed to nowhere: claims that are not finished, and
+    those of rounds that are not open yet. One that is finished may be on its way to the chain."""
+    for (index, basis), work in list(party.task.claims.works.items()):
+        if work.boundaries and (work.finished is None or index >= party.game.next_round):
+            begin_anew(party, index, basis)
+
+
+def find_last_stated(party: Party) -> int:
+    """The last round of which this node has a claim or an audit; -1 where there is none."""
+    claimed = [index for (index, _), work in party.task.claims.works.items() if work.boundaries]
+    audited = [place.round for place in party.task.audits.room.book.seals]
+    return max([*claimed, *audited], default=-1)

@@ -1,0 +1,205 @@
+"""Permissionless upkeep: lists the calls that keep a task going, and sends them to the contracts.
+
+Any account may send these calls. Members send them so that a task comes to its end, whichever accounts are
+silent. They are seals, roots that stand, settlements, payouts, silent seats, and ends of asks, disputes and
+contests whose clock has run out. The machine says what is due (`list_upkeep`), and a rotation who sends it
+(`find_turn`).
+
+A call that answers or ends an ask repeats what the ask was opened with. The chain has logged all of it.
+
+No node closes by itself a task that has not begun, however long the task waits for members: its submitter
+halts it, or an operator closes it (`touchstone task close`).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from touchstone.node.kit.party import Party, Wait
+from touchstone.protocol.adapters.chain.call_parts import count_fitting
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.upkeep import (
+    SETTLE_SEATS,
+    find_turn,
+    get_next_block,
+    get_seal_window,
+    list_upkeep,
+)
+
+
+def get_question(opened: InnerAsk) -> dict[str, Any]:
+    """As `IAsks.Question` has it."""
+    return {"vote": opened.vote, "leaf": opened.leaf, "seat": opened.seat, "asker": opened.asker}
+
+
+@dataclass(frozen=True)
+class SettleSeats(GameCall):
+    """settle: several seats up to one round. Those that cannot settle are left out by the contract."""
+
+    seats: tuple[int, ...]
+    until_round: int
+
+    @property
+    def seat(self) -> int:
+        """Names the page."""
+        return self.seats[0]
+
+
+async def send_upkeep(party: Party, call: GameCall) -> None:
+    """Send a call of `list_upkeep`, or SettleSeats. Raises ContractRefused where it is not due any more."""
+    await _WRITERS[type(call)](party, party.task.task, call)
+
+
+async def _prove(party: Party, call: GameCall) -> bytes:
+    """The header of the block whose randomness a seal takes."""
+    block = party.state.head_block + 1
+    window = get_seal_window(get_state_at(party.game, block), call, block)
+    if window is None:
+        raise EnvironmentFault(
+            what="there is nothing to seal any more",
+            expected="a seal that is due",
+            actual=call,
+            remedy="Nothing is to be done: another node was faster.",
+        )
+    return await party.chain.prove_header(window[0] - 1)
+
+
+def _find_name(party: Party, number: int) -> bytes:
+    """What the chain calls an open contest, ask or dispute."""
+    name = party.state.games[party.task.task].find_name(number)
+    if name is None:
+        raise EnvironmentFault(
+            what="what is to be ended has ended",
+            expected="an open contest, ask or dispute",
+            actual=number,
+            remedy="Nothing is to be done: another node was faster.",
+        )
+    return name
+
+
+async def _seal_start(party: Party, task: bytes, call: calls.SealStart) -> None:
+    await party.chain.rounds.seal_start(task, await _prove(party, call))
+
+
+async def _seal_round(party: Party, task: bytes, call: calls.SealRound) -> None:
+    await party.chain.rounds.seal_round(task, call.round, await _prove(party, call))
+
+
+async def _seal_audits(party: Party, task: bytes, call: calls.SealAudits) -> None:
+    await party.chain.rounds.seal_audits(task, call.round, await _prove(party, call))
+
+
+async def _seal_closing(party: Party, task: bytes, call: calls.SealClosing) -> None:
+    await party.chain.rounds.seal_closing(task, await _prove(party, call))
+
+
+async def _mark_silent(party: Party, task: bytes, call: calls.MarkSilent) -> None:
+    missed = [(one.round, one.slot, one.draw) for one in call.missed]
+    await party.chain.settlement.mark_silent(task, call.seat, missed)
+
+
+async def _end_contest(party: Party, task: bytes, call: calls.EndRootContest) -> None:
+    await party.chain.contests.end_contest(task, _find_name(party, call.contest))
+
+
+async def _end_ask(party: Party, task: bytes, call: calls.EndAsk) -> None:
+    opened = party.state.inner[task].asks[_find_name(party, call.ask)]
+    await party.chain.asks.end_ask(task, get_question(opened))
+
+
+async def _end_dispute(party: Party, task: bytes, call: calls.EndDispute) -> None:
+    await party.chain.disputes.end(task, _find_name(party, call.dispute))
+
+
+async def _settle(party: Party, task: bytes, call: SettleSeats) -> None:
+    """As many of the seats as fit; the others are due again."""
+
+    def arrange(seats: Sequence[int]) -> tuple[Any, ...]:
+        return task, list(seats), call.until_round
+
+    count = await count_fitting(party.chain.settlement, "settle", call.seats, arrange)
+    await party.chain.settlement.settle(*arrange(call.seats[:count]))
+
+
+Writer = Callable[[Party, bytes, Any], Awaitable[Any]]
+_WRITERS: Mapping[type[GameCall], Writer] = {
+    calls.StartRounds: lambda party, task, call: party.chain.rounds.start(task),
+    calls.SealStart: _seal_start,
+    calls.SealRound: _seal_round,
+    calls.SealAudits: _seal_audits,
+    calls.SealClosing: _seal_closing,
+    calls.LetStand: lambda party, task, call: party.chain.rounds.stand(task, call.round),
+    calls.FreeEpoch: lambda party, task, call: party.chain.rounds.free_epoch(task),
+    calls.CloseGame: lambda party, task, call: party.chain.tasks.close_task(task),
+    calls.PayOut: lambda party, task, call: party.chain.tasks.pay_out(task, call.seat),
+    SettleSeats: _settle,
+    calls.MarkSilent: _mark_silent,
+    calls.EndRootContest: _end_contest,
+    calls.EndAsk: _end_ask,
+    calls.EndDispute: _end_dispute,
+}
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """A call that is due, and that it is this node's turn to send."""
+
+    call: GameCall
+
+    @property
+    def title(self) -> str:
+        """As of `name_duty`."""
+        return type(self.call).__name__
+
+    async def perform(self, party: Party) -> None:
+        """Send it. Raises ContractRefused where another account was faster."""
+        await send_upkeep(party, self.call)
+
+
+def list_duties(party: Party, block: int) -> Iterator[Upkeep | Wait]:
+    """What this node should send in `block`, and when its turn comes for the rest."""
+    game = party.state.games[party.task.task]
+    state = get_state_at(game, block)
+    for call in list_calls(party, game, block):
+        turn = find_turn(state, party.account, call, block)
+        yield Upkeep(call) if turn <= block else Wait(turn)
+
+
+def list_calls(party: Party, game: LoggedGame, block: int) -> Iterator[GameCall]:
+    """Every call that is due in `block`, whether or not it is this node's turn. Seats that settle together
+    come in pages."""
+    due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseGame) and is_gathering(game))]
+    yield from _page(call for call in due if isinstance(call, SettleSeat))
+    ends = {call.dispute for call in due if isinstance(call, EndDispute)}
+    yield from (call for call in due if not isinstance(call, SettleSeat))
+    for name, inner in party.state.inner[party.task.task].disputes.items():
+        if inner.is_open and block > inner.clock and game.names[name] not in ends:
+            yield EndDispute(game.names[name])
+
+
+def is_gathering(state: GameState) -> bool:
+    """Whether the task still waits for its first members."""
+    return state.next_round == 0 and not state.is_halted
+
+
+def find_next_block(state: GameState, block: int) -> int | None:
+    """The first block after `block` in which a node of the task has to look again by the clock alone; None
+    where there is none. While it waits for its first members, that it could be closed is no reason."""
+    found = get_next_block(state, block)
+    is_end = found == state.stands_since + state.terms.windows.dispute
+    return None if is_end and is_gathering(state) else found
+
+
+def _page(settlements: Iterable[SettleSeat]) -> Iterator[SettleSeats]:
+    by_round: dict[int, list[int]] = {}
+    for call in settlements:
+        by_round.setdefault(call.until_round, []).append(call.seat)
+    for until, seats in sorted(by_round.items()):
+        for first in range(0, len(seats), SETTLE_SEATS):
+            yield SettleSeats(tuple(sorted(seats)[first : first + SETTLE_SEATS]), until)

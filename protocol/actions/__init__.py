@@ -1,1 +1,0 @@
-"""What every role can do with a claim; a role only decides when."""

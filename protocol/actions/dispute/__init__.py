@@ -1,1 +1,0 @@
-"""Asks, disputes and evidence: what a node opens, answers and ends."""

@@ -1,1 +1,0 @@
-"""The outer step: claims, merge signatures, posted roots and their contests."""

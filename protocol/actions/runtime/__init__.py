@@ -1,1 +1,0 @@
-"""What every role runs on: the open party, what the chain tells, the loop, joining."""

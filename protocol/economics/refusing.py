@@ -1,0 +1,184 @@
+"""What is assumed of the world outside a task, and what a cheat gains that refuses to serve.
+
+Figures are in wei and blocks.
+
+Symbols: C compute of a round, V what a false claim is worth outside, s the share of auditors that a cheat may
+own, D rounds from detection to closure.
+
+Who refuses is not convicted: it pays F for each draw in which two honest auditors say so, the primary and a
+reserve. So F bounds the V that a task can bear, or the task states a smaller V for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from touchstone.protocol.economics.odds import (
+    Sampling,
+    compute_deciding_chance,
+    compute_fee_chance,
+    compute_paid_votes,
+    list_cheats,
+)
+from touchstone.protocol.spec.drawing import count_draws
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.auditing import count_pending_rounds
+from touchstone.protocol.spec.game.terms import ANSWERS_MAX, GameTerms, compute_least_segments
+from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
+
+
+@dataclass(frozen=True)
+class GasCosts:
+    """What acts cost in gas, in wei of the task's token. solver_round: commitment and share of the round;
+    vote: with its opening; answer: to an ask; defence: all answers of a dispute; contest: all answers of a
+    contest; conviction: opening a dispute and proving a fault, with the replay and the trace for it; fall:
+    all of a contester's moves down to a wrong leaf, where all seats are taken."""
+
+    solver_round: int = 0
+    vote: int = 0
+    answer: int = 0
+    defence: int = 0
+    contest: int = 0
+    conviction: int = 0
+    fall: int = 0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """cost: C. gain: V. round_blocks: a usual round. refused_gain: the smaller V that the task states to bear
+    against refusal to serve, None where it is V. drift_gain: V of drift that the limits of single steps leave
+    room for: it costs a claim and never a seat. voided_share: of honest claims, voided in unstable phases.
+    owned: s. detection: d, the chance that an honest auditor sees a false segment that it replays."""
+
+    cost: int
+    gain: int
+    round_blocks: int
+    gas: GasCosts = GasCosts()
+    refused_gain: int | None = None
+    drift_gain: int = 0
+    voided_share: Fraction = Fraction(0)
+    owned: Fraction = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
+    detection: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        least = min(self.cost, self.gain, self.refused_gain or 0, self.drift_gain)
+        is_share = 0 <= self.owned < 1 and 0 <= self.voided_share < 1 and 0 < self.detection <= 1
+        if least < 0 or not is_share or self.round_blocks < 1:
+            raise InvalidInput(
+                what="impossible figures",
+                expected="no negative amount, shares below 1, a detection above 0, rounds of a block or more",
+                actual=self,
+                remedy="Correct the figures.",
+            )
+
+    @property
+    def refusal_gain(self) -> int:
+        """V of a false claim whose solver refuses to serve where honest auditors are drawn."""
+        return self.gain if self.refused_gain is None else self.refused_gain
+
+
+def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
+    """What a task samples, as the figures see it."""
+    return Sampling(
+        terms.segment_count,
+        terms.draws,
+        terms.late_chance,
+        terms.least_verifiers,
+        figures.owned,
+        figures.detection,
+        compute_least_segments(terms),
+    )
+
+
+def count_closing_rounds(terms: GameTerms, figures: Figures) -> int:
+    """D: rounds that a seat still plays after the round whose claim gives it away. The claim is decided after
+    twice audit_max at the latest, the dispute ends after its answers and a move of the opener before each
+    (`compute_dispute_clock`). Late audits come a round later."""
+    windows = terms.windows
+    late = figures.round_blocks if terms.late_chance else 0
+    blocks = late + 2 * windows.audit_max + 2 * ANSWERS_MAX * windows.respond
+    return -(-blocks // figures.round_blocks)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A way of refusing to serve. accepted: the chance that the claim is accepted nevertheless; fees: draws
+    that cost F on average, most_fees at most; earned: pay if accepted; spared: what the cheat has anyway,
+    subtracted from its gain (the compute that it spends, the honest round that it forgoes; the pay of its
+    auditors with the other sign)."""
+
+    accepted: Fraction
+    fees: Fraction
+    most_fees: int
+    earned: Fraction
+    spared: Fraction
+
+    def compute_gain(self, gain: int) -> Fraction:
+        """What a round of it gains without fees, for V = `gain`."""
+        return self.accepted * (self.earned + gain) - self.spared
+
+
+def list_refusals(terms: GameTerms, figures: Figures) -> Iterator[Refusal]:
+    """The ways of refusing to serve. The first is a coalition that computes nothing and serves only its own
+    auditors, compared with doing nothing; the longest claim is paid most. The others are false claims of
+    every size, compared with honest work. Their solvers serve only own auditors where a spoiled segment was
+    drawn."""
+    amounts, fee = terms.amounts, compute_fee_chance(figures.owned, terms.least_verifiers)
+    votes = compute_paid_votes(figures.owned, terms.least_verifiers) * amounts.audit_pay
+    audits = count_draws(terms.draws, terms.segment_count)
+    accepted = compute_deciding_chance(figures.owned, terms.least_verifiers, audits)
+    yield Refusal(accepted, audits * fee, audits, Fraction(amounts.solver_pay), -audits * votes)
+    honest = amounts.solver_pay - figures.cost
+    for cheat in list_cheats(read_sampling(terms, figures)):
+        spared = cheat.computed * figures.cost + honest
+        earned = cheat.paid * amounts.solver_pay
+        yield Refusal(cheat.accepted, cheat.hits * fee, cheat.audits, earned, spared)
+
+
+def compute_least_fee(terms: GameTerms, figures: Figures) -> int:
+    """The least F above what any refusal gains, for the V that the task states to bear against refusal."""
+    gains = ((one.compute_gain(figures.refusal_gain), one.fees) for one in list_refusals(terms, figures))
+    bounds = [_divide(gain, fees) for gain, fees in gains if gain > 0]
+    return floor(max(bounds, default=Fraction(-1))) + 1
+
+
+def _divide(gain: Fraction, fees: Fraction) -> Fraction:
+    if not fees:
+        raise InvalidInput(
+            what="no fee deters refusing to serve",
+            expected="draws that own auditors do not decide",
+            actual="none",
+            remedy="Wait for more verifiers, or assume that a cheat owns fewer.",
+        )
+    return gain / fees
+
+
+def compute_taken_fees(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fraction:
+    """What F takes of a refusing seat in a round on average, at least: never more than the stake in all
+    rounds that it plays before the first fees are taken.
+
+    X the fees of these R rounds: min(S, X) >= min(S, l X) >= l X - (l X)^2 / (4 S) for every l up to 1, and
+    E X^2 <= R x (m F + R x) with x the fees of a round on average, m F at most. The best l is 1, or
+    2 S / (m F + R x) where that is less."""
+    stake, fees = terms.amounts.solver_stake, terms.amounts.unserved_fee * refusal.fees
+    spread = _compute_spread(terms, figures, refusal)
+    return fees * stake / spread if spread > 2 * stake else fees * (1 - spread / (4 * stake))
+
+
+def _compute_spread(terms: GameTerms, figures: Figures, refusal: Refusal) -> Fraction:
+    """m F + R x: by how much fees add up before the first are taken, in wei."""
+    rounds = count_pending_rounds(terms, figures.round_blocks)
+    return terms.amounts.unserved_fee * (refusal.most_fees + rounds * refusal.fees)
+
+
+def compute_fee_stake(terms: GameTerms, figures: Figures) -> int:
+    """The least S out of which fees are still taken that exceed what any refusal gains. Refusals that F
+    itself does not deter are left out: another rule names them."""
+    least = Fraction(0)
+    for one in list_refusals(terms, figures):
+        gain, fees = one.compute_gain(figures.refusal_gain), terms.amounts.unserved_fee * one.fees
+        if 0 < gain < fees:
+            share = gain / fees if 2 * gain <= fees else fees / (4 * (fees - gain))
+            least = max(least, share * _compute_spread(terms, figures, one))
+    return ceil(least)

@@ -1,0 +1,204 @@
+"""To whom a node shows the steps of its segments: each question costs it the training of a segment."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.node.merging.stage import TASK as STAGED
+from tests.node.upkeep.test_pruning import draw_late, jump, open_solver
+from touchstone.node.defending import step_serving
+from touchstone.node.defending.step_serving import (
+    BlocksLeft,
+    StepsAsked,
+    answer_steps,
+    is_auditor,
+    show_steps,
+    start_waiting,
+    wait_for,
+)
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.loop.node_loop import Loop
+from touchstone.node.records.dispute_records import MAX_WANTED, StepDesk
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.whistleblower.dispute_duties import _forget, _list_served
+
+TASK, OTHER = b"t" * 32, b"o" * 32
+MEMBER, STRANGER, OPENER = ("0x" + digit * 40 for digit in "123")
+
+
+def make_party() -> Any:
+    state = ChainState("0x" + "9" * 40, LIMITS_LOCAL, SigningDomain(1, "0x" + "7" * 40))
+    for task, account in ((TASK, MEMBER), (OTHER, STRANGER)):
+        words = {"task": task, "seat": 1 << 16, "account": account, "stake_wei": 1}
+        state._seated.take(Event("Tasks", "SeatJoined", words, 1, 0, b"", b""))
+    opened = InnerDispute(b"n" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, 100)
+    state.inner[TASK] = InnerBook(10, {opened.name: opened})
+    cases = SimpleNamespace(steps={}, desk=StepDesk())
+    task_ = SimpleNamespace(task=TASK, cases=cases, retraining=SimpleNamespace(look_again=lambda: None))
+    game = SimpleNamespace(terms=SimpleNamespace(segment_count=4, draws=2), rounds={})
+    return SimpleNamespace(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
+
+
+@pytest.mark.parametrize(("account", "is_noted"), [(MEMBER, True), (STRANGER, False), (OPENER, True)])
+async def test_a_cheap_seat_elsewhere_has_nothing_computed(account: str, is_noted: bool) -> None:
+    """Anybody posts a task with the least stakes and takes a thousand seats in it."""
+    party = make_party()
+    with pytest.raises(EnvironmentFault, match="not shown now"):
+        await answer_steps(cast(Any, party), account, encode_message(StepsAsked(TASK, 0, 0, 1)))
+    assert party.state.is_staked(account) == (account != OPENER)
+    assert bool(party.task.cases.desk.wanted) == is_noted
+
+
+async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At each wake all duties are listed, in the thread that serves."""
+    party, woken, drawn = make_party(), list[str](), "0x" + "4" * 40
+    monkeypatch.setattr(step_serving, "is_auditor", lambda _, account, asked: account == drawn)
+    for member in (drawn, *(f"0x{number:040x}" for number in range(MAX_WANTED + 1))):
+        party.state._seated._members[member, TASK] += 1
+
+    async def ask(account: str, segment: int, times: int = 3) -> list[str]:
+        woken.clear()
+        party.wake = lambda: woken.append(account)
+        for _ in range(times):
+            with pytest.raises(EnvironmentFault, match="not shown now"):
+                await answer_steps(party, account, encode_message(StepsAsked(TASK, 0, 0, segment)))
+        return woken
+
+    assert await ask(MEMBER, 1) == [MEMBER], "asked again, it waits already"
+    assert not await ask(MEMBER, 2), "it has one request that waits"
+    assert await ask(drawn, 1) == [drawn], "an auditor's goes before"
+    party.task.cases.desk.drop((TASK, 0, 1))
+    assert not await ask(MEMBER, 1) and not await ask(drawn, 1), "again in the same block"
+    party.state.head_block += 1
+    party.task.cases.desk.drop((TASK, 0, 1))
+    assert await ask(MEMBER, 1) == [MEMBER] and await ask(drawn, 1) == [drawn], "in the next one"
+    for number in range(MAX_WANTED):
+        await ask(f"0x{number:040x}", 2 + number)
+    assert not await ask(f"0x{MAX_WANTED:040x}", 99), "so many wait that it is not noted"
+
+
+@pytest.mark.parametrize("phase", [RoundPhase.POSTED, RoundPhase.UNDONE])
+async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_before(
+    tmp_path: Path, phase: RoundPhase
+) -> None:
+    """Also in a round that is undone: what it finds there it disputes as well."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        windows, slot = party.game.terms.windows, stage.get_slot(1)
+        draw_late(stage)
+        drawn = get_drawn(party.game, 0, slot, party.game.terms.draws, 0)
+        stage.world.state = replace(
+            party.game, rounds={**party.game.rounds, 0: replace(party.game.rounds[0], phase=phase)}
+        )
+        jump(stage, stage.world.block + 2 * windows.audit_max + 1)
+        assert drawn is not None
+        asked = StepsAsked(STAGED, 0, slot, drawn.segment)
+        assert is_auditor(party, drawn.seat.account, asked)
+        accounts = [seat.account for seat in party.game.seats.values()]
+        member = next(one for one in accounts if not is_auditor(party, one, asked))
+        loop, shown = Loop(party, [_list_served]), party.task.cases.desk.shown
+        party.chain.mined_block = 0  # type: ignore[misc]
+        await party.task.retraining.let_own_go(
+            lambda: party.state.head_block, windows.train_min, windows.train_min
+        )
+        for account in (member, drawn.seat.account):
+            party.state._seated._members[account, STAGED] += 1
+            with pytest.raises(EnvironmentFault, match="not shown now"):
+                await answer_steps(party, account, encode_message(asked))
+            loop._schedule()
+            await asyncio.sleep(0)
+
+        async def wait() -> None:
+            while not shown:
+                await asyncio.sleep(0.01)
+
+        await asyncio.wait_for(wait(), 60)
+        party.task.retraining.end_own()
+        await asyncio.gather(*loop.running.values())
+        assert (await answer_steps(party, drawn.seat.account, encode_message(asked))).states
+
+
+async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_path: Path) -> None:
+    """Whose steps are not shown in an open dispute is taken for silent."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        slot, segment = stage.get_slot(1), 1
+        seat, roots = party.game.rounds[0].claims[slot].seat, (b"r" * 32,) * 3
+        disputes = {
+            name: InnerDispute(
+                name, seat, StatementRef(0, slot), segment, OPENER, 9_999, DisputeStage.NAME, roots
+            )
+            for name in (b"1" * 32, b"2" * 32)
+        }
+        party.state.inner[STAGED] = InnerBook(10, disputes)
+        for one in list(disputes.values()):
+            await show_steps(party, one)
+        asked = encode_message(StepsAsked(STAGED, 0, slot, segment))
+        states = (await answer_steps(party, OPENER, asked)).states
+        for name, is_shown in ((b"1" * 32, True), (b"2" * 32, False)):
+            disputes[name] = replace(disputes[name], stage=DisputeStage.CLEARED)
+            for kind in ("steps", "trace"):
+                await _forget(party, (kind, name))
+            assert bool(party.task.cases.steps) == is_shown
+            if is_shown:
+                assert (await answer_steps(party, OPENER, asked)).states == states
+
+
+PARTY = cast(Any, SimpleNamespace(state=SimpleNamespace(head_block=10)))
+
+
+async def test_what_is_shown_before_the_block_is_given_on() -> None:
+    async def show() -> int:
+        return 7
+
+    assert await wait_for(PARTY, 11, show()) == 7
+
+
+async def test_at_the_block_the_asking_has_ended() -> None:
+    ended = asyncio.Event()
+
+    async def trickle() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(EnvironmentFault, match="too slowly"):
+        await wait_for(PARTY, 10, trickle())
+    assert ended.is_set()
+
+
+async def test_patience_for_several_things_is_that_for_one() -> None:
+    """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
+    party: Any = SimpleNamespace(state=SimpleNamespace(head_block=10))
+    patience = BlocksLeft(5)
+
+    async def show() -> int:
+        party.state.head_block += 3
+        return 7
+
+    assert await patience.wait(party, 99, show()) == 7
+    assert patience.blocks == 2
+    party.state.head_block += 50  # What the node does meanwhile is its own time.
+    assert await patience.wait(party, 99, show()) == 7
+    assert patience.blocks == 0
+    with pytest.raises(EnvironmentFault, match="too slowly"):
+        await patience.wait(party, 99, asyncio.Event().wait())
+    with pytest.raises(EnvironmentFault, match="too slowly"):
+        await BlocksLeft(9).wait(party, party.state.head_block, asyncio.Event().wait())
+
+
+@pytest.mark.parametrize(("until", "expected"), [(9, 11), (10, 11), (12, 12)])
+def test_a_node_that_was_down_waits_one_block(until: int, expected: int) -> None:
+    assert start_waiting(PARTY, until) == expected

@@ -1,0 +1,126 @@
+"""Whoever stops a node hears what stays locked, and until when the node has to be back."""
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.node.health.test_metrics import TASK, get_trained_from, make_party
+from tests.protocol.spec.game.world import World, make_quiet_world
+from touchstone.node.health.parting import tell_parting
+from touchstone.node.joining.joining import SeatWish
+from touchstone.node.loop import node_loop
+from touchstone.protocol.adapters.chain.fees import FeeOffer
+from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
+from touchstone.protocol.spec.game.calls import LeaveSeat
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
+from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.terms import LIMITS_12S, LIMITS_LOCAL
+from touchstone.protocol.spec.tokens import format_tokens
+
+
+def make_leaving(world: World, account: str, *, is_timed: bool = True) -> tuple[Any, list[str]]:
+    """A party, and what its operator is told."""
+    party, lines = make_party(world, account), list[str]()
+    party.say, party.joined = lines.append, SimpleNamespace(task=TASK)
+    party.chain.limits = LIMITS_12S if is_timed else LIMITS_LOCAL
+    party.chain.sender = None
+    return party, lines
+
+
+def test_what_is_due_next_is_named_with_its_block_and_hours() -> None:
+    world = make_quiet_world()
+    world.cheats -= {"solver1", "solver2"}
+    world.play(until=lambda one: one.state.rounds[0].trained_from is not None)
+    windows = world.state.terms.windows
+    long = replace(world.state.terms, windows=replace(windows, respond=10 * windows.train_max))
+    world.state = replace(world.state, terms=long)
+    party, (lines) = make_leaving(world, "solver0")
+    tell_parting(party)
+    closing, head = get_trained_from(world.state) + windows.train_max, world.block - 1
+    assert lines[0].startswith("WARNING: this node stops, its seat stays: solver 0 keeps ")
+    hours = f"{(closing - head) * 12 / 3600:.1f}"
+    assert f"Be back before block {closing} (in {hours} hours): the claim of the running round" in lines[0]
+
+
+def test_silence_counts_from_now_where_nothing_is_due_earlier() -> None:
+    """A question may come in the next block. Where the time of a block is not known, the block alone is."""
+    world = make_quiet_world()
+    party, lines = make_leaving(world, "verifier0", is_timed=False)
+    tell_parting(party)
+    last = world.block - 1 + world.state.terms.windows.respond
+    assert f"Be back before block {last}: if somebody questions" in lines[0]
+    asked = InnerAsk(b"a" * 32, world.get_seat("verifier0").number, None, 3, "x", clock=world.block + 1)  # type: ignore[arg-type]
+    party.state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
+    tell_parting(party)
+    assert f"Be back before block {asked.clock}: an answer is due" in lines[1]
+
+
+def test_a_round_that_may_open_is_told_with_its_cost() -> None:
+    """A fee in tokens for a solver. None opens where all are used, or the submitter has halted."""
+    world = make_quiet_world()
+    fee = format_tokens(world.state.terms.amounts.dropped_fee)
+    for account, cost in (("solver0", f"to miss it costs a fee of {fee}"), ("verifier0", "is not paid")):
+        party, lines = make_leaving(world, account)
+        tell_parting(party)
+        assert "Be back before " in lines[0] and "A round may open meanwhile: " in lines[0]
+        assert cost in lines[0] and lines[0].endswith(
+            "`touchstone leave` gives the seat up; the node is needed until the stake is out"
+        )
+    world.play(until=lambda one: one.state.next_round == one.state.terms.rounds)
+    party, lines = make_leaving(world, "solver0")
+    tell_parting(party)
+    assert "may open" not in lines[0]
+
+
+def test_a_seat_that_leaves_is_not_told_to_leave() -> None:
+    world = make_quiet_world()
+    world.send(LeaveSeat(world.get_seat("verifier0").number), "verifier0")
+    party, lines = make_leaving(world, "verifier0")
+    tell_parting(party)
+    assert (
+        "The seat is leaving already; the node is needed" in lines[0] and "touchstone leave" not in lines[0]
+    )
+
+
+def test_a_transaction_that_waits_is_told() -> None:
+    """Also of an account without a seat."""
+    party, lines = make_leaving(make_quiet_world(), "a stranger")
+    queue = TransactionQueue("0xa")
+    party.chain.sender = SimpleNamespace(queue=queue)
+    tell_parting(party)
+    assert not lines
+    queue.put(Waiting(1, "0xb", b"", 1, FeeOffer(1, 1), (b"h",), 1))
+    tell_parting(party)
+    assert lines == ["WARNING: a transaction of this node is not mined yet: the next start goes on with it"]
+
+
+def test_who_has_no_seat_is_told_nothing() -> None:
+    party, lines = make_leaving(make_quiet_world(), "a stranger")
+    tell_parting(party)
+    assert not lines
+
+
+async def test_a_node_that_is_stopped_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it still checks its machine."""
+    party, lines = make_leaving(make_quiet_world(), "verifier0")
+    party.task.audits.close = lambda: None
+    party.task.cases = party.task.retraining = SimpleNamespace(close=lambda: None)
+    party.task.team = None
+
+    async def do_nothing(*_: Any) -> None:
+        pass
+
+    async def check(party: Any) -> None:
+        await asyncio.sleep(60)
+
+    for name, act in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", check)):
+        monkeypatch.setattr(node_loop, name, act)
+    running = asyncio.create_task(node_loop.play(party, TASK, [], SeatWish(SeatRole.VERIFIER)))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert any("its seat stays: verifier 0" in line for line in lines)

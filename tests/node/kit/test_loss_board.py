@@ -1,0 +1,85 @@
+"""Libraries of extras: named where they are missing; the one for TensorBoard writes what was trained."""
+
+import logging
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from touchstone.node.kit.config import BOARD_LIBRARY, LOSS_TAG, LossBoard
+from touchstone.protocol.adapters import machine
+from touchstone.protocol.spec.errors import InvalidInput
+
+
+class Writer:
+    """In the place of the library's. is_full: it takes nothing."""
+
+    made: list["Writer"] = []
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.written, self.is_full, self.is_closed = folder, list[Any](), False, False
+        Writer.made.append(self)
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        if self.is_full:
+            raise OSError("no space left on device")
+        self.written.append((tag, value, step))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LossBoard:
+    Writer.made = []
+    monkeypatch.setattr(machine, "import_module", lambda name: SimpleNamespace(SummaryWriter=Writer))
+    return LossBoard(tmp_path / "board")
+
+
+def test_a_missing_library_is_told_in_four_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(machine, "import_module", fail)
+    with pytest.raises(InvalidInput) as caught:
+        LossBoard(tmp_path)
+    error = caught.value
+    assert error.what == "tensorboard_dir in config.toml needs a library that is not installed"
+    assert error.expected == f"{BOARD_LIBRARY}, of the extra [tensorboard]" and BOARD_LIBRARY in str(
+        error.actual
+    )
+    assert ".venv/bin/pip install -e '.[tensorboard]'" in error.remedy
+
+
+def test_losses_are_written_by_the_steps_of_the_task(board: LossBoard, tmp_path: Path) -> None:
+    """Nothing is written before the first of them."""
+    assert not Writer.made
+    board.add(8, [3.5, 3.25])
+    board.add(10, [3.0])
+    board.close()
+    (writer,) = Writer.made
+    assert writer.folder == str(tmp_path / "board") and writer.is_closed
+    assert writer.written == [(LOSS_TAG, 3.5, 8), (LOSS_TAG, 3.25, 9), (LOSS_TAG, 3.0, 10)]
+
+
+def test_what_cannot_be_written_is_told_once_and_stops_nothing(
+    board: LossBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    board.add(0, [1.0])
+    Writer.made[0].is_full = True
+    with caplog.at_level(logging.WARNING):
+        board.add(1, [1.0, 1.0])
+        board.add(3, [1.0])
+    assert caplog.text.count("no more losses are written") == 1 and len(Writer.made) == 1
+    board.close()
+
+
+@pytest.mark.skipif(find_spec(BOARD_LIBRARY) is None, reason=f"{BOARD_LIBRARY} is not installed")
+def test_the_library_writes_event_files(tmp_path: Path) -> None:
+    board = LossBoard(tmp_path / "board")
+    board.add(0, [3.5, 3.25])
+    board.close()
+    (file,) = (tmp_path / "board").iterdir()
+    assert file.name.startswith("events.out.tfevents.") and LOSS_TAG.encode() in file.read_bytes()

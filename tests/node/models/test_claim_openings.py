@@ -1,0 +1,175 @@
+"""Work leaves and pseudo-gradients: when a node shows them, from whom it has them, and whose they are."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
+from tests.protocol.spec.game.world import make_word
+from touchstone.node.kit.party import Party
+from touchstone.node.models.claim_openings import (
+    OwnClaims,
+    answer_work,
+    fetch_delta,
+    find_work,
+    have_delta,
+    list_sources,
+    may_read_delta,
+    open_work,
+)
+from touchstone.node.models.global_model import AskWork
+from touchstone.node.records.claim_records import ClaimFinished, WorkProof, WorkShown
+from touchstone.node.serving.audit_messages import WorkSaid
+from touchstone.protocol.adapters.blobs import BlobVerifier
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.state import GameRound
+
+COPIER = 3
+
+
+async def say(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> WorkSaid:
+    """What a node answers about a claim."""
+    return await answer_work(party, "0x", encode_message(AskWork(task, 0, slot, made.claim_root)))
+
+
+async def is_said(party: Party, slot: int, made: ClaimFinished, task: bytes = TASK) -> bool:
+    """Whether it answers."""
+    try:
+        await say(party, slot, made, task)
+    except EnvironmentFault:
+        return False
+    return True
+
+
+def count_shown(party: Party) -> int:
+    """Work leaves of others that are in the journal."""
+    return sum(isinstance(record, WorkShown) for record in party.journal.replay())
+
+
+def copy_claim(stage: Stage, victim: int) -> GameRound:
+    """A third account commits to the very root of another solver, and the round is drawn."""
+    game_round = stage.world.state.rounds[0]
+    claim = game_round.claims[stage.get_slot(victim)]
+    words = (game_round.base_root, game_round.beacon or b"", claim.claim_root, claim.segments)
+    stage.world.send(calls.CommitRound(0, *words), get_account(COPIER))
+    return stage.draw()
+
+
+async def test_work_is_shown_from_the_close_on_and_of_the_claims_on_chain_alone(tmp_path: Path) -> None:
+    """Before the close another solver could hand it in as its own."""
+    async with open_stage(tmp_path, 1) as stage:
+        ((made,), party, slot) = await stage.commit(1), stage.parties[1], stage.get_slot(1)
+        assert not await is_said(party, slot, made) and not may_read_delta(party, made.delta_root)
+        stage.draw()
+        own = open_work(party, 0)
+        assert await say(party, slot, made) == WorkSaid(own.delta_root, own.carried_root, own.path)
+        assert may_read_delta(party, made.delta_root)
+        assert not await is_said(party, slot, replace(made, claim_root=make_word("other claim")))
+        assert not await is_said(party, slot + 1, made) and not await is_said(party, slot, made, b"o" * 32)
+        party.joined = None
+        assert not await is_said(party, slot, made), "after a restart, before it has joined"
+
+
+async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_path: Path) -> None:
+    """Its solver may show it no second time. One's own is not written down: the claim is."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        first, second = await stage.commit(1, 2)
+        game_round, party, slot = stage.draw(), stage.parties[1], stage.get_slot(2)
+        found = await find_work(party, game_round, game_round.claims[slot])
+        assert (found.delta_root, found.carried_root) == (second.delta_root, second.carried_root)
+        data = await fetch_delta(party, game_round, slot)
+        party.state.network.peers.clear()
+        assert await find_work(party, game_round, game_round.claims[slot]) == found
+        assert await fetch_delta(party, game_round, slot) == data
+        assert await say(party, slot, second) == WorkSaid(*vars(found).values())
+        assert may_read_delta(party, second.delta_root)
+        own = await find_work(party, game_round, game_round.claims[stage.get_slot(1)])
+        assert own.delta_root == first.delta_root and count_shown(party) == 1
+
+
+async def test_what_a_node_knows_is_not_gone_through_for_each_request(tmp_path: Path) -> None:
+    """Any account may ask for pseudo-gradients, and a node knows those of a thousand rounds."""
+
+    class Works(dict[bytes, WorkProof]):
+        looks = 0
+
+        def values(self) -> Any:
+            self.looks += 1
+            return super().values()
+
+    async with open_stage(tmp_path, 1) as stage:
+        party, works = stage.parties[1], Works()
+        works[make_word("claim")] = WorkProof(make_word("delta"), make_word("carried"), ())
+        party.task.audits.works = works  # type: ignore[attr-defined]
+        for number in range(20):
+            assert may_read_delta(party, make_word("delta"))
+            assert not may_read_delta(party, make_word("guess", number))
+        assert works.looks == 1
+        works[make_word("another")] = WorkProof(make_word("later"), make_word("carried"), ())
+        assert may_read_delta(party, make_word("later")) and works.looks == 2
+
+
+async def test_what_has_just_arrived_is_hashed_no_second_time_unless_its_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The own pseudo-gradient neither. A damaged file goes, and the bytes come anew from a peer."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1, 2)
+        game_round, party, slots = stage.draw(), stage.parties[1], [stage.get_slot(seed) for seed in (1, 2)]
+        refs = [await have_delta(party, game_round, slot) for slot in slots]
+        with monkeypatch.context() as patch:
+            patch.setattr(BlobVerifier, "update", None)
+            found = [bytes(await fetch_delta(party, game_round, slot)) for slot in slots]
+        assert found == [party.store.get(ref) for ref in refs]
+        with party.store.get_path(refs[1].key).open("r+b") as file:
+            file.write(bytes([found[1][0] ^ 1]))
+        with pytest.raises(EnvironmentFault, match="damaged"):
+            await fetch_delta(party, game_round, slots[1])
+        assert bytes(await fetch_delta(party, game_round, slots[1])) == found[1]
+
+
+async def test_a_work_leaf_is_that_of_its_solver_and_of_no_copier_of_the_claim(tmp_path: Path) -> None:
+    """Not even from this node's own audit of the original. A merge with the copy would be a wrong root."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1, 2)
+        game_round, party = copy_claim(stage, victim=2), stage.parties[1]
+        audits: Any = party.task.audits
+        proof = open_work(stage.parties[2], 0)
+        original, copy = (game_round.claims[stage.get_slot(seed)] for seed in (2, COPIER))
+        assert original.claim_root == copy.claim_root
+        audits.works[copy.claim_root] = proof
+        with pytest.raises((ProtocolFault, EnvironmentFault)):
+            await find_work(party, game_round, copy)
+        assert not count_shown(party)
+        party.state.network.peers.clear()
+        assert await find_work(party, game_round, original) == proof
+
+
+async def test_what_was_trained_on_another_beacon_is_no_claim_of_the_round(tmp_path: Path) -> None:
+    """A reorg dealt the round anew: its auditors are shown nothing of the old claim, nor is any account."""
+    async with open_stage(tmp_path, 1) as stage:
+        ((made,), party) = await stage.commit(1), stage.parties[1]
+        stage.draw()
+        claims = OwnClaims(party)
+        assert claims.open_work(0).delta_root == made.delta_root
+        assert claims.open_boundary(0, 0).header.global_step == 0
+        stage.world.state = deal_anew(stage.world.state)
+        stage.sync()
+        with pytest.raises(KeyError):
+            claims.open_boundary(0, 0)
+        with pytest.raises(KeyError):
+            claims.open_work(0)
+        assert not may_read_delta(party, made.delta_root)
+
+
+async def test_the_solver_of_a_claim_is_asked_first_whatever_its_place(tmp_path: Path) -> None:
+    """The others have its work only once they had it from the solver."""
+    async with open_stage(tmp_path, 1, 2, 3) as stage:
+        party = stage.parties[1]
+        for seed in (2, 3):
+            sources = [peer.account for peer in list_sources(party, get_account(seed))]
+            assert sources[0] == get_account(seed) and len(sources) == 2

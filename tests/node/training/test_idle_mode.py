@@ -1,0 +1,243 @@
+"""A node pauses while somebody uses its machine, leaves where that lasts, and joins once it is idle."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import START_BLOCK, make_terms
+from touchstone.node.kit.config import FAR, PartyConfig, Status
+from touchstone.node.kit.recompute_queue import QUESTIONS, Retraining
+from touchstone.node.training import idle_mode
+from touchstone.node.training.idle_mode import LeaveWhenBusy, list_duties, pause, wait_until_idle
+from touchstone.protocol.adapters.machine import LASTING_S, MachineUse
+from touchstone.protocol.compute.program import tensor_allocator
+from touchstone.protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
+from touchstone.protocol.spec.game.state import (
+    RunningDispute,
+    Seat,
+    SeatRole,
+    SeatStatus,
+    StatementRef,
+    create_game,
+)
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+
+TASK, ACCOUNT = b"t" * 32, "0x" + "ab" * 20
+SEAT = Seat(7, SeatRole.SOLVER, ACCOUNT, 0, 0, -1, -1)
+TYPING = "somebody types in a terminal"
+
+
+def make_party(home: Path, seat: Seat | None = SEAT) -> tuple[Any, MachineUse]:
+    """A party that pauses, with its seat, and what tells of its machine."""
+    use = MachineUse(idle_s=600, cores=0.5)
+    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    party: Any = SimpleNamespace(
+        account=ACCOUNT, config=PartyConfig(home, home, "", make_key(1), use=use), is_task_known=True,
+        game=replace(game, seats={} if seat is None else {seat.number: seat}), said=[], left=[],
+        task=SimpleNamespace(task=TASK, retraining=Retraining()), status=Status(ACCOUNT),
+    )  # fmt: skip
+    party.say = party.said.append
+
+    async def leave(task: bytes, seat: int) -> None:
+        party.left.append((task, seat))
+
+    party.chain = SimpleNamespace(tasks=SimpleNamespace(leave=leave))
+    return party, use
+
+
+def begin_to_leave(party: Any) -> None:
+    party.game = replace(party.game, seats={SEAT.number: replace(SEAT, status=SeatStatus.LEAVING)})
+
+
+async def take_turns() -> None:
+    """Whatever can go on has gone on: a pause looks at nothing but what a test sets."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle_mode, "LOOK_S", 0.0)
+
+
+# --- A pause ------------------------------------------------------------------------------------------------
+async def test_heavy_work_waits_while_somebody_uses_the_machine(tmp_path: Path) -> None:
+    party, use = make_party(tmp_path)
+    await pause(party)
+    assert not party.said, "nobody uses it"
+    use.note(TYPING, 0.0)
+    pausing = asyncio.create_task(pause(party))
+    await take_turns()
+    assert not pausing.done() and party.said == [f"pausing, since somebody uses the machine: {TYPING}"]
+    use.is_used = False
+    await take_turns()
+    assert pausing.done() and party.said[1:] == ["the pause is over"]
+
+
+async def test_a_pause_ends_where_use_lasts(tmp_path: Path) -> None:
+    """The seat leaves then, and what it owes is worked off."""
+    party, use = make_party(tmp_path)
+    use.note(TYPING, 0.0)
+    pausing = asyncio.create_task(pause(party))
+    use.note(TYPING, LASTING_S - 1)
+    await take_turns()
+    assert not pausing.done()
+    use.note(TYPING, LASTING_S)
+    await take_turns()
+    assert pausing.done()
+
+
+async def test_a_seat_that_leaves_in_a_pause_works_on(tmp_path: Path) -> None:
+    """Its operator has typed `touchstone leave`: what it owes is due whoever sits there."""
+    party, use = make_party(tmp_path)
+    use.note(TYPING, 0.0)
+    pausing = asyncio.create_task(pause(party))
+    await take_turns()
+    begin_to_leave(party)
+    await take_turns()
+    assert pausing.done()
+    again = asyncio.create_task(pause(party))
+    await take_turns()
+    assert again.done() and len(party.said) == 2
+
+
+@pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CLOSED)])
+async def test_who_has_no_open_seat_does_not_pause(tmp_path: Path, seat: Seat | None) -> None:
+    """It plays a bond, or answers for what it did."""
+    party, use = make_party(tmp_path, seat)
+    use.note(TYPING, 0.0)
+    for party.is_task_known in (True, False):
+        pausing = asyncio.create_task(pause(party))
+        await take_turns()
+        assert pausing.done() and not party.said
+
+
+async def test_a_machine_that_is_not_looked_at_may_be_used_by_anybody(tmp_path: Path) -> None:
+    party, _ = make_party(tmp_path)
+    party.config = replace(party.config, use=None)
+    await pause(party)
+    assert not list(list_duties(party, 10))
+
+
+async def test_what_waits_for_the_own_claim_does_not_wait_for_its_pause(tmp_path: Path) -> None:
+    """An answer that had time when the pause began has none left when it ends: the stake was lost."""
+    party, use = make_party(tmp_path)
+    retraining: Retraining = party.task.retraining
+
+    async def answer() -> None:
+        async with retraining.take_turn(QUESTIONS):
+            pass
+
+    await retraining.let_own_go(lambda: START_BLOCK, 100, 10)
+    answering = asyncio.create_task(answer())
+    await take_turns()
+    assert not answering.done()
+    use.note(TYPING, 0.0)
+    pausing = asyncio.create_task(pause(party))
+    await take_turns()
+    assert answering.done() and not pausing.done()
+
+
+async def test_a_pause_keeps_no_memory_of_steps(tmp_path: Path) -> None:
+    party, use = make_party(tmp_path)
+    allocate_vector(HUGE_PAGE_BYTES)
+    assert tensor_allocator._spare
+    use.note(TYPING, 0.0)
+    pausing = asyncio.create_task(pause(party))
+    await take_turns()
+    assert not tensor_allocator._spare and not pausing.done()
+
+
+# --- Leaving ------------------------------------------------------------------------------------------------
+async def test_a_seat_is_left_once_use_lasts(tmp_path: Path) -> None:
+    party, use = make_party(tmp_path)
+    use.note(TYPING, 0.0)
+    assert not list(list_duties(party, 10)), "it pauses"
+    use.note(TYPING, LASTING_S)
+    (duty,) = list_duties(party, 10)
+    assert duty == LeaveWhenBusy(7)
+    await duty.perform(party)
+    assert party.left == [(TASK, 7)]
+    assert party.said[0].startswith("somebody has used the machine for half an hour: the seat leaves.")
+    begin_to_leave(party)
+    assert not list(list_duties(party, 11))
+
+
+@pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CLOSED)])
+async def test_who_has_no_open_seat_has_none_to_leave(tmp_path: Path, seat: Seat | None) -> None:
+    party, use = make_party(tmp_path, seat)
+    use.note(TYPING, 0.0)
+    use.note(TYPING, LASTING_S)
+    assert not list(list_duties(party, 10))
+
+
+# --- Before it joins ----------------------------------------------------------------------------------------
+def follow(party: Any, folds: "asyncio.Queue[object]") -> None:
+    """Have the party follow a chain. folds: the games of the task after each block, None where it is not
+    there."""
+
+    async def read() -> AsyncIterator[object]:
+        while True:
+            yield await folds.get()
+
+    def take(game: object) -> None:
+        party.state.head_block += 1
+        party.state.games = {} if game is None else {TASK: game}
+
+    party.state = SimpleNamespace(games={TASK: party.game}, head_block=START_BLOCK, take=take)
+    party.take, party.batches = take, read()
+
+
+async def test_a_node_follows_the_chain_until_the_machine_is_idle_before_it_joins(tmp_path: Path) -> None:
+    """A test network does not wait for it meanwhile."""
+    party, use = make_party(tmp_path, None)
+    folds = asyncio.Queue[object]()
+    follow(party, folds)
+    waiting = asyncio.create_task(wait_until_idle(party, TASK))
+    for game in (party.game, None, party.game):
+        folds.put_nowait(game)
+    await take_turns()
+    assert not waiting.done() and party.said == ["waiting until nobody has used the machine for 10 minutes"]
+    assert party.status == Status(ACCOUNT, START_BLOCK + 3, FAR)
+    use.is_idle = True
+    folds.put_nowait(party.game)
+    await take_turns()
+    assert waiting.done() and waiting.result() is False
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"seats": {SEAT.number: SEAT}},
+        {"disputes": {3: RunningDispute(3, StatementRef(round=0, slot=0), 1, ACCOUNT, 99)}},
+    ],
+    ids=["seat", "bond"],
+)
+async def test_what_a_killed_run_had_sent_for_is_played_whoever_uses_the_machine(
+    tmp_path: Path, found: dict[str, Any]
+) -> None:
+    """It was killed in the seconds between sending it and its block, and started again. It waited for an idle
+    machine, while rounds held its seat: a fee for each."""
+    party, use = make_party(tmp_path, None)
+    folds = asyncio.Queue[object]()
+    follow(party, folds)
+    use.note(TYPING, 0.0)
+    folds.put_nowait(replace(party.game, **found))
+    waiting = asyncio.create_task(wait_until_idle(party, TASK))
+    await take_turns()
+    assert waiting.done() and waiting.result() is True
+
+
+async def test_nobody_waits_for_a_machine_that_is_idle_or_not_looked_at(tmp_path: Path) -> None:
+    party, use = make_party(tmp_path, None)
+    use.is_idle = True
+    assert await wait_until_idle(party, TASK) is False
+    party.config = replace(party.config, use=None)
+    assert await wait_until_idle(party, TASK) is False
+    assert not party.said

@@ -1,0 +1,292 @@
+"""After an update: the same bits or others, found out before a dispute does."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.node.merging.stage import DOMAIN, TASK
+from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
+from touchstone.node.kit import config
+from touchstone.node.kit.config import describe_machine
+from touchstone.node.kit.party import Party, has_state
+from touchstone.node.models.claim_openings import open_boundary
+from touchstone.node.records.audit_records import SealMade, make_sealed
+from touchstone.node.records.claim_records import ClaimBoundaryReached, ClaimSaltsDrawn
+from touchstone.node.records.dispute_records import Compute
+from touchstone.node.upkeep import self_test
+from touchstone.node.upkeep.self_test import WARNING, check_bits, compute_known_segment
+from touchstone.protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
+from touchstone.protocol.compute.batches import WholeCorpus
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import AuditPlace
+
+NAME = TASK.hex()
+
+
+def update_machine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(self_test, "describe_machine", lambda: name)
+
+
+def differ(party: Party, is_other: Callable[[int], bool]) -> list[int]:
+    """Let the machine compute other bits in these inner steps of a round; what it trained."""
+    trained: list[int] = []
+
+    def train(state: Any, spec: Any, batches: Any, step: int, steps: int) -> Any:
+        trained.append(step)
+        end, losses = train_segment(state, spec, batches, step, steps)
+        moved = torch.nextafter(end.weights, torch.ones(1))
+        return (replace(end, weights=moved) if is_other(step) else end), losses
+
+    party.task.cases.compute = Compute(train=train)
+    return trained
+
+
+def get_lines(party: Party) -> list[str]:
+    lines: list[str] = party.config.say.__self__  # type: ignore[attr-defined]
+    return lines
+
+
+def test_a_machine_is_described_by_what_decides_its_bits() -> None:
+    text, kinds = describe_machine(), ("python", "numpy", "numba", "code", "cpu_capability", "threads")
+    assert all(word in text for word in (*kinds, torch.__version__))
+
+
+def test_another_version_of_the_program_is_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernels may add in another order. A process keeps to the version that it began with."""
+    found: list[str] = []
+    for number in (1, 1, 2):
+        home = tmp_path / f"{len(found)}"
+        for name in ("compute", "spec"):
+            (home / name).mkdir(parents=True)
+            (home / name / "kernels.py").write_text(f"version = {number}")
+        monkeypatch.setattr(config, "CODE", home)
+        found.append(describe_machine())
+        (home / "spec" / "kernels.py").write_text("updated meanwhile")
+        assert describe_machine() == found[-1]
+    assert found[0] == found[1] != found[2]
+
+
+async def test_the_same_machine_is_tested_once(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        trained = differ(party, lambda step: False)
+        before = len(get_lines(party))
+        await check_bits(party)
+        assert trained and party.task.pruning.unlike_until == -1
+        trained.clear()
+        await check_bits(party)
+        assert not trained and get_lines(party)[before:] == []
+
+
+@pytest.mark.parametrize("first_other_step", [0, 1])
+async def test_other_bits_are_said_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_other_step: int
+) -> None:
+    """One step from the task's first weights tells, or the segment of a claim."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: step >= first_other_step)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+        party.task.pruning.unlike_until = -1
+        await check_bits(party)
+        assert party.task.pruning.unlike_until == 0, "at the next start as well"
+        for prune in list_due(party):
+            await prune.perform(party)
+        assert list_here(party) == [0, 1, 2, 3, 4], "nothing of a round that can be disputed goes"
+
+
+async def test_an_update_that_keeps_the_bits_is_said_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        await check_bits(party)
+        assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
+        assert read_bits(party.config.home)[NAME].machine == "another torch"
+
+
+async def test_without_a_claim_on_disk_the_step_of_the_last_run_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        await check_bits(party)
+        party.task.claims.works.clear()
+        assert compute_known_segment(party) is None
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING
+
+
+async def test_a_home_without_the_file_is_tested_by_its_claim(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        (party.config.home / FILE_NAME).write_text("{damaged")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+
+
+async def test_tasks_of_one_home_are_remembered_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        home = party.config.home
+        await check_bits(party)
+        mine = read_bits(home)[NAME]
+        other = TaskBits("old", mine.step_root, 7)
+        write_bits(home, {"other": other, NAME: mine})
+        update_machine(monkeypatch, "another torch")
+        await check_bits(party)
+        assert read_bits(home) == {"other": other, NAME: TaskBits("another torch", mine.step_root)}
+
+
+async def test_who_brings_the_earlier_versions_back_is_not_warned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING
+        # The operator does what the warning says, before anything else was trained.
+        monkeypatch.undo()
+        party.task.cases.compute = Compute()
+        count = get_lines(party).count(WARNING)
+        await check_bits(party)
+        assert get_lines(party).count(WARNING) == count, "these are the bits of all statements"
+
+
+async def test_what_was_stated_between_two_updates_is_kept_once_the_earlier_bits_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator tries a graphics card for some rounds. Back on the processor their claims cannot be
+    computed again. Nothing of them is on disk by which a segment would tell."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        works = dict(party.task.claims.works)
+        party.task.claims.works.clear()
+        await check_bits(party)
+        update_machine(monkeypatch, "a card")
+        differ(party, lambda step: True)
+        await check_bits(party)
+        assert party.task.pruning.unlike_until == -1
+        party.task.claims.works.update(works)
+        monkeypatch.setattr(self_test, "compute_known_segment", lambda party: None)
+        update_machine(monkeypatch, describe_machine())
+        party.task.cases.compute = Compute()
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING and party.task.pruning.unlike_until == 0
+
+
+@pytest.mark.parametrize("is_data_served", [True, False])
+async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_data_served: bool
+) -> None:
+    """An update in the middle of a round: no machine comes to segments of which some have other bits, so a
+    dispute about one would take the stake. What is on chain, or on its way there, stays as it is."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        claims, told = party.task.claims, party.task.claims.works[next(iter(party.task.claims.works))]
+        assert told.finished is not None
+        kept, ahead = dict(told.boundaries), party.game.next_round
+        for index, is_finished in ((0, False), (ahead, True), (ahead, False)):
+            place = (TASK, index, bytes([index, is_finished] * 16))
+            claims.write(ClaimSaltsDrawn(*place, told.salts))
+            header = told.boundaries[0]
+            roots = (header.weights_root, header.first_moment_root, header.second_moment_root)
+            claims.write(ClaimBoundaryReached(*place, 0, *roots, header.local_step, header.global_step))
+            if is_finished:
+                claims.write(replace(told.finished, round=index, basis=place[2]))
+        await check_bits(party)
+        assert sum(bool(work.boundaries) for work in claims.works.values()) == 4, "the machine is the same"
+        update_machine(monkeypatch, "another torch")
+        if is_data_served:
+            differ(party, lambda step: True)
+        else:
+            served = party.task.corpus
+            assert isinstance(served, WholeCorpus)
+            party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
+        await check_bits(party)
+        assert [work.boundaries for work in claims.works.values() if work.boundaries] == [kept]
+        again = [work for work in claims.works.values() if not work.boundaries and work.salts]
+        assert len(again) == 3 and all(work.salts != told.salts and not work.finished for work in again)
+        assert party.task.pruning.unlike_until == 0
+
+
+async def test_an_auditor_is_tested_by_its_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node without claims: its replay has moments that are not zero, the one known step has none."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        start, end = open_boundary(party, 0, 1), open_boundary(party, 0, 2)
+        one, slot = party.game.rounds[0], stage.get_slot(1)
+        claim_root = one.claims[slot].claim_root
+        place = AuditPlace(DOMAIN, 0, one.base_root, one.seed or b"", slot, claim_root, 0, 0)
+        made = make_sealed(place, 1, b"l" * 32, b"h" * 32)
+        book: Any = party.task.audits.room.book
+        book._index(SealMade(TASK, made, b"s" * 32, open_boundary(party, 0, 0), start, end.header))
+        assert has_state(party, start.header) and has_state(party, end.header)
+        party.task.claims.works.clear()
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        differ(party, lambda step: step >= 1)
+        await check_bits(party)
+        assert get_lines(party)[-1] == WARNING, get_lines(party)[-1]
+
+
+async def test_another_model_of_processor_is_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same kind of instructions: its caches decide how kernels cut up a product."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        count = len(get_lines(party))
+        monkeypatch.setattr(config, "read_processor_model", lambda: "another model")
+        await check_bits(party)
+        assert len(get_lines(party)) == count + 1
+
+
+@dataclass(frozen=True)
+class UnservedCorpus(WholeCorpus):
+    """A dataset that nobody serves any more."""
+
+    async def prepare(self, starts: Sequence[int], length: int) -> None:
+        raise EnvironmentFault(
+            what="no peer serves a part of the dataset", expected="a peer", actual="none", remedy="Wait."
+        )
+
+
+async def test_data_that_nobody_serves_any_more_stops_no_seated_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The submitter is away, this node restarts on another torch: it must answer disputes all the same."""
+    async with open_solver(tmp_path, is_pruned=False) as (_, party):
+        await check_bits(party)
+        update_machine(monkeypatch, "another torch")
+        served = party.task.corpus
+        assert isinstance(served, WholeCorpus)
+        party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
+        await check_bits(party)
+        assert "no peer serves" in get_lines(party)[-1]
+        assert party.task.pruning.unlike_until == 0, "until it is tested nothing is taken for computable"
+        # It is tested as soon as the data is there again.
+        party.joined = replace(party.task, corpus=served)
+        await check_bits(party)
+        assert "same bits" in get_lines(party)[-1] and party.task.pruning.unlike_until == -1
+
+
+async def test_who_has_no_seat_yet_waits_for_the_data(tmp_path: Path) -> None:
+    async with open_solver(tmp_path) as (_, party):
+        served = party.task.corpus
+        assert isinstance(served, WholeCorpus)
+        party.joined = replace(party.task, corpus=UnservedCorpus(served.tokens))
+        party.state.games[TASK] = replace(party.state.games[TASK], seats={})
+        with pytest.raises(EnvironmentFault, match="no peer serves"):
+            await check_bits(party)

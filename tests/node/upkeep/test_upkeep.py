@@ -1,0 +1,34 @@
+"""What nodes send of their own accord while a task waits for its first members."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.protocol.spec.game.world import SUBMITTER, make_world
+from touchstone.node.upkeep.upkeep_duties import find_next_block, list_calls
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.upkeep import get_next_block
+
+
+def list_names(state: GameState, block: int) -> list[str]:
+    """What a node would send in `block`."""
+    inner = SimpleNamespace(disputes={})
+    party = SimpleNamespace(task=SimpleNamespace(task=b"t"), state=SimpleNamespace(inner={b"t": inner}))
+    return [type(one).__name__ for one in list_calls(cast(Any, party), cast(LoggedGame, state), block)]
+
+
+def test_a_task_that_nobody_has_joined_yet_is_neither_closed_nor_waited_for() -> None:
+    """On a test network whose clock skips what nobody waits for, its time to be joined would be over at
+    once."""
+    world = make_world(0, 0, 0)
+    end = world.state.stands_since + world.state.terms.windows.dispute
+    assert get_next_block(world.state, world.block) == end
+    assert find_next_block(world.state, world.block) is None
+    assert list_names(world.state, end + 1) == []
+
+
+def test_it_is_closed_once_its_submitter_halts_it() -> None:
+    world = make_world(0, 0, 0)
+    world.send(calls.HaltTask(), SUBMITTER)
+    assert "CloseGame" in list_names(world.state, world.block + 1)

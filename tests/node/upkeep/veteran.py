@@ -1,0 +1,80 @@
+"""A solver with claims of many pruned rounds, all of which can still be disputed and asked about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.node.merging.stage import TASK, Stage, finish, open_stage
+from tests.node.upkeep.test_pruning import KnownAudits, list_due
+from tests.protocol.spec.game.world import make_word
+from touchstone.node.kit.party import Party, has_state
+from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.records.audit_records import AuditBook
+from touchstone.node.records.dispute_records import CaseBook, Compute
+from touchstone.node.upkeep.pruning import Prune
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.state import RoundPhase
+
+SEGMENTS = 4
+
+
+def lengthen(party: Party, rounds: int) -> None:
+    """The task of a node has so many rounds, and the node all rooms that a pruning looks at."""
+    books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
+    audits = KnownAudits(SimpleNamespace(book=books[0]))
+    training = party.task.spec.training
+    longer = replace(training, schedule=replace(training.schedule, total_steps=8 * rounds))
+    spec = replace(party.task.spec, training=longer)
+    party.joined = replace(party.task, spec=spec, audits=cast(Any, audits), cases=books[1])
+    party.state.inner[TASK] = InnerBook(10)
+
+
+@asynccontextmanager
+async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, Party]]:
+    """`rounds` older rounds: trained, posted, pruned to boundary 0, inside of their dispute window."""
+    async with open_stage(folder, 1, late_chance=0, rounds=rounds + 4) as stage:
+        party = stage.parties[1]
+        lengthen(party, rounds + 4)
+        await stage.commit(1)
+        stage.draw()
+        party.state._seated._members[party.account, TASK] += 1
+        first = stage.world.state.rounds[0]
+        slot, until = stage.get_slot(1), (first.closed or 0) + stage.world.state.terms.windows.dispute
+        all_of_them = {}
+        for index in range(rounds):
+            one = replace(first, index=index, beacon=first.beacon if not index else make_word("b", index))
+            stage.world.state = replace(stage.world.state, rounds={index: one})
+            stage.sync()
+            claim = await finish(party, index)
+            claims = {slot: replace(first.claims[slot], claim_root=claim.claim_root)}
+            words = {"phase": RoundPhase.POSTED, "root": one.base_root, "root_until": until}
+            all_of_them[index] = replace(one, claims=claims, **words)  # type: ignore[arg-type]
+        stage.world.state = replace(stage.world.state, rounds=all_of_them, next_round=rounds + 2)
+        windows = stage.world.state.terms.windows
+        stage.world.jump((first.closed or 0) + 3 * windows.audit_max + REORG_BLOCKS + 2)
+        stage.sync()
+        (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
+        await prune.perform(party)
+        for index in range(rounds):
+            kept = [n for n, h in get_finished(party, index).boundaries.items() if has_state(party, h)]
+            assert kept == [0], "only the start is left of an older round"
+        yield stage, party
+
+
+def count_steps(party: Party) -> list[int]:
+    """Steps that are trained from now on, one entry a call."""
+    trained: list[int] = []
+
+    def train(state: Any, spec: Any, batches: Any, step: int, steps: int) -> Any:
+        trained.append(steps)
+        return train_segment(state, spec, batches, step, steps)
+
+    party.task.cases.compute = Compute(train=train)
+    return trained

@@ -1,0 +1,155 @@
+"""A node that looks at a round which was played on the pure machine, without network: the test says what it
+knows of votes, seals and replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+from tests.node.kit.test_party import Wallet
+from tests.node.merging.stage import SIGNING, TASK, FakeChain, get_corpus
+from tests.node.specs import get_spec
+from tests.protocol.adapters.parties import make_key
+from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, is_posted, make_terms, make_word
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import PartyConfig, Status
+from touchstone.node.kit.party import Joined, Party
+from touchstone.node.loop.opening import RECORDS
+from touchstone.node.records.audit_records import make_sealed
+from touchstone.node.records.claim_records import ClaimBook
+from touchstone.node.records.dispute_records import CaseBook, ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.state import GameState, SeatRole, create_game
+from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord
+
+WEALTH_WEI = 100_000
+
+
+def make_account(role: SeatRole, number: int) -> str:
+    """The address of a member."""
+    return "0x" + make_word(role, number).hex()[:40]
+
+
+SOLVERS = [make_account(SeatRole.SOLVER, number) for number in range(3)]
+VERIFIERS = [make_account(SeatRole.VERIFIER, number) for number in range(5)]
+ONLOOKERS = [make_account(SeatRole.WHISTLEBLOWER, number) for number in range(3)]
+ONLOOKER, OTHER_ONLOOKER, _ = ONLOOKERS
+MEMBERS = (SOLVERS, VERIFIERS, ONLOOKERS)
+
+
+@cache
+def play_round(last: int = 0) -> GameState:
+    """Round `last` is posted: all claims up to it are accepted."""
+    terms = make_terms(segment_count=get_spec().terms.segment_count)
+    world = World(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    groups = zip((SeatRole.SOLVER, SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER), MEMBERS, strict=True)
+    for role, accounts in groups:
+        stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
+        for account in accounts:
+            world.send(calls.JoinSeat(role, stake), account)
+    return world.play(partial(is_posted, index=last)).state
+
+
+def get_solver(slot: int = 0) -> str:
+    """The account of a claim of round 0."""
+    game = play_round()
+    return game.seats[game.rounds[0].claims[slot].seat].account
+
+
+# --- What a node knows --------------------------------------------------------------------------------------
+@dataclass
+class Known:
+    """The audit room as it is read in disputes. starts: wrong boundaries 0, by slot; openings: by slot."""
+
+    votes: list[KnownVote] = field(default_factory=list)
+    seals: list[KnownSeal] = field(default_factory=list)
+    replays: list[OwnReplay] = field(default_factory=list)
+    starts: list[tuple[int, BoundaryProof]] = field(default_factory=list)
+    openings: dict[int, ClaimOpenings] = field(default_factory=dict)
+
+    def list_votes(self, index: int) -> list[KnownVote]:
+        return [one for one in self.votes if one.vote.round == index]
+
+    def list_seals(self, index: int) -> list[KnownSeal]:
+        return [one for one in self.seals if one.said.round == index]
+
+    def list_replays(self, index: int) -> list[OwnReplay]:
+        return [one for one in self.replays if one.ref.round == index]
+
+    def list_wrong_starts(self, index: int) -> list[tuple[int, BoundaryProof]]:
+        return self.starts
+
+    def get_openings(self, index: int, slot: int) -> ClaimOpenings:
+        return self.openings.get(slot, ClaimOpenings())
+
+
+def make_header(name: str, step: int = 2) -> StateHeader:
+    """A state with made-up roots."""
+    return StateHeader(make_word(name, "W"), make_word(name, "m"), make_word(name, "v"), step, step)
+
+
+def make_boundary(name: str) -> BoundaryProof:
+    return BoundaryProof(make_header(name), make_word(name, "salt"), (make_word(name, "path"),) * 3)
+
+
+def make_vote(
+    word: VoteWord = VoteWord.ACCEPT, rank: int = 0, end: bytes | None = None, slot: int = 0, **changes: Any
+) -> KnownVote:
+    """The vote of the seat that the chain drew for a rank of a claim of round 0. end: root of its own end, so
+    that the vote is known with its opening; None: the node has no opening of it."""
+    drawn = get_drawn(play_round(), 0, slot, 0, rank)
+    assert drawn is not None
+    sealed = make_sealed(drawn.place, drawn.segment, make_word("start leaf"), make_word("seal", rank))
+    vote = replace(Vote(**vars(sealed), end_leaf=make_word("end leaf"), word=word, named_leaf=0), **changes)
+    opening = (
+        None if end is None else VoteOpening(vote, make_word("claimed"), make_word("salt"), end, b"s" * 32)
+    )
+    return KnownVote(vote, make_word("signed", vote) * 2, drawn.seat.account, opening)
+
+
+# --- The node -----------------------------------------------------------------------------------------------
+@contextmanager
+def open_party(folder: Path, account: str = ONLOOKER, game: GameState | None = None) -> Iterator[Party]:
+    """The node of an account, with a real journal and store. `get_known` and `get_sent` are the test's hands
+    on it."""
+    game = game or play_round()
+    chain: Any = FakeChain(account)
+    chain.purse = chain.token = Wallet(WEALTH_WEI, 0)
+    state = ChainState(account, LIMITS_LOCAL, SIGNING)
+    state.games[TASK] = cast(Any, game)
+    state.inner[TASK] = InnerBook(game.terms.windows.respond)
+    state.head_block = game.rounds[0].closed or 0
+    for seat in game.seats.values():
+        state.network.peers[seat.account] = Peer(seat.account, "https://127.0.0.1:1", bytes(32))
+    lines: list[str] = []
+    config = PartyConfig(folder, folder, "", make_key(1), say=lines.append)
+    nothing = cast(Any, None)
+    with Journal(folder / "journal.sqlite", RECORDS) as journal:
+        store = BlobStore(folder / "blobs", is_durable=False)
+        party = Party(config, chain, store, journal, nothing, state, Status(account), nothing)
+        books = ClaimBook(journal, TASK), cast(Any, Known()), CaseBook(journal, TASK)
+        party.joined = Joined(TASK, game.terms.domain, get_spec(), get_corpus(), *books)
+        yield party
+        party.task.cases.close()
+
+
+def get_known(party: Party) -> Known:
+    """What the node knows, for a test to change."""
+    return cast(Known, party.task.audits)
+
+
+def get_sent(party: Party) -> list[tuple[str, tuple[Any, ...]]]:
+    """The calls that the node has sent."""
+    return cast(Any, party.chain).sent  # type: ignore[no-any-return]

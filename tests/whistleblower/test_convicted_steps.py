@@ -1,0 +1,115 @@
+"""Whistleblowers look at the votes that stand by a convicted claim. Whoever signed one shows them its steps,
+whatever other members have asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.node.merging.stage import TASK
+from tests.whistleblower.stage import (
+    ONLOOKER,
+    OTHER_ONLOOKER,
+    VERIFIERS,
+    get_known,
+    make_vote,
+    open_party,
+    play_round,
+)
+from touchstone.node.defending.step_serving import StepsAsked, answer_steps, compute_place, is_auditor
+from touchstone.node.records.audit_records import AuditBook
+from touchstone.node.records.dispute_records import MAX_GRANTED, Asker, KnownVote
+from touchstone.node.upkeep.pruning import forget_steps
+from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.whistleblower.dispute_opening import judge_case, list_suspicions
+
+
+@pytest.fixture
+def accept() -> KnownVote:
+    """A vote for the claim of slot 0."""
+    return make_vote(end=b"o" * 32)
+
+
+def convict(game: GameState) -> GameState:
+    """The claim of slot 0 is convicted."""
+    one = game.rounds[0]
+    claims = {**one.claims, 0: replace(one.claims[0], is_convicted=True)}
+    return replace(game, rounds={0: replace(one, claims=claims)})
+
+
+def ask_for(known: KnownVote, segments_on: int = 0) -> StepsAsked:
+    """The question about the segment of a vote, or about a later one."""
+    vote = known.vote
+    return StepsAsked(TASK, vote.round, vote.slot, vote.segment + segments_on)
+
+
+async def test_a_whistleblower_is_heard_though_a_member_used_up_the_share_of_all(
+    tmp_path: Path, accept: KnownVote
+) -> None:
+    """It disputes what it is not shown. If each step is right its bond is lost."""
+    fallen = convict(play_round())
+    for name in ("auditor", "onlooker"):
+        (tmp_path / name).mkdir()
+    with (
+        open_party(tmp_path / "auditor", accept.auditor, fallen) as auditor,
+        open_party(tmp_path / "onlooker", ONLOOKER, fallen) as party,
+    ):
+        for member in (ONLOOKER, OTHER_ONLOOKER):
+            auditor.state._seated._members[member, TASK] += 1
+        desk = auditor.task.cases.desk
+        for number in range(MAX_GRANTED):
+            place = compute_place(auditor, 1 + number, 0)
+            assert desk.find(Asker(OTHER_ONLOOKER, False), TASK, 0, place) is None
+            desk.offer((TASK, 0, place), (bytes([number]) * 192,))
+
+        async def ask(peer: Any, what: Any, asked: Any, form: Any) -> Any:
+            return await answer_steps(auditor, ONLOOKER, encode_message(asked))
+
+        party.client = cast(Any, SimpleNamespace(ask=ask))
+        get_known(party).votes = [accept]
+        (found,) = list_suspicions(party, 0)
+        with pytest.raises(EnvironmentFault, match="not shown now"):
+            await judge_case(party, found)
+        assert list(desk.wanted) == [(TASK, 0, compute_place(auditor, 0, accept.vote.segment))]
+
+
+def test_whistleblowers_ask_as_long_as_a_vote_for_the_convicted_claim_can_be_disputed(
+    tmp_path: Path, accept: KnownVote
+) -> None:
+    game, asked = play_round(), ask_for(accept)
+    until = get_statement_until(game, accept.ref)
+    other = next(one for one in VERIFIERS if one != accept.auditor)
+    with open_party(tmp_path, accept.auditor, game) as party:
+        assert not is_auditor(party, ONLOOKER, asked), "the claim stands"
+        party.state.games[TASK] = cast(Any, convict(game))
+        party.state.head_block = until - 1
+        assert is_auditor(party, ONLOOKER, asked) and is_auditor(party, OTHER_ONLOOKER, asked)
+        assert not is_auditor(party, other, asked), "a verifier disputes no such vote"
+        assert not is_auditor(party, accept.auditor, asked), "its own time to ask is over"
+        assert not is_auditor(party, ONLOOKER, ask_for(accept, 1)), "no vote is about it"
+        party.state.head_block = until
+        assert not is_auditor(party, ONLOOKER, asked)
+
+
+def test_steps_for_whistleblowers_stay_until_the_vote_can_be_disputed_no_more(
+    tmp_path: Path, accept: KnownVote
+) -> None:
+    """Each whistleblower looks at its own time, and the segment is computed once."""
+    game, states = convict(play_round()), (b"s" * 32,)
+    until = get_statement_until(game, accept.ref)
+    with open_party(tmp_path, accept.auditor, game) as party:
+        cast(Any, get_known(party)).room = SimpleNamespace(book=AuditBook(party.journal, TASK))
+        desk, place = party.task.cases.desk, compute_place(party, 0, accept.vote.segment)
+        desk.find(Asker(ONLOOKER, True), TASK, 0, place)
+        desk.offer((TASK, 0, place), states)
+        party.task.cases.shown["wanted", states] = frozenset()
+        for block, is_shown in ((until, True), (until + 1, False)):
+            forget_steps(party, game, block)
+            assert bool(desk.shown) == bool(party.task.cases.shown) == is_shown

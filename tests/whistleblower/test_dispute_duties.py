@@ -1,0 +1,293 @@
+"""Who of those that know the same opens it first: turns, until time is short."""
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from torch import Tensor
+
+from tests.node.merging.stage import TASK, Stage
+from tests.node.upkeep.test_pruning import open_dispute, open_solver
+from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.whistleblower.test_known_statements import make_vote
+from touchstone.node.kit.party import Party, Wait, load_state
+from touchstone.node.models.claim_openings import get_finished, open_boundary
+from touchstone.node.records.dispute_records import Compute, KnownVote, OwnReplay
+from touchstone.node.training.segments import get_batches
+from touchstone.protocol.adapters.blobs import BlobKey, get_trace_kind
+from touchstone.protocol.compute.bounds.fault import find_buffer, open_demanded
+from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import BufferOpening
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.calls import DisputeStatement
+from touchstone.protocol.spec.game.inner_dispute import (
+    AskEnding,
+    DemandedLeaf,
+    InnerAsk,
+    InnerBook,
+    InnerDispute,
+)
+from touchstone.protocol.spec.game.state import GameState, StatementRef
+from touchstone.protocol.spec.game.upkeep import list_members
+from touchstone.protocol.spec.program import leaf_bytes
+from touchstone.whistleblower import dispute_duties, queries
+from touchstone.whistleblower.dispute_duties import (
+    DisputeDuty,
+    post_roots,
+    post_trace,
+    show_leaves,
+    trace_named_step,
+)
+from touchstone.whistleblower.known_statements import find_accused
+
+REF = StatementRef(0, 0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def game() -> GameState:
+    """A task whose first round is drawn."""
+    return make_world().play(is_drawn).state
+
+
+async def do_nothing(party: Any) -> None:
+    """In place of a move."""
+
+
+def take_turns(monkeypatch: pytest.MonkeyPatch, game: GameState, block: int, until: int) -> dict[str, Any]:
+    """What each member has to do in a block about one statement."""
+    monkeypatch.setattr(dispute_duties, "get_now", lambda party: game)
+    duty, call = DisputeDuty("dispute", REF, do_nothing), DisputeStatement(REF, 0)
+    return {
+        one: dispute_duties._take_turn(cast(Any, SimpleNamespace(account=one)), call, until, block, duty)
+        for one in list_members(game)
+    }
+
+
+def test_one_opens_at_a_time_and_all_when_time_is_short(
+    monkeypatch: pytest.MonkeyPatch, game: GameState
+) -> None:
+    members, first = list_members(game), dict[str, int]()
+    for block in range(1_000, 1_000 + len(members)):
+        found = take_turns(monkeypatch, game, block, until=9_000)
+        [opener] = [one for one, duty in found.items() if isinstance(duty, DisputeDuty)]
+        first.setdefault(opener, block)
+        assert all(duty.block > block for duty in found.values() if isinstance(duty, Wait))
+    assert set(first) == set(members), "whoever is silent, the next one opens it in the next block"
+    late = take_turns(monkeypatch, game, 9_000, until=9_000)
+    assert all(isinstance(duty, DisputeDuty) for duty in late.values())
+
+
+@pytest.mark.parametrize(
+    ("ending", "asker", "is_asked"),
+    [
+        (AskEnding.OPEN, "other", True),
+        (AskEnding.CLEARED, "other", True),
+        (AskEnding.MOOT, "other", False),
+        (AskEnding.MOOT, "own", True),
+    ],
+)
+def test_what_others_asked_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, game: GameState, ending: AskEnding, asker: str, is_asked: bool
+) -> None:
+    """An answer to one is an answer to all; an ask that came to nothing answers nobody."""
+    known: KnownVote = make_vote(game)
+    seat = find_accused(game, known.ref, known)
+    assert seat is not None
+    ask = InnerAsk(b"a" * 32, seat.number, known.vote, 3, asker, clock=30, ending=ending)
+    party = set_asks(monkeypatch, game, ask)
+    assert queries._is_asked(party, known, 3) == is_asked
+    assert not queries._is_asked(party, known, 4), "another leaf"
+
+
+def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> Any:
+    """A party that sees these asks."""
+    monkeypatch.setattr(queries, "get_now", lambda party: game)
+    monkeypatch.setattr(
+        queries, "get_inner", lambda party: InnerBook(10, asks={one.name: one for one in asks})
+    )
+    return cast(Any, SimpleNamespace(account="own"))
+
+
+def test_an_answer_of_another_vote_or_seat_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch, game: GameState
+) -> None:
+    """A liar has itself asked about a second vote of the same place, or about a right one that its other seat
+    signed there without being drawn, and answers: half a bond would save it its stake."""
+    known: KnownVote = make_vote(game)
+    seat = find_accused(game, known.ref, known)
+    assert seat is not None
+    second = replace(known.vote, seal=b"2" * 32)
+    told = AskEnding.CLEARED
+    asks = (
+        InnerAsk(b"a" * 32, seat.number, second, 3, "other", clock=30, ending=told),
+        InnerAsk(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
+    )
+    assert not queries._is_asked(set_asks(monkeypatch, game, *asks), known, 3)
+
+
+SEGMENT, STEP, SALT = 1, 1, b"s" * 32
+
+
+def get_last_sent(party: Party) -> Any:
+    return party.chain.sent[-1]  # type: ignore[attr-defined]
+
+
+def compute_true_roots(party: Party, slot: int) -> tuple[bytes, ...]:
+    """The state roots of the segment, trained from the claim's boundary."""
+    training, steps = party.task.spec.training, party.task.spec.terms.segment_steps
+    state = load_state(party, get_finished(party, 0).boundaries[SEGMENT])
+    states = [state]
+    for step in range(SEGMENT * steps, (SEGMENT + 1) * steps):
+        states.append(train_segment(states[-1], training, get_batches(party, 0, slot), step, 1)[0])
+    return tuple(compute_state_root(state_header(one)) for one in states)
+
+
+def dispute_vote(stage: Stage, party: Party, off: int = 0) -> InnerDispute:
+    """A dispute on a vote of this account, as of an auditor that replayed the segment. off: local steps by
+    which the end that it sealed is another one than this machine computes now."""
+    ref = StatementRef(0, stage.get_slot(1), 0, 1)
+    end = get_finished(party, 0).boundaries[SEGMENT + 1]
+    sealed = replace(end, local_step=end.local_step + off)
+    opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+    replay = OwnReplay(ref, SEGMENT, opened[0], sealed, opened[1], None, SALT)
+    party.task.audits.replays = (replay,)  # type: ignore[attr-defined]
+    return replace(open_dispute(stage, party, SEGMENT), statement=ref)
+
+
+def name_step(stage: Stage, party: Party, **changes: Any) -> InnerDispute:
+    """The opener of a dispute on the claim has named a step of the segment."""
+    return replace(open_dispute(stage, party, SEGMENT), step=STEP, **changes)
+
+
+async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_path: Path) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = open_dispute(stage, party, SEGMENT)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        assert (name, words[:2]) == ("disputes.post_claim_roots", (TASK, dispute.name))
+        assert words[2] == compute_true_roots(party, stage.get_slot(1))
+        assert words[3:] == tuple(open_boundary(party, 0, one) for one in (SEGMENT, SEGMENT + 1))
+
+
+async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(tmp_path: Path) -> None:
+    """The contract compares it with the claim's tree and with the start leaf of the vote, and the last root
+    with the seal. In an exact task the claim's end says whether the word is right."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = dispute_vote(stage, party)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
+        assert words[2] == compute_true_roots(party, stage.get_slot(1))
+        opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+        assert words[3:] == (party.account, *opened, SALT)
+
+
+async def test_a_vote_that_says_nothing_of_the_end_is_answered_too(tmp_path: Path) -> None:
+    """Of a REJECT_START the audit room tells no claimed end. Its replay can be disputed all the same, and the
+    contract opens no end for it: silence would cost the stake."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = dispute_vote(stage, party)
+        audits: Any = party.task.audits
+        audits.replays = (replace(audits.replays[0], claimed_end=None),)
+        await post_roots(party, dispute)
+        name, words = get_last_sent(party)
+        start = open_boundary(party, 0, SEGMENT)
+        assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(party, stage.get_slot(1)))
+        assert words[3:] == (party.account, start, start, SALT)
+
+
+async def test_roots_that_end_elsewhere_than_the_own_vote_are_not_posted(tmp_path: Path) -> None:
+    """The contract refuses them. While the clock runs the operator can bring the right versions back."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        with pytest.raises(EnvironmentFault, match="other bits"):
+            await post_roots(party, dispute_vote(stage, party, off=1))
+        assert not party.chain.sent  # type: ignore[attr-defined]
+
+
+async def test_the_named_step_is_traced_once_from_the_state_before_it(tmp_path: Path) -> None:
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        traced: list[int] = []
+
+        def trace_and_note(*arguments: Any) -> Any:
+            traced.append(arguments[3])
+            return retrace(*arguments)
+
+        party.task.cases.compute = Compute(retrace=trace_and_note)
+        dispute = name_step(stage, party)
+        await post_trace(party, dispute)
+        name, (_, _, _, root, start, end, _) = get_last_sent(party)
+        roots = compute_true_roots(party, stage.get_slot(1))
+        assert name == "disputes.post_trace"
+        assert (compute_state_root(start), compute_state_root(end)) == roots[STEP : STEP + 2]
+        assert (await trace_named_step(party, dispute)).tree.root == root
+        assert traced == [SEGMENT * party.task.spec.terms.segment_steps + STEP]
+        assert party.task.cases.shown["trace", dispute.name], "its opener may fetch it"
+
+
+async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> None:
+    """The contract takes the next openings for the next demands: one leaf too early is the wrong one."""
+    demands = tuple(DemandedLeaf(node, 0, 0) for node in range(3))
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        dispute = name_step(stage, party, demands=demands, shown=(b"leaf",))
+        await show_leaves(party, dispute)
+        name, words = get_last_sent(party)
+        traced = await trace_named_step(party, dispute)
+        assert name == "disputes.show_leaves" and words[2] == traced.start
+        assert words[3] == [open_demanded(traced.tree, node, 0, 0) for node in (1, 2)]
+
+
+async def test_leaves_come_from_the_trace_that_is_kept(tmp_path: Path) -> None:
+    """Each dispute may demand eight, and the step is not run again for them: only for a tensor that is
+    lost."""
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        program = get_program(party.task.spec.training).program
+        demands = tuple(DemandedLeaf(node, 0, 0) for node in (0, 1, len(program.nodes) - 1))
+        dispute = name_step(stage, party, demands=demands)
+        traced, runs = await trace_named_step(party, dispute), list[int]()
+
+        def run_again(buffer: int) -> Tensor:
+            runs.append(buffer)
+            return traced.tree.get(buffer)
+
+        noting = traced._replace(tree=replace(traced.tree, get=run_again))
+        party.task.cases.traces[dispute.name] = noting
+        expected = [open_demanded(traced.tree, one.node, 0, 0) for one in demands]
+        await show_leaves(party, dispute)
+        assert get_last_sent(party)[1][3] == expected and not runs
+        lost = find_buffer(program, 0, 0)
+        party.store.delete(BlobKey(get_trace_kind(leaf_bytes(program, lost)), traced.tree.roots[lost]))
+        await show_leaves(party, dispute)
+        assert get_last_sent(party)[1][3] == expected and runs == [lost]
+
+
+async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six disputes at once would hold all threads in which the server reads its files."""
+    threads = set[str]()
+
+    def note_thread(*arguments: Any) -> BufferOpening:
+        threads.add(threading.current_thread().name)
+        return open_demanded(*arguments)
+
+    monkeypatch.setattr(dispute_duties, "open_demanded", note_thread)
+    async with open_solver(tmp_path, is_pruned=False) as (stage, party):
+        first = name_step(stage, party, demands=(DemandedLeaf(0, 0, 0),))
+        traced, clocks = await trace_named_step(party, first), (30, 20, 10)
+        several = [replace(first, name=bytes([clock]) * 32, clock=clock) for clock in clocks]
+        party.task.cases.traces |= {one.name: traced for one in several}
+        async with party.task.retraining.take_turn(0):
+            answers = [asyncio.create_task(show_leaves(party, one)) for one in several]
+            await asyncio.sleep(0)
+        await asyncio.gather(*answers)
+        sent = [words[1] for _, words in party.chain.sent[-3:]]  # type: ignore[attr-defined]
+        assert sent == [one.name for one in reversed(several)]
+        assert len(threads) == 1 and threads.pop().startswith("retrain")

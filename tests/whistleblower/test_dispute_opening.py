@@ -1,0 +1,228 @@
+"""From a suspicion to a dispute: whom a node suspects, what it drops as drift, and what it opens once."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.merging.stage import TASK
+from tests.whistleblower.stage import (
+    ONLOOKER,
+    OTHER_ONLOOKER,
+    VERIFIERS,
+    get_known,
+    get_sent,
+    make_boundary,
+    make_header,
+    make_vote,
+    open_party,
+    play_round,
+)
+from touchstone.node.kit.party import SPARE_BONDS, Party
+from touchstone.node.records.dispute_records import (
+    NO_STEP,
+    CaseBook,
+    CaseMade,
+    KnownVote,
+    OwnReplay,
+    Sentence,
+    list_fields,
+    name_vote,
+)
+from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.state import GameState, RunningDispute, StatementRef
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.whistleblower import dispute_opening
+from touchstone.whistleblower.dispute_opening import (
+    OPENING_BLOCKS,
+    Suspicion,
+    compute_patience,
+    judge_case,
+    list_suspicions,
+    list_unopened,
+    open_case,
+)
+
+CLAIM = StatementRef(0, 0)
+SEGMENT = make_vote().vote.segment
+START, END, OWN = (compute_state_root(make_header(name)) for name in ("start", "end", "own"))
+CLAIMED = Sentence(CLAIM, SEGMENT)
+FOUND = Suspicion(CLAIMED, (START, END))
+
+
+def make_replay(beyond_leaf: int | None) -> OwnReplay:
+    """The node's own replay of the claim's drawn segment."""
+    ends = make_header("own"), make_boundary("end")
+    return OwnReplay(StatementRef(0, 0, 0, 2), SEGMENT, make_boundary("start"), *ends, beyond_leaf, b"s" * 32)
+
+
+def list_suspected(party: Party, *votes: KnownVote, beyond_leaf: int | None) -> list[Suspicion]:
+    """By a replay with this finding, given these votes."""
+    get_known(party).votes, get_known(party).replays = list(votes), [make_replay(beyond_leaf)]
+    return list(list_suspicions(party, 0))
+
+
+# --- Whom -------------------------------------------------------------------------------------------------
+def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_it(tmp_path: Path) -> None:
+    """An end that is the claim's or this node's own is no lie of the auditor."""
+    follower, honest, hidden = make_vote(end=END), make_vote(rank=1, end=OWN), make_vote(rank=2)
+    with open_party(tmp_path) as party:
+        found = list_suspected(party, follower, honest, hidden, beyond_leaf=3)
+    assert found == [FOUND, Suspicion(name_vote(follower), (START, END))]
+    slander = make_vote(VoteWord.REJECT_STATE, end=b"x" * 32)
+    others = [make_vote(VoteWord.REJECT_STATE, rank=1, end=end) for end in (END, OWN)]
+    accept, elsewhere = make_vote(rank=2, end=b"x" * 32), replace(slander, vote=replace(slander.vote, slot=1))
+    with open_party(tmp_path) as party:
+        found = list_suspected(party, slander, *others, accept, elsewhere, beyond_leaf=None)
+    assert found == [Suspicion(name_vote(slander), (START, b"x" * 32))]
+
+
+def make_exact(game: GameState) -> GameState:
+    return replace(game, terms=replace(game.terms, is_exact=True))
+
+
+def test_in_an_exact_task_an_accept_of_a_false_end_is_suspected_though_it_is_not_opened(
+    tmp_path: Path,
+) -> None:
+    """Its signer may have replayed honestly: no step is false, and no ask shows that the word is."""
+    hidden, uncounted = make_vote(), make_vote(rank=2)
+    expected = [FOUND, Suspicion(name_vote(hidden), (START, END))]
+    with open_party(tmp_path, game=make_exact(play_round())) as party:
+        assert list_suspected(party, hidden, uncounted, beyond_leaf=0) == expected
+
+
+async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It voids an honest claim. Each of its steps is right; on chain its signer can post no such roots."""
+    slander = make_vote(VoteWord.REJECT_STATE)
+
+    async def show(*arguments: Any) -> list[Any]:
+        return [make_header(name) for name in ("start", "middle", "end")]
+
+    async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
+        found += [Verdict(False, 0, 0.0)] * 2
+
+    monkeypatch.setattr(dispute_opening, "ask_headers", show)
+    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
+    with open_party(tmp_path, game=make_exact(play_round())) as party:
+        party.state.head_block = get_heard_until(play_round(), get_place(slander.vote))
+        [found] = list_suspected(party, slander, beyond_leaf=None)
+        with pytest.raises(ProtocolFault, match="end where the claim does"):
+            await judge_case(party, found)
+        party.state.head_block += compute_patience(party.game.terms) + 1
+        await judge_case(party, found)
+        assert party.task.cases.cases[name_vote(slander)].step == NO_STEP
+
+
+@pytest.mark.parametrize(("account", "is_looked_at"), [(ONLOOKER, True), (VERIFIERS[0], False)])
+def test_whistleblowers_look_at_who_accepted_a_claim_that_was_convicted(
+    tmp_path: Path, account: str, is_looked_at: bool
+) -> None:
+    game, accept = play_round(), make_vote(end=OWN)
+    claims = {**game.rounds[0].claims, 0: replace(game.rounds[0].claims[0], is_convicted=True)}
+    fallen = replace(game, rounds={0: replace(game.rounds[0], claims=claims)})
+    with open_party(tmp_path, account, fallen) as party:
+        get_known(party).votes = [accept, make_vote(slot=1, end=OWN)]
+        expected = [Suspicion(name_vote(accept), (b"", OWN))] if is_looked_at else []
+        assert list(list_suspicions(party, 0)) == expected
+
+
+# --- Judging ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("beyond", [None, 1])
+async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int | None
+) -> None:
+    """It is dropped for ever, also after a restart. With one step beyond it is a case."""
+
+    states = [make_header(str(step)) for step in range(3)]
+
+    async def show(*arguments: Any) -> list[Any]:
+        return states
+
+    async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
+        found += [Verdict(False, 0, 0.1), Verdict(beyond == 1, 0, 2.0)]
+
+    monkeypatch.setattr(dispute_opening, "ask_headers", show)
+    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
+    with open_party(tmp_path) as party:
+        await judge_case(party, FOUND)
+        again = CaseBook(party.journal, TASK)
+        assert again.dropped == (set() if beyond else {CLAIMED})
+        made = {one: (case.step, case.before, case.after) for one, case in again.cases.items()}
+        around = map(compute_state_root, states[1:])
+        assert made == ({CLAIMED: (beyond, *around)} if beyond else {})
+
+
+async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def show_nothing(*arguments: Any) -> list[Any]:
+        raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
+
+    monkeypatch.setattr(dispute_opening, "ask_headers", show_nothing)
+    with open_party(tmp_path) as party:
+        since, share = party.state.head_block, compute_patience(party.game.terms)
+        train_min, count = party.game.terms.windows.train_min, party.game.terms.segment_count
+        assert share * count > 2 * train_min, "the slowest machine can train the segment meanwhile"
+        for block in (since, since + share):
+            party.state.head_block = block
+            with pytest.raises(EnvironmentFault, match="silent"):
+                await judge_case(party, FOUND)
+        assert not party.task.cases.cases
+        party.state.head_block = since + share + 1
+        await judge_case(party, FOUND)
+        assert party.task.cases.cases[CLAIMED].step == NO_STEP
+
+
+# --- Opening ----------------------------------------------------------------------------------------------
+def make_case(step: int = 1) -> CaseMade:
+    return CaseMade(TASK, *list_fields(CLAIMED), step, b"", b"", b"c" * 32)
+
+
+def is_due(party: Party, **changes: Any) -> bool:
+    """Whether the node opens its case where there is another dispute on the claim, with these changes."""
+    case, respond = make_case(), party.game.terms.windows.respond
+    clock = get_statement_until(party.game, CLAIM) - 2 * respond - OPENING_BLOCKS - 1
+    other = InnerDispute(
+        b"d" * 32, party.game.rounds[0].claims[0].seat, CLAIM, SEGMENT, OTHER_ONLOOKER, clock,
+        stage=DisputeStage.PROVE, step=case.step,
+    )  # fmt: skip
+    party.task.cases.write(case)
+    party.state.inner[TASK] = InnerBook(respond, {other.name: replace(other, **changes)})
+    return list(list_unopened(party, party.state.head_block + 1)) == [case]
+
+
+def test_a_case_is_opened_unless_a_dispute_pursues_it_as_the_node_would(tmp_path: Path) -> None:
+    """A friend of the liar may open one first, to name another step, or to let the time run out."""
+    with open_party(tmp_path) as party:
+        assert not is_due(party)
+        assert is_due(party, step=0), "it names another step"
+        assert is_due(party, segment=SEGMENT + 1)
+        assert is_due(party, statement=StatementRef(0, 0, 0, 0)), "it is about a vote"
+        assert is_due(party, stage=DisputeStage.CLEARED)
+        assert not is_due(party, stage=DisputeStage.CLEARED, opener=ONLOOKER), "once is enough"
+        clock = get_statement_until(party.game, CLAIM) - 2 * party.game.terms.windows.respond
+        assert is_due(party, clock=clock - OPENING_BLOCKS), "it may end too late for an own one"
+
+
+async def test_the_bond_counts_the_open_disputes_on_the_same_seat(tmp_path: Path) -> None:
+    """The salt is that of the case: a call that is repeated opens the same dispute, not a second one."""
+    game, bond_wei = play_round(), play_round().terms.amounts.dispute_bond
+    seat, case = game.rounds[0].claims[0].seat, make_case()
+    for count in range(3):
+        running = {n: RunningDispute(n, CLAIM, seat, OTHER_ONLOOKER, 9_999) for n in range(count)}
+        running[99] = RunningDispute(99, StatementRef(0, 1), game.rounds[0].claims[1].seat, "other", 9_999)
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        with open_party(folder, game=replace(game, disputes=running)) as party:
+            await open_case(party, case)
+            (sent,) = get_sent(party)
+        limit_wei = (count + 1 + SPARE_BONDS) * bond_wei
+        assert sent == ("disputes.dispute_claim", (TASK, 0, 0, SEGMENT, limit_wei, case.salt))

@@ -1,0 +1,366 @@
+"""Wrong starts and pseudo-gradients: a node proves what it found itself, by as little as the proof takes."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.node.upkeep.test_pruning import open_solver
+from tests.protocol.spec.game.world import is_drawn, make_word, make_world
+from tests.verifier.stage import begin_model
+from tests.whistleblower.stage import (
+    ONLOOKER,
+    get_known,
+    get_solver,
+    make_boundary,
+    make_vote,
+    open_party,
+    play_round,
+)
+from touchstone.node.kit.party import Party
+from touchstone.node.models.claim_openings import open_boundary, open_work
+from touchstone.node.records.claim_records import WorkProof
+from touchstone.node.records.dispute_records import ClaimOpenings, KnownVote
+from touchstone.protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.contract_events import decode_event
+from touchstone.protocol.compute.digest import build_delta_tree
+from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.state import (
+    CountedVote,
+    GameRound,
+    RoundPhase,
+    SeatRole,
+    SlotClaim,
+    StatementRef,
+)
+from touchstone.protocol.spec.game.timing import get_statement_until
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
+from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
+from touchstone.verifier.audit_votes import HandedVote
+from touchstone.whistleblower import evidence, judging_work
+from touchstone.whistleblower.evidence import NO_WORK
+from touchstone.whistleblower.judging_work import get_openings, list_work_cases, make_start, prove_claim
+
+CLAIM = StatementRef(0, 0)
+REJECTS = (VoteWord.REJECT_START, VoteWord.REJECT_DELTA)
+
+
+def list_found(party: Party, *votes: KnownVote, block: int = 0) -> list[Any]:
+    """The names of what the node would prove in a block, by default the next one."""
+    get_known(party).votes = list(votes)
+    found = list_work_cases(party, party.game.rounds[0], block or party.state.head_block + 1)
+    return [one.name for one in found]
+
+
+@pytest.fixture
+def proven(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...]]]:
+    """What is proven: the function of Evidence and its arguments."""
+    sent: list[tuple[str, tuple[Any, ...]]] = []
+
+    async def note(party: Party, function: str, *arguments: Any) -> None:
+        sent.append((function, arguments))
+
+    monkeypatch.setattr(evidence, "prove", note)
+    return sent
+
+
+# --- Finding ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("word", REJECTS)
+def test_an_auditor_proves_what_its_own_vote_says_and_believes_no_other(
+    tmp_path: Path, word: VoteWord
+) -> None:
+    """Where step numbers at boundary 0 are wrong it could compare nothing, and that boundary is the proof."""
+    own, other = make_vote(word), make_vote(word, rank=1)
+    with open_party(tmp_path, own.auditor) as party:
+        assert list_found(party, own) == list_found(party, own, other) == [("claim", own.signature)]
+        assert list_found(party, other) == []
+        assert list_found(party, make_vote(VoteWord.ABSTAIN), other) == [], "it has compared nothing"
+        until = get_statement_until(party.game, CLAIM)
+        assert list_found(party, own, block=until) and not list_found(party, own, block=until + 1)
+        get_known(party).starts = [(0, make_boundary("steps of another place"))]
+        assert list_found(party, make_vote(VoteWord.UNSERVED)) == [("start", CLAIM)]
+        assert list_found(party, own) == [("claim", own.signature)], "once is enough"
+
+
+@pytest.mark.parametrize("word", REJECTS)
+def test_who_accepted_a_claim_or_made_it_refutes_a_rejection_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: VoteWord
+) -> None:
+    """A rejection of the end state is not refuted here: that takes a dispute."""
+    own, false = make_vote(), make_vote(word, rank=1)
+    state = make_vote(VoteWord.REJECT_STATE, rank=2)
+    with open_party(tmp_path, own.auditor) as party:
+        assert list_found(party, own, false, state) == [("work", false.signature)]
+    with open_party(tmp_path, get_solver()) as party:
+        assert list_found(party, false) == [], "its journal was lost"
+        monkeypatch.setattr(judging_work, "list_own_boundaries", lambda party, index: {0: None})
+        assert list_found(party, false, state) == [("work", false.signature)]
+
+
+# --- Proving ------------------------------------------------------------------------------------------------
+async def test_a_wrong_carried_root_is_proven_without_the_pseudo_gradient(
+    tmp_path: Path, proven: list[Any]
+) -> None:
+    """Its solver may withhold that. Here no peer shows anything."""
+    last, found = make_boundary("last"), make_vote(VoteWord.REJECT_DELTA)
+    work = WorkProof(make_word("delta"), compute_carried_root(make_boundary("other").header), ())
+    with open_party(tmp_path, found.auditor) as party:
+        get_known(party).openings[0] = ClaimOpenings({}, work, last)
+        await prove_claim(party, found)
+    assert proven == [("proveCarried", ({"round": 0, "slot": 0}, work, last))]
+
+
+@pytest.mark.parametrize("scale", [SCALE_BYTE_MAX, SCALE_BYTE_MAX + 1])
+async def test_a_scale_that_no_encoding_has_is_proven_by_its_leaf_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proven: list[Any], scale: int
+) -> None:
+    """With the largest scale that there is, the proof takes the final weights, which are unknown here."""
+
+    async def have(*arguments: Any) -> bytes:
+        return b""
+
+    monkeypatch.setattr(judging_work, "fetch_delta", have)
+    weights = begin_model().weights
+    delta = bytearray(encode_delta(weights, weights))
+    delta[DELTA_LEAF_BYTES] = scale
+    found = make_vote(VoteWord.REJECT_DELTA, named_leaf=1)
+    root = build_delta_tree(bytes(delta)).root
+    work = WorkProof(root, bytes(32), ())
+    with open_party(tmp_path, found.auditor) as party:
+        party.store.put_delta(root, bytes(delta))
+        get_known(party).openings[0] = ClaimOpenings({}, work)
+        if scale == SCALE_BYTE_MAX:
+            with pytest.raises(EnvironmentFault, match="the last boundary of round 0, slot 0"):
+                await prove_claim(party, found)
+            assert not proven
+        else:
+            await prove_claim(party, found)
+            ((function, words),) = proven
+            assert (function, words[1:3]) == ("proveScale", (1, work)) and words[3].data[0] == scale
+
+
+@pytest.mark.parametrize("carries", [0, 1])
+async def test_a_start_is_shown_with_the_work_that_its_moments_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, carries: int
+) -> None:
+    """That of the same seat in the round before. Where moments begin anew the contract wants none. What was
+    never shown cannot be proven wrong."""
+    asked: list[SlotClaim] = []
+
+    async def find(party: Party, game_round: GameRound, claim: SlotClaim) -> WorkProof:
+        asked.append(claim)
+        return WorkProof(make_word("delta", game_round.index), make_word("carried"), ())
+
+    async def load(party: Party, root: bytes) -> OuterHeader:
+        return OuterHeader(root, root)
+
+    monkeypatch.setattr(judging_work, "find_work", find)
+    monkeypatch.setattr(judging_work, "load_outer", load)
+    first, game = make_boundary("first"), play_round(1)
+    with open_party(tmp_path, ONLOOKER, game) as party:
+        spec = party.task.spec
+        terms = replace(spec.terms, carry_moments=carries)
+        party.joined = replace(party.task, spec=replace(spec, terms=terms))
+        form = await make_start(party, 1, 1, ClaimOpenings({0: first}))
+        with pytest.raises(EnvironmentFault, match="boundary 0 of round 1, slot 1"):
+            await make_start(party, 1, 1, ClaimOpenings({4: first}))
+    base = game.rounds[1].base_root
+    assert (form["first"], form["base"]) == (first, OuterHeader(base, base))
+    assert form["work"].delta_root == (make_word("delta", 0) if carries else NO_WORK.delta_root)
+    assert [claim.seat for claim in asked] == [game.rounds[1].claims[1].seat] * carries
+
+
+async def test_a_solver_opens_its_own_claim_itself(tmp_path: Path) -> None:
+    """Its auditors, who have the same openings, may be those that lie."""
+    async with open_solver(tmp_path) as (stage, party):
+        found, last = get_openings(party, 0, stage.get_slot(1)), 4
+        assert found.boundaries == {one: open_boundary(party, 0, one) for one in (0, last)}
+        assert (found.work, found.last) == (open_work(party, 0), open_boundary(party, 0, last))
+
+
+TASK, ROUND, WORD = b"t" * 32, 7, 32
+HANDED = HandedVote(3 << 64, *(bytes([n]) * 32 for n in range(1, 8)))
+LATE = HANDED._replace(place=4 << 64)
+COUNTED = CountedVote(VoteWord.ACCEPT, 150)
+NEWS = judging_work.Unread(ROUND, frozenset({(StatementRef(ROUND, slot, 0, 0), COUNTED) for slot in (3, 4)}))
+
+
+def make_call(name: str, *arguments: Any) -> bytes:
+    return encode_call(find_function(load_own_abi("Votes"), name), [TASK, *arguments])
+
+
+CALL = make_call("judge", ROUND, [HANDED])
+POST = make_call("judgeAndPost", ROUND + 1, [LATE], [HANDED], 1, b"r" * 32, 1, b"s" * 65)
+
+
+def make_event(name: str, transaction: bytes, task: bytes = TASK, **arguments: Any) -> Any:
+    return SimpleNamespace(name=name, transaction_hash=transaction, arguments={"task": task, **arguments})
+
+
+def make_relayed(
+    transaction: bytes, index: int = ROUND, *votes: HandedVote, task: bytes = TASK
+) -> SimpleNamespace:
+    """The log as the decoder gives it: a tuple for each vote."""
+    entry = next(one for one in load_own_abi("Votes") if one.name == "VotesRelayed")
+    shown = [tuple(one) for one in votes or (HANDED,)]
+    topics = [entry.digest, task, index.to_bytes(WORD, "big")]
+    arguments = decode_event(entry, topics, encode_values(entry.inputs[2:], [shown]))
+    return SimpleNamespace(name=entry.name, transaction_hash=transaction, arguments=arguments)
+
+
+class Chain:
+    """A chain whose node traces nothing: it knows logs, and the data of transactions."""
+
+    def __init__(self, sent: dict[bytes, bytes], *events: Any) -> None:
+        self.sent, self.events = sent, list(events)
+        self.connection = SimpleNamespace(sent_data=self.sent_data)
+
+    async def read_events(self, from_block: int, to_block: int) -> list[Any]:
+        assert (from_block, to_block) == (COUNTED.block, 200), "nothing counted before its block"
+        return self.events
+
+    async def sent_data(self, name: bytes) -> bytes:
+        return self.sent[name]
+
+
+async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) -> list[tuple[int, HandedVote]]:
+    """The votes that a node takes from the chain. shown: of two; what is not shown is not read yet."""
+    taken: list[tuple[int, HandedVote]] = []
+
+    async def take(party: Any, index: int, handed: HandedVote) -> None:
+        taken.append((index, handed))
+
+    game = SimpleNamespace(rounds={ROUND: SimpleNamespace(closed=100, opened=50)})
+    monkeypatch.setattr(judging_work, "get_now", lambda party: game)
+    monkeypatch.setattr(judging_work, "_take", take)
+    task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
+    party = SimpleNamespace(chain=chain, task=task, state=SimpleNamespace(head_block=200))
+    if shown == len(NEWS.votes):
+        await judging_work.read_votes(cast(Any, party), NEWS)
+    else:
+        with pytest.raises(EnvironmentFault, match="counted are not shown"):
+            await judging_work.read_votes(cast(Any, party), NEWS)
+    assert len(task.cases.read) == len(taken)
+    return taken
+
+
+async def test_a_vote_that_went_by_a_contract_is_read_from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the transaction, which names another contract, nothing is asked."""
+    chain = Chain({}, make_event("VotesCounted", b"h", votes=b""), make_relayed(b"h"))
+    assert await read(monkeypatch, chain) == [(ROUND, HANDED)]
+
+
+async def test_all_calls_of_one_transaction_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    relayed = [make_relayed(b"h", ROUND - 1, LATE), make_relayed(b"h", ROUND, HANDED, LATE)]
+    assert await read(monkeypatch, Chain({}, *relayed), shown=2) == [(ROUND, HANDED), (ROUND, LATE)]
+
+
+async def test_a_direct_call_is_read_from_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [make_event("VotesCounted", b"h"), make_event("VotesOpened", b"h")]
+    others = [make_relayed(b"x", task=b"u" * 32), make_event("RootStood", b"y")]
+    assert await read(monkeypatch, Chain({b"h": CALL}, *events, *others)) == [(ROUND, HANDED)]
+
+
+@pytest.mark.parametrize("is_log_there", [True, False])
+async def test_votes_that_an_answer_does_not_show_are_not_read_yet(
+    monkeypatch: pytest.MonkeyPatch, is_log_there: bool
+) -> None:
+    """A false answer about a transaction, or a range of logs without it, once hid them for ever."""
+    events = [make_event("VotesCounted", b"h")] if is_log_there else []
+    assert await read(monkeypatch, Chain({b"h": b""}, *events), shown=0) == []
+
+
+async def test_of_a_call_only_what_is_looked_for_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody can write votes that nobody signed into a call: each would cost the recovery of a signature."""
+    junk = [HANDED._replace(place=5 << 64 | n) for n in range(40)]
+    call = make_call("judge", ROUND, [*junk, HANDED])
+    assert await read(monkeypatch, Chain({b"h": call}, make_event("VotesCounted", b"h"))) == [(ROUND, HANDED)]
+
+
+def test_what_the_contract_can_read_is_read() -> None:
+    """It takes offsets as they come and skips padding, so that a liar could choose those of no encoder."""
+    assert POST[-31:] == bytes(31)
+    dirty, cut = POST[:-31] + b"\x01" * 31, POST[:-31]
+    head, votes = CALL[: 4 + 2 * WORD], CALL[4 + 3 * WORD :]
+    moved = head + (4 * WORD).to_bytes(WORD, "big") + b"\xff" * WORD + votes
+    assert [judging_work._decode_call(one) for one in (dirty, cut)] == [judging_work._decode_call(POST)] * 2
+    assert judging_work._decode_call(moved) == judging_work._decode_call(CALL) == [(ROUND, HANDED)]
+
+
+def test_what_no_call_has_is_not_read() -> None:
+    whole = (1 << 256) - 1
+    for place in (2, 3):
+        far = bytearray(POST)
+        far[4 + place * WORD : 4 + (place + 1) * WORD] = whole.to_bytes(WORD, "big")
+        assert len(judging_work._decode_call(bytes(far))) == 1
+    long = CALL[: 4 + 3 * WORD] + whole.to_bytes(WORD, "big") + CALL[4 + 4 * WORD :]
+    assert judging_work._decode_call(long) == [(ROUND, HANDED)]
+    assert judging_work._decode_call(b"") == judging_work._decode_call(b"\x00" * 400) == []
+
+
+def list_unread(
+    monkeypatch: pytest.MonkeyPatch, *offered: Any, read: Any = (), block: int = 1
+) -> list[judging_work.Unread]:
+    """What a whistleblower reads of a round with opened ACCEPTs. offered: votes that it was handed."""
+    state = make_world().play(is_drawn).state
+    votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, block, True)} for slot in range(40)}
+    state = replace(state, rounds={0: replace(state.rounds[0], votes=votes)})
+    account = next(seat.account for seat in state.seats.values() if seat.role == SeatRole.WHISTLEBLOWER)
+    audits = SimpleNamespace(list_votes=lambda index: offered, list_replays=lambda index: [])
+    task = SimpleNamespace(audits=audits, cases=SimpleNamespace(dice=bytes(32), read=set(read)))
+    party = cast(Any, SimpleNamespace(task=task, account=account))
+    known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
+    for name, value in known.items():
+        monkeypatch.setattr(judging_work, name, lambda *_, value=value: value)
+    return list(judging_work.list_unread(party, 1))
+
+
+def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
+    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1 << 40)
+    assert not list_unread(monkeypatch)
+    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1)
+    (unread,) = list_unread(monkeypatch)
+    assert unread.votes and all(counted.is_opened for _, counted in unread.votes)
+    assert not list_unread(monkeypatch, read=unread.votes)
+    # After a reorg another call may have handed in another vote.
+    assert list_unread(monkeypatch, read=unread.votes, block=2)
+
+
+def test_what_counts_is_read_although_the_auditor_offered_another_vote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It signs two: one counts, and everybody else is offered the other, with its opening, in the same
+    block."""
+    monkeypatch.setattr("touchstone.whistleblower.known_statements.SPOT_ASKS", 1)
+    refs = (StatementRef(0, slot, 0, 0) for slot in range(40))
+    offered = [SimpleNamespace(ref=ref, opening=object(), auditor="liar") for ref in refs]
+    assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)
+
+
+@pytest.mark.parametrize("phase", [RoundPhase.RUNNING, RoundPhase.UNDONE])
+async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
+    monkeypatch: pytest.MonkeyPatch, phase: RoundPhase
+) -> None:
+    """Two that are not whole, in front of the one that counts: they convict nobody, and would be all that is
+    known of this auditor. It answers for its vote also where the round is undone before it is read."""
+    state = make_world().play(is_drawn).state
+    slot = next(iter(state.rounds[0].claims))
+    drawn = get_drawn(state, 0, slot, 0, 0)
+    assert drawn is not None
+    state = replace(state, rounds={**state.rounds, 0: replace(state.rounds[0], phase=phase)})
+    monkeypatch.setattr(judging_work, "get_now", lambda party: state)
+    book = SimpleNamespace(taken_votes={}, written=[])
+    book.write = lambda record: book.written.append(record.vote.named_leaf)
+    room = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)
+    task = SimpleNamespace(task=TASK, audits=SimpleNamespace(room=room))
+    party = cast(Any, SimpleNamespace(task=task, account="another"))
+    place = slot << 64 | int(VoteWord.ACCEPT) << 40
+    for named_leaf in (1, 2, 0):
+        await judging_work._take(party, 0, HANDED._replace(place=place | named_leaf))
+    assert book.written == [0]

@@ -1,0 +1,45 @@
+"""When an ask is answered: not before what the answer shows is of no use to a reserve."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.protocol.spec.game.world import is_drawn, make_world
+from tests.whistleblower.test_known_statements import make_vote
+from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
+from touchstone.protocol.spec.game.timing import compute_ask_clock
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.whistleblower import queries
+
+
+@pytest.mark.parametrize(
+    ("word", "rank", "is_at_once"),
+    [(VoteWord.ACCEPT, 0, True), (VoteWord.REJECT_STATE, 0, False), (VoteWord.ACCEPT, 1, False)],
+)
+def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
+    word: VoteWord, rank: int, is_at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reserve that asks a primary which has just rejected would have its replay for a bond."""
+    world = make_world().play(is_drawn)
+    block, undecided = world.block, replace(world.state.rounds[0], votes={})
+    game = replace(world.state, rounds={0: undecided})
+    known = make_vote(game)
+    vote = replace(known.vote, word=word, rank=rank)
+    seat = get_drawn_seat(game, game.rounds[vote.round], vote.slot, vote.draw, rank)
+    assert seat is not None
+    clock = compute_ask_clock(game, replace(known.ref, rank=rank), block)
+    ask = InnerAsk(b"a" * 32, seat, vote, 3, "reserve", clock)
+    monkeypatch.setattr(queries, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
+    monkeypatch.setattr(queries, "get_now", lambda party: game)
+    party = cast(Any, SimpleNamespace(account=game.seats[seat].account, game=game))
+    assert bool(list(queries.list_own_asked(party, block + 1))) == is_at_once
+    last_vote = clock - game.terms.windows.respond
+    assert bool(list(queries.list_own_asked(party, last_vote))) == is_at_once
+    assert (
+        list(queries.list_own_asked(party, last_vote + 1))
+        == [ask]
+        == list(queries.list_own_asked(party, clock))
+    )

@@ -1,0 +1,85 @@
+"""A step beyond the limits is disputed, unless this machine's own noise in that step covers it."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.node.merging.stage import TASK, open_stage
+from touchstone.node.kit.party import has_state, keep_state, load_state
+from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.records.audit_records import AuditBook
+from touchstone.node.records.dispute_records import CaseBook, Compute
+from touchstone.node.training.segments import get_batches
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.audit.compare import Verdict, judge_state
+from touchstone.protocol.compute.program.step import TrainingState, train_segment
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.whistleblower import step_judging
+from touchstone.whistleblower.step_judging import SHAKES, Claimed, borrow_state, find_false_step, judge_steps
+
+
+@pytest.mark.parametrize("chaotic", [None, 1, SHAKES])
+async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, chaotic: int | None) -> None:
+    """chaotic: which of the node's own results lies as far off as the claim; the others lie close by."""
+    async with open_stage(tmp_path, 1) as stage:
+        await stage.commit(1)
+        party, slot = stage.parties[1], stage.get_slot(1)
+        book = CaseBook(party.journal, TASK)
+        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        party.joined = replace(party.task, cases=book, audits=audits)
+        training, header = party.task.spec.training, get_finished(party, 0).boundaries[1]
+        start, batches = load_state(party, header), get_batches(party, 0, slot)
+        end = train_segment(start, training, batches, party.task.spec.terms.segment_steps, 1)[0]
+        limits, terms = party.task.spec.terms.limits, party.task.spec.terms
+        rate_sum = compute_learning_rate_sum(training.schedule, header.global_step, 1, terms.inner_steps)
+
+        def move(part: float) -> TrainingState:
+            return replace(end, weights=end.weights * (1 + part))
+
+        # Five limits off: the distance grows with what the weights are moved by.
+        claimed = move(5e-3 / judge_state(move(1e-3), end, rate_sum, limits).excess)
+
+        shakes = 0
+
+        def train(state: Any, *arguments: Any) -> Any:
+            nonlocal shakes
+            result, losses = train_segment(state, *arguments)
+            shakes += not torch.equal(state.weights, start.weights)
+            return (replace(result, weights=claimed.weights) if shakes == chaotic else result), losses
+
+        book.compute = Compute(train=train)
+        place = Claimed(Peer(party.account, "https://127.0.0.1:1", bytes(32)), 0, slot, 1)
+        found: list[Verdict] = []
+        await judge_steps(party, place, [header, keep_state(party, claimed)], found)
+        assert found[0].excess == pytest.approx(5, rel=0.1)
+        assert find_false_step(found) == (0 if chaotic is None else None)
+        assert shakes == (chaotic or SHAKES), "it stops where it is explained"
+
+
+async def test_what_one_look_has_fetched_stays_until_the_last_look_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a segment is the start of the next one, and both may be judged at once."""
+    async with open_stage(tmp_path, 1, 2) as stage:
+        await stage.commit(1)
+        owner, party = stage.parties[1], stage.parties[2]
+        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        header = get_finished(owner, 0).boundaries[1]
+        claimed = Claimed(Peer(owner.account, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
+
+        async def fetch(*_: Any) -> None:
+            keep_state(party, load_state(owner, header))
+
+        monkeypatch.setattr(step_judging, "fetch_tensors", fetch)
+        first, second = borrow_state(party, claimed, header), borrow_state(party, claimed, header)
+        await first.__aenter__()
+        await second.__aenter__()
+        await first.__aexit__(None, None, None)
+        assert has_state(party, header), "the second look still needs it"
+        await second.__aexit__(None, None, None)
+        assert not has_state(party, header) and not party.task.cases.borrowed

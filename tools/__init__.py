@@ -1,0 +1,1 @@
+"""Tools of this repository: the contracts' compiler, shared vectors, fuzzing, mutants, proofs."""

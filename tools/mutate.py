@@ -1,0 +1,245 @@
+"""Mutation testing of the contracts: does some test fail for every guard, comparison and write that is wrong?
+
+`./dev mutate` goes on where it was stopped, and from what tests/contracts/mutation/results.jsonl says
+(`--publish` writes it): a result counts until what it rests on changes.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tools.compile import CompileError
+from tools.fuzz import INVARIANT
+from tools.mutation.mutant_runs import (
+    BaselineBroken,
+    Basis,
+    Campaign,
+    Result,
+    Runner,
+    append_result,
+    read_results,
+    write_results,
+)
+from tools.mutation.operators import Mutant
+from tools.mutation.project import (
+    Plan,
+    build_project,
+    hash_build,
+    hash_sources,
+    hash_vectors,
+    make_plan,
+    write_project,
+)
+from touchstone.scripts.toolchain import ROOT, ToolMissing
+
+BUILD = ROOT / "build" / "mutate"
+REPORT = BUILD / "report.json"
+LOG = BUILD / "results.jsonl"
+PUBLISHED = ROOT / "tests" / "contracts" / "mutation" / "results.jsonl"
+SURVIVORS = PUBLISHED.with_name("survivors.toml")
+BAR = 0.95
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what is left of the campaign and write the report; 1 where the score is below BAR."""
+    parser = argparse.ArgumentParser(prog="./dev mutate", description="Mutation testing of the contracts.")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="run N, drawn by the sources' hash; the report is of these"
+    )
+    parser.add_argument("--only", metavar="FILE", help="mutants of files whose path ends so, e.g. Purse.sol")
+    cores = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=cores, help="mutants at once (default: %(default)s)")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="run survivors that have no reason once more: tests are better now",
+    )
+    parser.add_argument("--publish", action="store_true", help=f"write {PUBLISHED.relative_to(ROOT)}")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options)
+    except (CompileError, ToolMissing, BaselineBroken) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def choose(mutants: Iterable[Mutant], only: str | None, sample: int | None, salt: str = "") -> list[Mutant]:
+    """Return the mutants to run, shuffled by a hash: what a stopped run has seen is a fair sample. `salt`:
+    the sources' hash, so that whoever changes them cannot know which are drawn."""
+    wanted = [mutant for mutant in mutants if only is None or mutant.path.endswith(only)]
+    wanted.sort(key=lambda mutant: hashlib.sha256((salt + mutant.key).encode()).digest())
+    return wanted[:sample]
+
+
+def choose_valid(mutants: Iterable[Mutant], earlier: list[Result], basis: Basis) -> dict[str, Result]:
+    """Return what still counts of earlier results, by key; a kill outweighs a survival."""
+    by_key = {mutant.key: mutant for mutant in mutants}
+    known = [result for result in earlier if result.key in by_key]
+    return {
+        result.key: result
+        for result in sorted(known, key=lambda result: bool(result.by))
+        if basis.holds(by_key[result.key], result)
+    }
+
+
+def read_reasons(path: Path = SURVIVORS) -> dict[str, str]:
+    """Return why a mutant may survive, by key. The file is a list of tables with `mutants` and `reason`."""
+    if not path.is_file():
+        return {}
+    entries = tomllib.loads(path.read_text()).get("survivor", [])
+    return {key: entry["reason"] for entry in entries for key in entry["mutants"]}
+
+
+def make_report(
+    plan: Plan, results: dict[str, Result], reasons: dict[str, str], left_out: list[str]
+) -> dict[str, Any]:
+    """Return what the campaign found so far. `score` is killed / run, survivors with a reason included."""
+    run = [mutant for mutant in plan.mutants if mutant.key in results]
+    killed = {mutant.key for mutant in run if results[mutant.key].by}
+    survivors = [mutant for mutant in run if mutant.key not in killed]
+    names = {mutant.key for mutant in survivors}
+    return {
+        "source_hash": hash_sources(),
+        "mutants": len(plan.mutants),
+        "run": len(run),
+        "complete": len(run) == len(plan.mutants),
+        "killed": len(killed),
+        "score": len(killed) / len(run) if run else None,
+        "seconds_per_mutant": sum(results[m.key].seconds for m in run) / len(run) if run else None,
+        "by_file": _group(run, killed, lambda mutant: mutant.path),
+        "by_kind": _group(run, killed, lambda mutant: mutant.kind),
+        "survivors": [
+            {
+                "mutant": mutant.key,
+                "line": mutant.line,
+                "kind": mutant.kind,
+                "reason": reasons.get(mutant.key, ""),
+            }
+            for mutant in survivors
+        ],
+        "without_reason": sum(mutant.key not in reasons for mutant in survivors),
+        "reasons_of_no_survivor": sorted(set(reasons) - names) if len(run) == len(plan.mutants) else [],
+        "tests_left_out": left_out,
+        "not_mutated": plan.unmutated,
+    }
+
+
+def _run(options: argparse.Namespace) -> int:
+    plan = make_plan()
+    chosen = choose(plan.mutants, options.only, options.sample, hash_sources() if options.sample else "")
+    if options.list:
+        print("\n".join(f"{mutant.number:>5} line {mutant.line:>4}  {mutant.key}" for mutant in chosen))
+        return 0
+    basis, reasons = Basis(), read_reasons()
+    earlier = [*read_results(PUBLISHED).values(), *read_results(LOG).values()]
+    results = choose_valid(plan.mutants, earlier, basis)
+    if options.again:
+        results = {key: result for key, result in results.items() if result.by or key in reasons}
+    # What only ./dev fuzz plays is no test that ./dev test would see fail.
+    left_out = [*plan.gas_tests, INVARIANT]
+    todo = [mutant for mutant in chosen if mutant.key not in results]
+    try:
+        if todo:
+            campaign = Campaign(Runner(_prepare(plan)), left_out)
+            failed, seconds = campaign.measure_baseline()
+            left_out += failed
+            print(
+                f"{len(todo)} mutants; all tests take {seconds:.0f} s of processor time, without {left_out}"
+            )
+            # What killed a mutant in earlier sources is likely to kill it in these: tried first, no more.
+            killers = {result.key: result.by for result in earlier}
+            for mutant in plan.mutants:
+                campaign.learn(mutant, killers.get(mutant.key, ""))
+            for result in judge_all(campaign, todo, basis, options.jobs):
+                results[result.key] = result
+                append_result(LOG, result)
+                print(_line(result), flush=True)
+    finally:
+        report = make_report(_judged(plan, chosen, options), results, reasons, left_out)
+        BUILD.mkdir(parents=True, exist_ok=True)
+        REPORT.write_text(json.dumps(report, indent=1) + "\n")
+        print(render(report))
+    if options.publish:
+        # What counts no more still tells what is likely to kill a mutant.
+        keys = {mutant.key for mutant in plan.mutants}
+        hints = {result.key: result for result in earlier if result.key in keys}
+        write_results(PUBLISHED, {**hints, **results}.values())
+    return 0 if report["score"] is not None and report["score"] >= BAR else 1
+
+
+def _judged(plan: Plan, chosen: list[Mutant], options: argparse.Namespace) -> Plan:
+    """What the report is of: the sample where one was drawn, else everything."""
+    return replace(plan, mutants=chosen) if options.sample else plan
+
+
+def judge_all(campaign: Campaign, mutants: list[Mutant], basis: Basis, jobs: int) -> Iterator[Result]:
+    """Yield what becomes of each mutant as it is known, with `jobs` judged at once; an error ends it."""
+
+    def judge(mutant: Mutant) -> Result:
+        by, seconds = campaign.judge(mutant)
+        return Result(mutant.key, by, seconds, basis.of(mutant, by))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(judge, mutant) for mutant in mutants]
+        try:
+            for done in as_completed(waiting):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def render(report: dict[str, Any]) -> str:
+    """Return the report as a table, by file and by kind, then what survived without a reason."""
+    rows = [
+        f"{name:<44}{part['killed']:>6} of {part['run']:>5}{part['killed'] / part['run']:>8.1%}"
+        for part_name in ("by_file", "by_kind")
+        for name, part in report[part_name].items()
+    ]
+    bare = [entry["mutant"] for entry in report["survivors"] if not entry["reason"]]
+    last = f"{report['killed']} of {report['run']} mutants killed (of {report['mutants']} in all)"
+    return "\n".join([*rows, last, *(f"survived, no reason given: {key}" for key in bare)])
+
+
+def _prepare(plan: Plan) -> Path:
+    """Return the compiled copy's folder; write and compile it, unless that was done to its end."""
+    folder = BUILD / _hash_plan(plan)
+    done, project = folder / "built", folder / "project"
+    if not done.is_file():
+        print(f"compiling {len(plan.mutants)} mutants into one copy (minutes)", flush=True)
+        write_project(plan, project)
+        build_project(project)
+        done.touch()
+    return project
+
+
+def _hash_plan(plan: Plan) -> str:
+    """Return SHA-256 hex, cut to 16, over the copy's texts, how they are built and the shared vectors."""
+    text = json.dumps([plan.texts, hash_build(), hash_vectors()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _group(run: list[Mutant], killed: set[str], name: Any) -> dict[str, dict[str, int]]:
+    groups: dict[str, dict[str, int]] = {}
+    for mutant in run:
+        part = groups.setdefault(name(mutant), {"run": 0, "killed": 0})
+        part["run"] += 1
+        part["killed"] += mutant.key in killed
+    return dict(sorted(groups.items()))
+
+
+def _line(result: Result) -> str:
+    verdict = f"killed by {result.by}" if result.by else "SURVIVED"
+    return f"{result.seconds:>6.1f} s  {result.key}: {verdict}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""The audit room of a node: what it needs of other rooms, and the states that an auditor fetches.
+
+As a solver's room it needs the claims that this node made. As an auditor's room it needs the model that
+rounds start from, and what claims carry over. It offers desks for peers, what it shows to which account, and
+the votes to hand in. `StateShelf` loads, keeps, opens and fetches training states in the node's store.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from touchstone.node.kit.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
+from touchstone.node.records.audit_records import AuditBook
+from touchstone.protocol.adapters.blobs import BlobRef, refer_state
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.wire.blob_client import BlobClient
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.batches import Corpus
+from touchstone.protocol.compute.digest import StateTrees, build_state_trees
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.spec.containers import (
+    DistanceReport,
+    Limits,
+    OuterHeader,
+    StateHeader,
+    TaskSpec,
+    TrainingSpec,
+)
+from touchstone.protocol.spec.game.auditing import AuditPlace
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.schedule import compute_schedule_sums
+from touchstone.protocol.spec.statements import Statement
+
+
+@dataclass(frozen=True)
+class StateShelf:
+    """States of one model size in a store."""
+
+    store: BlobStore
+    parameter_count: int
+
+    def refer(self, header: StateHeader) -> tuple[BlobRef, BlobRef, BlobRef]:
+        """The blobs of a state: W, m, v."""
+        return refer_state(header, self.parameter_count)
+
+    def keep(self, state: TrainingState) -> StateHeader:
+        """Hash a state, once, and put its tensors into the store. Raises ProtocolFault where one is not
+        finite."""
+        trees = build_state_trees(state)
+        self.put(trees)
+        return trees.header
+
+    def put(self, trees: StateTrees) -> None:
+        """Put the tensors of a hashed state into the store."""
+        keep_state_trees(self.store, trees)
+
+    def load(self, header: StateHeader) -> TrainingState:
+        """A state from the store. Raises InvalidInput where a tensor is not there."""
+        weights, first, second = (load_tensor(self.store, ref) for ref in self.refer(header))
+        return TrainingState(weights, first, second, header.local_step, header.global_step)
+
+    def open(self, header: StateHeader) -> StoredState:
+        """A state that is looked at piece by piece. Raises as `load` does."""
+        return StoredState(header, tuple(open_tensor(self.store, ref) for ref in self.refer(header)))
+
+    async def fetch(self, client: BlobClient, peers: Sequence[Peer], header: StateHeader) -> None:
+        """Have a state in the store, from the first of `peers` that shows each tensor. Raises ProtocolFault
+        or EnvironmentFault."""
+        for ref in self.refer(header):
+            await client.fetch_from_any(peers, ref)
+
+
+Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[TrainingState, list[float]]]
+"""(state, spec, batches, first inner step, steps) to the state after and the losses."""
+
+
+class WorkOpening(Protocol):
+    """The work leaf of a claim and its path. Twin: `StatementTypes.sol`."""
+
+    @property
+    def delta_root(self) -> bytes:
+        """Of the pseudo-gradient."""
+
+    @property
+    def carried_root(self) -> bytes:
+        """What the claim hands on."""
+
+    @property
+    def path(self) -> tuple[bytes, ...]:
+        """Siblings up to the claim's root."""
+
+
+class OpensClaims(Protocol):
+    """Claims of this node. Those that open raise KeyError where it has none for the round as it stands."""
+
+    def list_boundaries(self, index: int) -> Mapping[int, StateHeader]:
+        """The boundaries of its claim on round `index`, by number; none where it has no such claim."""
+
+    def open_boundary(self, index: int, boundary: int) -> BoundaryProof:
+        """The opening of a boundary of its claim on round `index`."""
+
+    def open_work(self, index: int) -> WorkOpening:
+        """The opening of the work leaf."""
+
+
+class Models(Protocol):
+    """What claims have to start from. Both methods raise EnvironmentFault where no peer shows it now."""
+
+    async def load_base(self, root: bytes) -> OuterHeader:
+        """What stands behind an outer root; the weights are in the store from then on."""
+
+    async def find_carried(self, index: int, slot: int) -> bytes:
+        """The carried root that stands in the work leaf of a merged claim."""
+
+
+@dataclass(frozen=True)
+class AuditTask:
+    """What an audit must know of the task. limits: one set, those that the contract compares by."""
+
+    task: bytes
+    training: TrainingSpec
+    corpus: Corpus
+    parameter_count: int
+    inner_steps: int
+    segment_steps: int
+    zero_root: bytes
+    carry_moments: bool
+    limits: Limits
+    rate_sums: tuple[int, ...]
+
+    def get_rate_sum(self, index: int, segment: int) -> int:
+        """The learning rates of a segment, summed, in units of 2^-64."""
+        return self.rate_sums[index * (self.inner_steps // self.segment_steps) + segment]
+
+
+def read_audit_task(task: bytes, spec: TaskSpec, corpus: Corpus) -> AuditTask:
+    """The same from the task's text."""
+    terms = spec.terms
+    return AuditTask(
+        task, spec.training, corpus, terms.parameter_count, terms.inner_steps, terms.segment_steps,
+        terms.zero_root, bool(terms.carry_moments), terms.limits, tuple(compute_schedule_sums(spec)),
+    )  # fmt: skip
+
+
+class BoundaryPlace(NamedTuple):
+    """A boundary of a slot's claim whose state may be on this disk. audit: this node's audit of the claim
+    that showed it; None for an own claim."""
+
+    slot: int
+    boundary: int
+    audit: AuditPlace | None = None
+
+
+@dataclass(frozen=True)
+class RootIndex:
+    """The boundaries of a round by the roots of their tensors. made_of: what else it would be if that were
+    another."""
+
+    made_of: tuple[object, ...]
+    places: Mapping[bytes, Sequence[BoundaryPlace]]
+
+
+@dataclass
+class AuditRoom:
+    """get_game, get_head: the chain as it was read last; find_peer: where an account serves (EnvironmentFault
+    where nowhere); sign: this node's signature of a statement or a report; grants: what was shown to whom, by
+    round; offered: which votes, with or without opening, which account took."""
+
+    account: str
+    about: AuditTask
+    book: AuditBook
+    store: BlobStore
+    client: BlobClient
+    claims: OpensClaims
+    models: Models
+    get_game: Callable[[], GameState]
+    get_head: Callable[[], int]
+    find_peer: Callable[[str], Peer]
+    list_others: Callable[[], Sequence[Peer]]
+    """All peers but this node, in the order in which to ask."""
+    wait_for_block: Callable[[int], Awaitable[int]]
+    """wait_for_block(number): the chain's head, once it is there or later"""
+    sign: Callable[[Statement | DistanceReport], Awaitable[bytes]]
+    recover: Callable[[Statement, bytes, str], str]
+    """recover(statement, signature, source): who signed it. Raises ProtocolFault."""
+    say: Callable[[str], None] = print
+    train: Train = replay_segment
+    pause: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
+    """Waits before a replay, as long as the machine is not to compute one."""
+    run_apart: Callable[..., Awaitable[Any]] = asyncio.to_thread
+    """run_apart(work, *arguments): what `work`, which trains, comes to, in a thread that may wait for it"""
+    close: Callable[[], None] = lambda: None
+    """Lets go of what `train` computes with."""
+    locks: Mapping[AuditPlace, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    showing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a segment is opened for who has no part in its audits."""
+    grants: dict[int, set[tuple[str, bytes]]] = field(default_factory=dict)
+    root_indexes: dict[int, RootIndex] = field(default_factory=dict)
+    """By round, of rounds that strangers have asked about."""
+    offered: set[tuple[AuditPlace, bool, str]] = field(default_factory=set)
+    strikes: Counter[str] = field(default_factory=Counter)
+    """By account: statements of others that it brought and they did not sign."""
+    passed: set[AuditPlace] = field(default_factory=set)
+    """Audits that were served, and in which a vote that follows a replay would no longer count."""
+
+    @property
+    def states(self) -> StateShelf:
+        """States of the task's model in the store."""
+        return StateShelf(self.store, self.about.parameter_count)
+
+    @property
+    def block(self) -> int:
+        """The block that comes next."""
+        return self.get_head() + 1

@@ -1,0 +1,73 @@
+"""Tells a solver that serves nothing apart from an own network that is down.
+
+An UNSERVED costs the solver a fee, and two auditors as well. So before an auditor says it, somebody must have
+answered: the solver itself, with whatever it sent, or a peer elsewhere. Any peer will do, so a solver gains
+nothing by having some of them silent. A peer on this node's own host is no evidence of the way to another.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.verifier.audit_room import AuditRoom
+
+LATELY_S = 60.0
+"""An answer counts for so long, and no answer from before the solver was waited for."""
+MOST_ASKED = 32
+"""Peers that are asked at once where nobody answered lately; who answered last goes first."""
+ANSWER_S = 10.0
+
+
+class ReachesNobody(EnvironmentFault):
+    """Nobody answers this node: it knows nothing of a solver that does not."""
+
+
+async def was_anybody_reached(room: AuditRoom, solver: str, since_s: float) -> bool:
+    """Returns whether the solver, or a peer elsewhere, answered lately (since `since_s` of the loop's clock).
+    If only a peer answers now, it returns False: the solver has to be asked once more. Raises ReachesNobody
+    if nobody answers."""
+    since_s = max(since_s, asyncio.get_running_loop().time() - LATELY_S)
+    others = _list_elsewhere(room, solver)
+    with suppress(EnvironmentFault):  # It has announced no endpoint.
+        if room.client.get_answer_s(room.find_peer(solver)) >= since_s:
+            return True
+    if any(room.client.get_answer_s(peer) >= since_s for peer in others):
+        return True
+    if not await _does_one_answer(room, others):
+        raise ReachesNobody(
+            what="this node reaches nobody",
+            expected=f"an answer of the solver, or of one of {len(others)} peers elsewhere",
+            actual="none",
+            remedy="Look after this machine's network. Its vote blames nobody: ABSTAIN.",
+        )
+    return False
+
+
+def _list_elsewhere(room: AuditRoom, solver: str) -> list[Peer]:
+    """Returns the peers that are evidence, in the order in which to ask."""
+    try:
+        host = urlsplit(room.find_peer(room.account).url).hostname
+        is_near = urlsplit(room.find_peer(solver).url).hostname == host
+    except EnvironmentFault:
+        host, is_near = None, False
+    others = (peer for peer in room.list_others() if peer.account != solver)
+    elsewhere = [peer for peer in others if is_near or urlsplit(peer.url).hostname != host]
+    return sorted(elsewhere, key=room.client.get_answer_s, reverse=True)[:MOST_ASKED]
+
+
+async def _does_one_answer(room: AuditRoom, peers: Sequence[Peer]) -> bool:
+    asking = [asyncio.ensure_future(room.client.is_answering(peer)) for peer in peers]
+    try:
+        for answer in asyncio.as_completed(asking, timeout=ANSWER_S):
+            if await answer:
+                return True
+    except TimeoutError:
+        pass
+    finally:
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+    return False

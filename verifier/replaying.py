@@ -1,0 +1,280 @@
+"""An auditor's part of an audit: replay, seal, fetch the end, compare, vote.
+
+    journal  SealMade before the seal is sent      VoteMade before the vote is
+    killed   before SealMade: it begins anew       after: the same seal      after VoteMade: the same vote
+
+What a rejection must stand on. `is_start_right`, `judge_ends` and `judge_work` find it in the store alone:
+
+REJECT_START   boundary 0 is not what the round starts from       `Evidence.proveRightStart` may not hold
+REJECT_STATE   the ends differ beyond the limits at a leaf        the signer shows that leaf when asked
+REJECT_DELTA   a leaf is not the encoded difference, or what is   `Evidence.proveRightDelta` may not hold
+               handed on is not of the last boundary
+
+A word is chosen from everything at hand: first a wrong start, then the state, then the work leaf. If the
+solver does not serve in time, the auditor votes UNSERVED, or ABSTAIN where fees could cost it too much
+(`may_say_unserved`). If anything fails that the solver does not owe, it votes ABSTAIN; so it does if nobody
+else answers it either (`own_network`).
+
+A start with step numbers of another place counts as unserved: no auditor can replay it as this segment. So
+does a start from which a step leaves the finite numbers, because no training leads there. If that cost
+nothing, a solver could claim such states as a free try. So an auditor trains one step even where only an
+UNSERVED still counts.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+
+from touchstone.node.kit.stored_tensors import StoredTensor, open_tensor
+from touchstone.node.records.audit_records import EndsShown, SealMade, VoteMade, make_sealed
+from touchstone.node.serving.audit_messages import (
+    SEAL,
+    EndShown,
+    SealHanded,
+    compute_leaf,
+    make_form,
+    read_boundary,
+    read_work,
+    say_sealed,
+)
+from touchstone.protocol.adapters.blobs import refer_delta, refer_tensor
+from touchstone.protocol.adapters.chain.gate import GateShut
+from touchstone.protocol.adapters.chain.refusal_words import format_tokens
+from touchstone.protocol.compute.audit.compare import judge_state
+from touchstone.protocol.compute.outer.outer_tensors import PART_ELEMENTS, encode_delta
+from touchstone.protocol.spec.codec import compute_outer_root, compute_state_root
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import (
+    DrawnAudit,
+    compute_ends_until,
+    compute_serving_until,
+    find_last_merged,
+    may_say_unserved,
+)
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
+from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord, compute_carried_root
+from touchstone.verifier.audit_room import AuditRoom, AuditTask, StateShelf
+from touchstone.verifier.sealing import NotServed, ask_until, hold, make_seal
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a vote says: a word, and the leaf that it names."""
+
+    word: VoteWord
+    leaf: int = 0
+
+
+def judge_ends(
+    about: AuditTask, shelf: StateShelf, place: tuple[int, int], own: StateHeader, end: StateHeader, *,
+    is_exact: bool,
+) -> Finding | None:  # fmt: skip
+    """REJECT_STATE where the claim's end lies beyond the limits from the own one, both in the store; None
+    inside. Ends with one root are one state, whatever is in them. In an exact task any other end is beyond,
+    and is not looked at: no ask is about the leaf that is named. place: round and segment."""
+    if compute_state_root(own) == compute_state_root(end):
+        return None
+    if is_exact or (own.local_step, own.global_step) != (end.local_step, end.global_step):
+        return Finding(VoteWord.REJECT_STATE)
+    claimed, replayed = shelf.open(end), shelf.open(own)
+    verdict = judge_state(claimed, replayed, about.get_rate_sum(*place), about.limits)
+    return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
+
+
+def judge_work(shelf: StateShelf, base_weights: bytes, ends: EndsShown) -> Finding | None:
+    """REJECT_DELTA where the work leaf is wrong: what it hands on, or the first leaf of the pseudo-gradient
+    that is not the encoded difference of the base and the final weights. All are in the store."""
+    if ends.work.carried_root != compute_carried_root(ends.last.header):
+        return Finding(VoteWord.REJECT_DELTA)
+    count = shelf.parameter_count
+    before, after = (
+        open_tensor(shelf.store, refer_tensor(root, count))
+        for root in (base_weights, ends.last.header.weights_root)
+    )
+    delta = shelf.store.open_map(refer_delta(ends.work.delta_root, count))
+    leaf = _find_wrong_leaf(before, after, delta)
+    return None if leaf is None else Finding(VoteWord.REJECT_DELTA, leaf)
+
+
+def carry_nothing(about: AuditTask) -> bytes:
+    """The carried root of a boundary 0 that begins anew: moments of zeros, no step."""
+    return compute_carried_root(StateHeader(ZERO_WORD, about.zero_root, about.zero_root, 0, 0))
+
+
+def is_start_right(about: AuditTask, made: SealMade, base_weights: bytes, carried_root: bytes | None) -> bool:
+    """Whether boundary 0 is what the claim must start from. carried_root: None where the round that fixes it
+    is forgotten."""
+    header, index = made.first.header, made.sealed.round
+    is_placed = header.global_step == index * about.inner_steps
+    is_carried = carried_root in (None, compute_carried_root(header))
+    return header.weights_root == base_weights and is_placed and is_carried
+
+
+def _find_wrong_leaf(before: StoredTensor, after: StoredTensor, delta: memoryview) -> int | None:
+    """In parts: first of a million elements, then, where one is wrong, leaf by leaf."""
+    for start in range(0, before.elements, PART_ELEMENTS):
+        stop = min(start + PART_ELEMENTS, before.elements)
+        if not _is_encoded(before, after, delta, start, stop):
+            leaves = range(start, stop, LEAF_ELEMENTS)
+            return next(
+                one // LEAF_ELEMENTS
+                for one in leaves
+                if not _is_encoded(before, after, delta, one, one + LEAF_ELEMENTS)
+            )
+    return None
+
+
+def _is_encoded(before: StoredTensor, after: StoredTensor, delta: memoryview, start: int, stop: int) -> bool:
+    """A difference that has no encoding is the solver's own fault."""
+    first = start // LEAF_ELEMENTS * DELTA_LEAF_BYTES
+    try:
+        expected = encode_delta(before.cut(start, stop), after.cut(start, stop))
+    except ProtocolFault:
+        return False
+    return bytes(delta[first : first + len(expected)]) == expected
+
+
+END_FORM = make_form(EndShown)
+
+
+async def fetch_openings(room: AuditRoom, drawn: DrawnAudit, made: SealMade, until: int) -> EndsShown:
+    """Hands in the seal and gets the openings of the end for it. Raises NotServed."""
+    handed = await sign_seal(room, made)
+    ask = partial(_ask_ends, room, drawn, handed)
+    return await ask_until(room, drawn.solver, ask, until, "the end of the segment")
+
+
+async def sign_seal(room: AuditRoom, made: SealMade) -> SealHanded:
+    """What is handed in for an end. It is signed before the clock of the solver runs: what this node may not
+    sign now, nobody withholds from it. Raises GateShut."""
+    return SealHanded(say_sealed(made.sealed), await room.sign(made.sealed))
+
+
+async def _ask_ends(room: AuditRoom, drawn: DrawnAudit, handed: SealHanded) -> EndsShown:
+    """The openings of the end. The seal is in the journal by now, and the same whenever it is sent."""
+    shown = await room.client.ask(room.find_peer(drawn.solver), SEAL, handed, END_FORM)
+    end = read_boundary(drawn, drawn.segment + 1, shown.end)
+    last = read_boundary(drawn, drawn.segments, shown.last)
+    return EndsShown(end, last, read_work(drawn, shown.work))
+
+
+async def judge(room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, until: int) -> Finding:
+    """What the claim is, from everything at hand. Raises NotServed, and EnvironmentFault for what no solver
+    owes."""
+    base = await _load_base(room, drawn)
+    carried = await _find_carried(room, drawn)
+    if not is_start_right(room.about, made, base.weights_root, carried):
+        return Finding(VoteWord.REJECT_START)
+    handed = await sign_seal(room, made)
+    fetch = partial(_fetch_ends, room, drawn, made, ends, handed)
+    await ask_until(room, drawn.solver, fetch, until, "the end state")
+    place, is_exact = (drawn.place.round, drawn.segment), room.get_game().terms.is_exact
+    pair = (made.own_end, ends.end.header)
+    found = await asyncio.to_thread(
+        judge_ends, room.about, room.states, place, *pair, is_exact=is_exact
+    ) or await asyncio.to_thread(judge_work, room.states, base.weights_root, ends)
+    return found or Finding(VoteWord.ACCEPT)
+
+
+async def _fetch_ends(
+    room: AuditRoom, drawn: DrawnAudit, made: SealMade, ends: EndsShown, handed: SealHanded
+) -> None:
+    """Have the end state, the final weights and the pseudo-gradient in the store; no end state of an exact
+    task, whose root says all. Raises ProtocolFault or EnvironmentFault; then the seal was handed in again: a
+    solver that was restarted has forgotten to whom it shows what."""
+    peers, count = [room.find_peer(drawn.solver)], room.about.parameter_count
+    hold(room, drawn, ends.end.header, ends.last.header)
+    try:
+        if ends.end.header != made.own_end and not room.get_game().terms.is_exact:
+            await room.states.fetch(room.client, peers, ends.end.header)
+        await room.client.fetch_from_any(peers, refer_tensor(ends.last.header.weights_root, count))
+        await room.client.fetch_from_any(peers, refer_delta(ends.work.delta_root, count))
+    except EnvironmentFault:
+        await _ask_ends(room, drawn, handed)
+        raise
+
+
+async def _load_base(room: AuditRoom, drawn: DrawnAudit) -> OuterHeader:
+    """What the round started from, in the store. Raises EnvironmentFault: no solver owes it."""
+    base = await room.models.load_base(drawn.place.base_root)
+    if compute_outer_root(base) != drawn.place.base_root:
+        raise ProtocolFault(
+            what="another model than the round started from",
+            expected=drawn.place.base_root.hex(),
+            actual=compute_outer_root(base).hex(),
+            remedy="Fetch the model of the round before again.",
+        )
+    return base
+
+
+async def _find_carried(room: AuditRoom, drawn: DrawnAudit) -> bytes | None:
+    """The carried root that boundary 0 must have; None where the round that says so is forgotten."""
+    if not room.about.carry_moments:
+        return carry_nothing(room.about)
+    try:
+        before = find_last_merged(room.get_game(), drawn.place)
+    except KeyError:
+        return None
+    return carry_nothing(room.about) if before is None else await room.models.find_carried(*before)
+
+
+async def audit(room: AuditRoom, drawn: DrawnAudit) -> Vote | None:
+    """The vote on an audit, in the journal; made once. None where a vote would no longer count. Raises
+    EnvironmentFault for a failure that is not the solver's, as long as there is time to try again."""
+    async with room.locks[drawn.place]:
+        if drawn.place in room.book.votes:
+            return room.book.votes[drawn.place].vote
+        until = compute_serving_until(room.get_game(), drawn.place, room.block)
+        try:
+            made = room.book.seals.get(drawn.place) or await make_seal(room, drawn, until)
+            if made is None:
+                return None
+            return await _compare(room, drawn, made)
+        except GateShut:
+            raise
+        except NotServed as fault:
+            return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), None, str(fault))
+        except (EnvironmentFault, InvalidInput, ProtocolFault) as fault:
+            if room.block <= until:
+                raise
+            return await _vote(room, drawn, Finding(VoteWord.ABSTAIN), None, str(fault))
+        finally:
+            room.book.held.pop(drawn.place, None)
+
+
+def _choose_unserved(room: AuditRoom, drawn: DrawnAudit) -> VoteWord:
+    place, game = drawn.place, room.get_game()
+    at, signed = (place.round, place.slot, place.draw), room.book.list_unserved()
+    may_say = may_say_unserved(game, drawn.seat.number, at, room.block, signed)
+    return VoteWord.UNSERVED if may_say else VoteWord.ABSTAIN
+
+
+async def _compare(room: AuditRoom, drawn: DrawnAudit, made: SealMade) -> Vote:
+    """Hands in the seal, fetches the end and says what was found."""
+    until = compute_ends_until(room.get_game(), drawn.place, room.block)
+    ends = await fetch_openings(room, drawn, made, until)
+    try:
+        finding = await judge(room, drawn, made, ends, until)
+    except NotServed as fault:
+        return await _vote(room, drawn, Finding(_choose_unserved(room, drawn)), ends, str(fault))
+    return await _vote(room, drawn, finding, ends)
+
+
+async def _vote(
+    room: AuditRoom, drawn: DrawnAudit, finding: Finding, ends: EndsShown | None, why: str = ""
+) -> Vote:
+    """Writes down a vote, on what was sealed."""
+    place, made = drawn.place, room.book.seals.get(drawn.place)
+    empty = make_sealed(place, drawn.segment, ZERO_WORD, ZERO_WORD)
+    sealed = empty if made is None else made.sealed
+    leaf = ZERO_WORD if ends is None else compute_leaf(drawn, drawn.segment + 1, ends.end)
+    vote = Vote(**vars(sealed), end_leaf=leaf, word=finding.word, named_leaf=finding.leaf)
+    assert finding.word not in COMPARED or (made is not None and ends is not None)
+    room.book.write(VoteMade(room.about.task, vote, await room.sign(vote), ends))
+    where = f"round {place.round} slot {place.slot} draw {place.draw} segment {drawn.segment}"
+    if finding.word is VoteWord.UNSERVED:
+        fee = format_tokens(room.get_game().terms.amounts.unserved_fee)
+        why += f" If a second auditor of the draw says so too, the solver and both of them pay {fee} each."
+    room.say(f"{where}: {finding.word.name}" + (f", {why}" if why else ""))
+    return vote

@@ -1,0 +1,215 @@
+"""Until the seal: ask for the start again and again, replay the segment, write down the result.
+
+An auditor asks a solver for what it owes until a given block. Neither a short outage nor a server that is
+slow on purpose may cost the auditor its vote. The deadline is counted in blocks, never in seconds.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from touchstone.node.records.audit_records import SealMade, WrongStart, make_sealed
+from touchstone.node.serving.audit_messages import (
+    START,
+    AskStart,
+    PlaceSaid,
+    StartShown,
+    are_steps_right,
+    compute_leaf,
+    make_form,
+    read_boundary,
+)
+from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.digest import StateTrees, build_state_trees
+from touchstone.protocol.compute.program.step import GetBatch
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import compute_seal
+from touchstone.verifier.audit_room import AuditRoom
+from touchstone.verifier.own_network import was_anybody_reached
+
+ASK_PAUSE_S = 0.25
+"""Between two requests to a solver that did not serve."""
+LAST_ASK_S = 5.0
+"""For the request after a wait in which nobody at all answered."""
+
+log = logging.getLogger(__name__)
+
+Served = TypeVar("Served")
+
+
+class NotServed(EnvironmentFault):
+    """A solver did not serve what it owes while it was waited for."""
+
+
+async def ask_until(
+    room: AuditRoom, solver: str, ask: Callable[[], Awaitable[Served]], until_block: int, what: str
+) -> Served:
+    """What `ask` fetches, asked for at least once, and again until the chain is at `until_block`. Raises
+    NotServed, and ReachesNobody where that is no fault of the solver."""
+    begun_s = asyncio.get_running_loop().time()
+    asking = asyncio.ensure_future(_keep_asking(ask))
+    clock = asyncio.ensure_future(_run_out(room, until_block))
+    try:
+        await asyncio.wait((asking, clock), return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            return asking.result()
+        clock.result()
+    finally:
+        for one in (asking, clock):
+            one.cancel()
+        await asyncio.gather(asking, clock, return_exceptions=True)
+    if not await was_anybody_reached(room, solver, begun_s):
+        # The own network may be back since a moment ago. A solver that sends slowly gains little time.
+        with suppress(ProtocolFault, EnvironmentFault, TimeoutError):
+            async with asyncio.timeout(LAST_ASK_S):
+                return await ask()
+    raise make_unserved(what, until_block)
+
+
+async def _run_out(room: AuditRoom, until_block: int) -> None:
+    """One block at least, of the chain itself: a node that was down has not read it all when it looks."""
+    head = await room.wait_for_block(0)
+    await room.wait_for_block(max(until_block, head + 1))
+
+
+async def _keep_asking(ask: Callable[[], Awaitable[Served]]) -> Served:
+    while True:
+        try:
+            return await ask()
+        except (ProtocolFault, EnvironmentFault) as fault:
+            log.info("%s", fault)
+        await asyncio.sleep(ASK_PAUSE_S)
+
+
+def make_unserved(what: str, until_block: int) -> NotServed:
+    """What a solver did not serve."""
+    return NotServed(
+        what="what a claim stands on is not served",
+        expected=f"{what} before block {until_block}",
+        actual="nothing that its roots allow",
+        remedy="Nothing to do here: the vote says so.",
+    )
+
+
+START_FORM = make_form(StartShown)
+
+
+async def make_seal(room: AuditRoom, drawn: DrawnAudit, until: int) -> SealMade | None:
+    """Fetch the start, replay the segment and write down the result. None where a vote would no longer count.
+
+    Raises NotServed and ReachesNobody."""
+
+    async def ask() -> tuple[BoundaryProof, BoundaryProof]:
+        """The headers of the first and the start state; if its numbers are right it is stored."""
+        first, start = await _ask_start(room, drawn)
+        if _are_numbers_right(room, drawn, first.header, start.header):
+            hold(room, drawn, start.header)
+            await room.states.fetch(room.client, [room.find_peer(drawn.solver)], start.header)
+        return first, start
+
+    first, start = await ask_until(room, drawn.solver, ask, until, "the start of the segment")
+    if not _are_numbers_right(room, drawn, first.header, start.header):
+        _keep_wrong_start(room, drawn, first)
+        raise make_unserved("a start state with the step numbers of its place", until)
+    # The solver has served: a pause is no reason for a word against it.
+    await room.pause()
+    if not _is_wanted(room, drawn):
+        room.passed.add(drawn.place)
+        return None
+    await _prepare(room, drawn)
+    own = await room.run_apart(_replay, room, drawn, start.header)
+    # Held before it is in the store: the claimant that this node judges may have named this very state.
+    hold(room, drawn, start.header, own.header)
+    await asyncio.to_thread(room.states.put, own)
+    if find_drawn(room.get_game(), drawn.place) is None:
+        return None
+    return _write_seal(room, drawn, first, start, own.header)
+
+
+def hold(room: AuditRoom, drawn: DrawnAudit, *headers: StateHeader) -> None:
+    """Keep these states as long as the audit lasts: a node that judges steps deletes what no record names."""
+    refs = (ref for header in headers for ref in room.states.refer(header))
+    room.book.held[drawn.place] = frozenset(ref.key for ref in refs)
+
+
+async def _ask_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof, BoundaryProof]:
+    place = PlaceSaid(**vars(drawn.place))
+    shown = await room.client.ask(room.find_peer(drawn.solver), START, AskStart(place), START_FORM)
+    return read_boundary(drawn, 0, shown.first), read_boundary(drawn, drawn.segment, shown.start)
+
+
+def _are_numbers_right(room: AuditRoom, drawn: DrawnAudit, first: StateHeader, start: StateHeader) -> bool:
+    about, steps = room.about, drawn.segment * room.about.segment_steps
+    global_step = drawn.place.round * about.inner_steps + steps
+    return are_steps_right(start, first, global_step, steps, carries=about.carry_moments)
+
+
+def _keep_wrong_start(room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof) -> None:
+    """Where boundary 0 itself has the numbers of another place, that is a proof against the solver."""
+    header, about = first.header, room.about
+    is_placed = header.global_step == drawn.place.round * about.inner_steps
+    is_begun = about.carry_moments or header.local_step == 0
+    if not (is_placed and is_begun) and drawn.place not in room.book.wrong_starts:
+        said = make_sealed(drawn.place, drawn.segment, ZERO_WORD, ZERO_WORD)
+        room.book.write(WrongStart(about.task, said, first))
+
+
+def _is_wanted(room: AuditRoom, drawn: DrawnAudit) -> bool:
+    """Whether a word that follows a replay would count: in a draw that takes UNSERVED alone it would not."""
+    game, place = room.get_game(), drawn.place
+    if find_drawn(game, place) is None:
+        return False
+    return is_wanted(game, place, room.block) and not is_only_unserved(game, place, room.block)
+
+
+def _replay(room: AuditRoom, drawn: DrawnAudit, start: StateHeader) -> StateTrees:
+    """The end of the segment, hashed."""
+    about = room.about
+    place = (drawn.segment * about.segment_steps, about.segment_steps)
+    # Only `train` holds the start: from its first step on, memory holds one state less.
+    end, _ = room.train(room.states.load(start), about.training, _get_batches(room, drawn), *place)
+    return build_state_trees(end)
+
+
+async def _prepare(room: AuditRoom, drawn: DrawnAudit) -> None:
+    """Have the data of the segment at hand. Raises EnvironmentFault where no peer serves some of it: that is
+    not the solver's fault, so no word against it follows."""
+    about = room.about
+    first = drawn.segment * about.segment_steps
+    steps = range(first, first + about.segment_steps)
+    await prepare_steps(about.corpus, about.training, *_find_deal(room, drawn), steps)
+
+
+def _find_deal(room: AuditRoom, drawn: DrawnAudit) -> tuple[bytes, int]:
+    """The beacon of the round, and the shard that it dealt to the slot."""
+    game_round = room.get_game().rounds[drawn.place.round]
+    beacon = game_round.beacon or ZERO_WORD
+    return beacon, deal_shards(beacon, len(game_round.pool.solvers))[drawn.place.slot]
+
+
+def _get_batches(room: AuditRoom, drawn: DrawnAudit) -> GetBatch:
+    """The data that the beacon of the round dealt to the slot."""
+    return partial(get_batch, room.about.corpus, room.about.training, *_find_deal(room, drawn))
+
+
+def _write_seal(
+    room: AuditRoom, drawn: DrawnAudit, first: BoundaryProof, start: BoundaryProof, own: StateHeader
+) -> SealMade:
+    place, salt = drawn.place, secrets.token_bytes(32)
+    leaf = compute_leaf(drawn, drawn.segment, start)
+    where = (place.domain, place.round, place.slot, place.draw, place.rank)
+    seal = compute_seal(*where, room.account, leaf, compute_state_root(own), salt)
+    sealed = make_sealed(place, drawn.segment, leaf, seal)
+    made = SealMade(room.about.task, sealed, salt, first, start, own)
+    room.book.write(made)
+    return made

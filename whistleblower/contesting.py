@@ -1,0 +1,245 @@
+"""Contests of a posted root: open one where the own merge differs, play it, bring the leaf.
+
+All nodes compute the same bits, so a root that differs is wrong. Any account that has the posted root's tree
+may answer. The contester names the node that its own tree lacks. At the leaf any account may bring the
+inputs. A node that merged the round itself can make each of these moves: as contester, or as defender of its
+own root.
+
+The inputs of a contested leaf are the leaves of the base root's tensors. Each merged claim adds its
+pseudo-gradient's leaf, with what ties that leaf to the claim. Twin: `IContests.bringLeaf`.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from touchstone.node.kit.party import Duty, Party, Wait, fund_bonds
+from touchstone.node.merging.posting import SPREAD_BLOCKS, compute_rank, take_turn
+from touchstone.node.models.claim_openings import fetch_delta, find_work
+from touchstone.node.models.global_model import load_outer, load_outer_state
+from touchstone.node.models.outer_step import find_own_merge, get_root, make_key, merge_claims
+from touchstone.node.records.claim_records import ContestMade, MergeMade, find_own_slot, sort_by_shard
+from touchstone.protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
+from touchstone.protocol.compute.digest import ByteTree, build_byte_tree
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.contests import ENDED, InnerContest, InnerTurn
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameRound, GameState, RootContest, RoundPhase
+from touchstone.protocol.spec.merkle import count_tensor_leaves
+from touchstone.protocol.spec.outer import compute_nodes_below, find_differing
+
+
+async def gather_inputs(party: Party, game_round: GameRound, leaf: int) -> bytes:
+    """The inputs of a leaf, one behind the other: empty behind the last leaf, where nothing is needed."""
+    count = party.task.spec.terms.parameter_count
+    if leaf >= count_tensor_leaves(count):
+        return b""
+    outer = await load_outer(party, game_round.base_root)
+    await load_outer_state(party, outer)
+    parts = [
+        await asyncio.to_thread(_open, party, refer_tensor(root, count), leaf)
+        for root in (outer.weights_root, outer.momentum_root)
+    ]
+    for slot in sort_by_shard(game_round, game_round.merged):
+        parts.append(await _open_claim(party, game_round, slot, leaf))
+    return b"".join(parts)
+
+
+async def _open_claim(party: Party, game_round: GameRound, slot: int, leaf: int) -> bytes:
+    """The pseudo-gradient's leaf and path, the carried root, the work leaf's path."""
+    await fetch_delta(party, game_round, slot)
+    proof = await find_work(party, game_round, game_round.claims[slot])
+    ref = refer_delta(proof.delta_root, party.task.spec.terms.parameter_count)
+    opened = await asyncio.to_thread(_open, party, ref, leaf)
+    return opened + proof.carried_root + b"".join(proof.path)
+
+
+def _open(party: Party, ref: BlobRef, leaf: int) -> bytes:
+    (proof,) = party.store.open_leaves(ref, [leaf])
+    return proof.data + b"".join(proof.path)
+
+
+ATTEMPTS_MAX = 2
+"""Own contests of one root. A node that has lost them all would not find its error by another one."""
+LATEST_RESPONDS = 2
+"""Answers' times before the window of a root ends: from then on a node contests it besides others."""
+
+
+@dataclass(frozen=True)
+class CheckRoot:
+    """Merge what a posted root says that it merged, and see whether it comes to the same."""
+
+    round: int
+    root: bytes
+    root_until: int
+
+    async def perform(self, party: Party) -> None:
+        """Compute it, once."""
+        game_round = party.game.rounds[self.round]
+        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        if get_root(made) != self.root:
+            party.say(f"round {self.round}: the posted root is wrong, it is contested")
+
+
+@dataclass(frozen=True)
+class BeginContest:
+    """Contest a posted root that is not the own one. attempt: how many own contests of it have ended."""
+
+    round: int
+    root: bytes
+    root_until: int
+    attempt: int
+
+    async def perform(self, party: Party) -> None:
+        """The bond comes out of this account's credit; the k-th open contest costs k bonds."""
+        book, name = party.task.claims, (self.round, self.root, self.root_until, self.attempt)
+        if name not in book.contests:
+            book.write(ContestMade(party.task.task, *name, secrets.token_bytes(32)))
+        salt, game = book.contests[name].salt, party.game
+        async with party.task.locks["credit", None]:
+            limit_wei = await fund_bonds(party, len(game.contests), game.terms.amounts.contest_bond)
+            await party.chain.contests.contest(party.task.task, self.round, limit_wei, salt)
+
+
+@dataclass(frozen=True)
+class MoveContest:
+    """The next move of a contest. turn, level: where it stands, so that each move is a duty of its own."""
+
+    name: bytes
+    turn: InnerTurn
+    level: int
+
+    async def perform(self, party: Party) -> None:
+        """Answer, name a child, or bring the leaf. Raises EnvironmentFault where this node has not the tree
+        of the posted root."""
+        contest = party.state.contests[party.task.task].contests[self.name]
+        game_round = party.game.rounds[contest.round]
+        made = await merge_claims(party, make_key(game_round, game_round.merged))
+        if self.turn == InnerTurn.LEAF:
+            inputs = await gather_inputs(party, game_round, contest.index)
+            await party.chain.contests.bring_leaf(party.task.task, self.name, inputs)
+        elif self.turn == InnerTurn.CONTESTER:
+            child = await asyncio.to_thread(_choose_child, party, contest, made)
+            nodes = list(contest.nodes)
+            await party.chain.contests.name_child(party.task.task, self.name, child, nodes)
+        else:
+            nodes = await asyncio.to_thread(_list_nodes, party, contest, made)
+            await party.chain.contests.answer(party.task.task, self.name, nodes)
+
+
+def _choose_child(party: Party, contest: InnerContest, made: MergeMade) -> int:
+    """The first posted node that the own tree lacks."""
+    child = find_differing(_list_nodes(party, contest, made), contest.nodes)
+    if child is None:
+        raise EnvironmentFault(
+            what="a contested root is right as far as it was opened",
+            expected="a node that the own tree lacks",
+            actual="none",
+            remedy="Nothing can be named: the contest is lost.",
+        )
+    return child
+
+
+def _list_nodes(party: Party, contest: InnerContest, made: MergeMade) -> list[bytes]:
+    """The nodes that open the contested one, in the own tree."""
+    roots = (made.weights_root, made.momentum_root)
+    if contest.level == 0:
+        return list(roots)
+    tree = _build_tree(party, roots[contest.tensor])
+    return compute_nodes_below(tree.levels, contest.level - 1, contest.index)
+
+
+def _build_tree(party: Party, root: bytes) -> ByteTree:
+    return build_byte_tree(party.store.get(refer_tensor(root, party.task.spec.terms.parameter_count)))
+
+
+# --- What is due --------------------------------------------------------------------------------------------
+def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Posted roots that are not looked at yet, contests of wrong ones, and moves in contests."""
+    state = get_state_at(party.game, block)
+    for game_round in state.rounds.values():
+        if game_round.phase == RoundPhase.POSTED and block <= game_round.root_until:
+            yield from _list_checks(party, state, game_round, block)
+    for contest in party.state.contests[party.task.task].contests.values():
+        if contest.turn not in ENDED and block <= contest.clock:
+            yield from _list_moves(party, state, contest, block)
+
+
+def list_own_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
+    """Moves in contests that this account has opened, for a role that opens none: the account may have had a
+    seat of another role before, and a bond is left of it."""
+    state = get_state_at(party.game, block)
+    for contest in party.state.contests[party.task.task].contests.values():
+        is_open = contest.turn not in ENDED and block <= contest.clock
+        if is_open and contest.contester == party.account:
+            yield from _list_moves(party, state, contest, block)
+
+
+def _list_checks(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+    assert game_round.root is not None
+    made, posting = find_own_merge(party, game_round), (game_round.root, game_round.root_until)
+    if made is None:
+        yield CheckRoot(game_round.index, *posting)
+    elif get_root(made) != game_round.root:
+        yield from _list_contest(party, state, game_round, block)
+
+
+def _list_contest(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+    """An own contest, by turns. While another account contests the root, this node waits for the outcome as
+    long as there is time: the other contester may give up, or lose on purpose."""
+    open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
+    assert game_round.root is not None
+    if any(contest.contester == party.account for contest in open_ones):
+        return
+    attempt = _count_ended(party, game_round)
+    if attempt >= ATTEMPTS_MAX:
+        return
+    name = BeginContest(game_round.index, game_round.root, game_round.root_until, attempt)
+    latest = game_round.root_until - LATEST_RESPONDS * state.terms.windows.respond
+    if open_ones:
+        yield name if block >= latest else Wait(latest)
+    else:
+        yield from take_turn(party, game_round, name, block, name, game_round.root_until)
+
+
+def _count_ended(party: Party, game_round: GameRound) -> int:
+    """Own contests of a root that have ended without its fall: this node was silent in them, or it errs."""
+    return sum(
+        (contest.round, contest.root, contest.contester) == (game_round.index, game_round.root, party.account)
+        and contest.turn == InnerTurn.STANDS
+        for contest in party.state.contests[party.task.task].contests.values()
+    )
+
+
+def _is_about(contest: RootContest, game_round: GameRound) -> bool:
+    """Whether a contest is of the root as it is posted now."""
+    posting = (game_round.index, game_round.root, game_round.root_until)
+    return (contest.round, contest.root, contest.root_until) == posting
+
+
+def _list_moves(party: Party, state: GameState, contest: InnerContest, block: int) -> Iterator[Duty | Wait]:
+    """The contester's own move at once; answers and the leaf of a right root, by turns."""
+    game_round = state.rounds[contest.round]
+    is_there = game_round.phase == RoundPhase.POSTED and game_round.root == contest.root
+    made = find_own_merge(party, game_round) if is_there else None
+    if made is None:
+        return
+    move, is_own = MoveContest(contest.name, contest.turn, contest.level), contest.contester == party.account
+    is_right = get_root(made) == contest.root
+    if contest.turn == InnerTurn.CONTESTER:
+        if is_own and not is_right:
+            yield move
+    elif is_right:
+        turn = _get_turn_block(party, state, contest, game_round)
+        yield move if block >= turn else Wait(turn)
+
+
+def _get_turn_block(party: Party, state: GameState, contest: InnerContest, game_round: GameRound) -> int:
+    """Signers of the root answer first, one after the other; within half of the clock all do."""
+    respond = state.terms.windows.respond
+    slot = find_own_slot(state, game_round, party.account)
+    seat = None if slot is None else game_round.pool.solvers[slot]
+    first = 0 if seat in game_round.signers else respond // 4
+    delay = min(first + SPREAD_BLOCKS * compute_rank(party, game_round), respond // 2)
+    return contest.clock - respond + delay

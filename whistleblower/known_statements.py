@@ -1,0 +1,225 @@
+"""Which statements this node knows, whether a seat answers for them now, and spot asks.
+
+Statements are also put into the forms that the contracts take. Whether one can be held against its seat is a
+pure function of the state.
+
+Spot asks: some ACCEPTs are asked for a leaf although nothing speaks against them. A lone auditor could seal
+noise instead of a replay, say ACCEPT and be paid. Where hardware noise is allowed, its own end may differ
+from the claim's, and two roots do not show how far. When it is asked for a leaf of its end, it cannot show
+one inside the limits, and loses its seat. An auditor whose end is the claim's has replayed, or was handed the
+right root by the solver; it is never asked. One that makes up both ends as one root names a leaf that the
+claim does not have: the solver proves that (`evidence.py`).
+
+Whistleblowers ask; where a task has none, verifiers do. For the place of each vote each asker throws its own
+secret dice. On average all askers together ask about one of SPOT_ASKS such votes.
+`protocol/economics/money.py` makes a stake large enough for that. Askers read those votes from the chain
+first, because auditors hand their votes only to solvers.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from touchstone.node.kit.party import Party
+from touchstone.node.records.dispute_records import KnownVote, Sentence
+from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.fates import (
+    find_seat,
+    get_claim_fate,
+    get_late_draw,
+    get_segments,
+    get_votes,
+    is_draw_over,
+)
+from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerBook
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import (
+    ClaimFate,
+    GameRound,
+    GameState,
+    Seat,
+    SeatRole,
+    SeatStatus,
+    SlotClaim,
+    StatementRef,
+)
+from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
+from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord, is_vote_whole
+
+
+def get_inner(party: Party) -> InnerBook:
+    """What is said inside the disputes and asks of the joined task."""
+    return party.state.inner[party.task.task]
+
+
+def get_now(party: Party) -> GameState:
+    """The joined task as a call of the next block finds it: a round that the clock has closed is closed."""
+    book, block = party.task.cases, party.state.head_block + 1
+    if book.now is None or book.now[0] is not party.game or book.now[1] != block:
+        book.now = (party.game, block, get_state_at(party.game, block))
+    return book.now[2]
+
+
+def find_vote(party: Party, sentence: Sentence) -> KnownVote | None:
+    """The vote that a sentence is of; None for a claim's, and where the vote is not known."""
+    votes = party.task.audits.list_votes(sentence.ref.round) if sentence.signature else ()
+    return next((one for one in votes if one.signature == sentence.signature), None)
+
+
+def sign_form(vote: Vote, signature: bytes) -> dict[str, Any]:
+    """A vote and its signature as the contracts take them (`SignedVote`)."""
+    return {"vote": vote, "r": signature[:32], "vs": signature[32:]}
+
+
+def seal_form(said: Sealed, signature: bytes) -> dict[str, Any]:
+    """A seal and its signature as the contracts take them (`SignedSealed`)."""
+    return {"said": said, "r": signature[:32], "vs": signature[32:]}
+
+
+def find_claim(state: GameState, index: int, slot: int) -> SlotClaim | None:
+    """The claim of a slot, None where there is none."""
+    game_round = state.rounds.get(index)
+    return None if game_round is None else game_round.claims.get(slot)
+
+
+def find_solver(state: GameState, index: int, slot: int) -> str | None:
+    """The account of a claim's solver, which may have no seat any more; None where there is no claim."""
+    claim = find_claim(state, index, slot)
+    return None if claim is None else claim.account
+
+
+def find_signer(state: GameState, said: Sealed, auditor: str) -> Seat | None:
+    """The seat that answers for what `auditor` has signed, None where the statement is not of this chain."""
+    game_round, seat = state.rounds.get(said.round), find_seat(state, auditor)
+    if game_round is None or seat is None or seat.settled > said.round:
+        return None
+    role = SeatRole.WHISTLEBLOWER if is_late_draw(state, said.draw) else SeatRole.VERIFIER
+    return seat if seat.role == role and is_of_chain(state, game_round, said) else None
+
+
+def is_of_chain(state: GameState, game_round: GameRound, said: Sealed) -> bool:
+    """Whether a statement is about the round, claim and seed that stand: after a reorg it may not be."""
+    claim = game_round.claims.get(said.slot)
+    seed = game_round.late_seed if is_late_draw(state, said.draw) else game_round.seed
+    if claim is None or seed is None or said.draw > state.terms.draws or said.segment >= claim.segments:
+        return False
+    expected = (state.terms.domain, game_round.base_root, claim.claim_root, seed)
+    return (said.domain, said.base_root, said.claim_root, said.seed) == expected
+
+
+def find_accused(state: GameState, ref: StatementRef, known: KnownVote | None) -> Seat | None:
+    """The seat that answers for a claim, or for a vote that is known; None where no seat answers for it any
+    more."""
+    if known is not None:
+        is_whole = is_vote_whole(known.vote)
+        return find_signer(state, known.vote, known.auditor) if is_whole else None
+    claim = find_claim(state, ref.round, ref.slot)
+    seat = None if claim is None else state.seats.get(claim.seat)
+    return seat if seat is not None and seat.joined <= ref.round and seat.settled <= ref.round else None
+
+
+def is_counted(state: GameState, known: KnownVote) -> bool:
+    """Whether a vote of its place counts on chain."""
+    vote = known.vote
+    return vote.rank in get_votes(state.rounds[vote.round], vote.slot, vote.draw)
+
+
+def is_withheld(party: Party, known: KnownVote) -> bool:
+    """Whether the signer of a counted vote does not open it: it has answered an ask instead, or no opening
+    counts any more. A vote that does not count is left alone: it harms no claim."""
+    state = get_now(party)
+    if known.opening is not None or not is_counted(state, known):
+        return False
+    seat, asks = find_accused(state, known.ref, known), get_inner(party).asks.values()
+    cleared = [one.seat for one in asks if one.vote == known.vote and one.ending == AskEnding.CLEARED]
+    is_answered = seat is not None and seat.number in cleared
+    return is_answered or party.state.head_block >= get_heard_until(state, get_place(known.vote))
+
+
+def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
+    """Whether a statement of another's open seat can be proven false in `block`."""
+    if seat is None or seat.status == SeatStatus.CLOSED or seat.account == me:
+        return False
+    return block <= get_statement_until(state, ref)
+
+
+def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
+    """Whether it can be disputed: once its claim is decided."""
+    game_round = state.rounds[ref.round]
+    fate = get_claim_fate(state, game_round, ref.slot, block)
+    is_decided = fate in (ClaimFate.ACCEPTED, ClaimFate.VOID)
+    return is_decided and is_provable(state, ref, seat, me, block)
+
+
+def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:
+    """Whether the steps of a segment may be shown before a dispute: once no auditor can copy what follows
+    from them. Its own draw and that of the segment before it, which ends where this one starts, are over:
+    the claim may have failed by another one. A segment that is not drawn waits until the late draw is known;
+    and for a late audit of it, or of the segment before it."""
+    if get_claim_fate(state, game_round, slot, block) not in (ClaimFate.ACCEPTED, ClaimFate.VOID):
+        return False
+    segments = get_segments(state, game_round, slot)
+    draws = [draw for draw, one in enumerate(segments) if one in (segment, segment - 1)]
+    if not all(is_draw_over(state, game_round, slot, draw, block) for draw in draws):
+        return False
+    if segment in segments:
+        return True
+    late = get_late_draw(state, game_round, slot)
+    if late is None or late.segment not in (segment, segment - 1):
+        return game_round.late_seed is not None or not state.terms.late_chance
+    return block > (game_round.late_from or block) + 2 * state.terms.windows.audit_max
+
+
+def list_provable_rounds(state: GameState, block: int) -> list[GameRound]:
+    """Rounds of which a statement, claim or vote, can still be proven false in `block`."""
+    window = state.terms.windows.dispute
+    return [one for one in state.rounds.values() if one.claims and _is_recent(one, block - window)]
+
+
+def _is_recent(game_round: GameRound, since: int) -> bool:
+    return game_round.closed is None or max(game_round.closed, game_round.late_from or 0) >= since
+
+
+def find_spot_leaf(
+    game: GameState, account: str, dice: bytes, known: KnownVote, leaf_count: int
+) -> int | None:
+    """The leaf for which `account` asks the signer of a vote; None where it does not ask. dice: 32 random
+    bytes that `account` keeps secret."""
+    opening = known.opening
+    if known.vote.word != VoteWord.ACCEPT or opening is None:
+        return None
+    is_shared = opening.own_end_root == opening.claim_end_root
+    is_asked = is_spot(game, account, dice, known.ref) and not is_shared
+    return int.from_bytes(_throw(dice, known.ref)[8:16]) % leaf_count if is_asked else None
+
+
+def is_spot(game: GameState, account: str, dice: bytes, ref: StatementRef) -> bool:
+    """Whether the dice of `account` say that it asks about an ACCEPT in this place."""
+    askers = count_askers(game, account)
+    return askers > 0 and int.from_bytes(_throw(dice, ref)[:8]) % (SPOT_ASKS * askers) == 0
+
+
+def list_spot_slots(game: GameState, account: str, dice: bytes, game_round: GameRound) -> Iterator[int]:
+    """Slots of a round with a vote that `account` may have to ask about, once it has read it."""
+    for (slot, draw), votes in game_round.votes.items() if not game.terms.is_exact else ():
+        for rank, counted in votes.items():
+            ref = StatementRef(game_round.index, slot, draw, rank)
+            is_accept = counted.is_opened and counted.word == VoteWord.ACCEPT
+            if is_accept and is_spot(game, account, dice, ref):
+                yield slot
+
+
+def _throw(dice: bytes, ref: StatementRef) -> bytes:
+    place = (ref.round, ref.slot, ref.draw or 0, ref.rank)
+    return hashlib.sha256(dice + b"".join(one.to_bytes(8) for one in place)).digest()
+
+
+def count_askers(game: GameState, account: str) -> int:
+    """How many seats share the asking; 0 where `account` has none of them."""
+    seated = [one for one in game.seats.values() if one.status == SeatStatus.OPEN]
+    for role in (SeatRole.WHISTLEBLOWER, SeatRole.VERIFIER):
+        asking = [one.account for one in seated if one.role == role]
+        if asking:
+            return len(asking) if account in asking else 0
+    return 0

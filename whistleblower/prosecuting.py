@@ -1,0 +1,318 @@
+"""The opener's part of a dispute: find the fault in the named step's trace, prove it, or demand leaves.
+
+A proof shows an operation beyond its bound, or a datum that is not the task's. What the claimant does not
+serve the opener demands on chain.
+
+The claimant answers only for its own sentence, so a step is computed from the state that the claimant says
+it started from. A claimant that posted a trace it does not have cannot show the demanded leaves, and is
+convicted for its silence.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from random import Random, SystemRandom
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from touchstone.node.defending.step_serving import BlocksLeft, get_half_time, start_waiting, wait_for
+from touchstone.node.kit.party import Party, fetch_state, has_state, keep_state, load_state
+from touchstone.node.kit.stored_tensors import RemoteTrace, TraceLayout, describe_layout, open_trace
+from touchstone.node.records.claim_records import get_shards
+from touchstone.node.training.segments import compute_state, get_batches
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.bounds.fault import (
+    ClaimedLeaf,
+    ClaimedRoots,
+    ClaimedTrace,
+    ExactFaultFinder,
+    InputFault,
+    OperationFault,
+    prove_node,
+)
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.step_facts import compute_step_facts
+from touchstone.protocol.spec.containers import LeafProof, StateHeader
+from touchstone.protocol.spec.drawing import draw_sample_start
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.inner_dispute import (
+    LEAVES_MAX,
+    DemandedLeaf,
+    DisputeStage,
+    InnerDispute,
+    PostedTrace,
+)
+from touchstone.protocol.spec.merkle import compute_path
+from touchstone.protocol.spec.params import LEAF_BYTES, PRODUCT_BITS
+from touchstone.protocol.spec.program import INPUTS, Program, Role, get_constant_roots
+from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+from touchstone.whistleblower.known_statements import get_now
+from touchstone.whistleblower.step_judging import find_start, format_name
+
+
+def list_demands(
+    program: Program, layout: TraceLayout, withheld: int | None, chance: Random | None = None
+) -> list[DemandedLeaf]:
+    """At most LEAVES_MAX leaves to demand. withheld: the buffer that the claimant does not serve; None where
+    it is no single buffer. Then one leaf is drawn from the output of each of some nodes, the last one among
+    them.
+
+    A claimant without such a buffer cannot show any leaf of it. The leaves are random, so no claimant can
+    prepare just those. The last one is always among them: a buffer with something behind its last element can
+    be served to nobody, and no element of it is false."""
+    chance = chance or SystemRandom()
+    if withheld is None:
+        numbers = range(len(program.nodes) - 1)
+        drawn = chance.sample(numbers, min(LEAVES_MAX - 1, len(numbers)))
+        nodes = sorted([*drawn, len(program.nodes) - 1])
+        return [_draw_leaf(program, layout, node, 0, chance) for node in nodes]
+    node, place = next(_list_places(program, withheld))
+    last = layout[withheld].leaf_count - 1
+    leaves = [*sorted(chance.sample(range(last), min(LEAVES_MAX - 1, last))), last]
+    return [DemandedLeaf(node, place, leaf) for leaf in leaves]
+
+
+def _list_places(program: Program, buffer: int) -> Iterator[tuple[int, int]]:
+    """Nodes that touch a buffer, and where: 0 the output, 1 and up the operands."""
+    for number, node in enumerate(program.nodes):
+        for place, access in enumerate((node.output, *node.operands)):
+            if access.buffer == buffer and program.buffers[buffer].role is not Role.CONSTANT:
+                yield number, place
+
+
+def _draw_leaf(program: Program, layout: TraceLayout, node: int, place: int, chance: Random) -> DemandedLeaf:
+    buffer = (program.nodes[node].output, *program.nodes[node].operands)[place].buffer
+    return DemandedLeaf(node, place, chance.randrange(layout[buffer].leaf_count))
+
+
+CUT_PATIENCE = 4
+"""Of the time for a search, one part in so many may pass while tensors for its layers are waited for. A
+claimant that shows those slowly leaves the rest for the search in order, which needs no cut."""
+LABELS, SCALARS = (INPUTS.index(role) for role in (Role.LABELS, Role.SCALARS))
+"""Numbers of these buffers in every program."""
+
+
+async def prove_operation(
+    party: Party, dispute: InnerDispute, start: StateHeader, fault: OperationFault
+) -> None:
+    """Have the referee compute the element."""
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    proof = (fault.node, fault.element, fault.openings)
+    await party.chain.disputes.prove_operation(party.task.task, dispute.name, facts, start, *proof)
+
+
+async def prove_input(party: Party, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
+    """Show the token, label or scalar that the task gives beside the claimed one."""
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    if fault.buffer == SCALARS:
+        datum = open_scalars(party, start, fault.element)
+    else:
+        datum = await open_token(party, dispute, fault.element, fault.buffer == LABELS)
+    place = (fault.buffer, fault.element, fault.opening, datum)
+    await party.chain.disputes.prove_datum(party.task.task, dispute.name, facts, start, *place)
+
+
+def open_scalars(party: Party, start: StateHeader, which: int) -> LeafProof:
+    """The leaf with a scalar of the step: the learning rate goes by the global step, the bias corrections by
+    the local one."""
+    leaves = compute_scalar_leaves(party.task.spec)
+    place = start.local_step if which else start.global_step
+    return LeafProof(leaves[place], tuple(compute_path(compute_scalar_levels(leaves), place)))
+
+
+async def open_token(party: Party, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
+    """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
+    training, ref = party.task.spec.training, dispute.statement
+    game_round = get_now(party).rounds[ref.round]
+    assert game_round.beacon is not None and dispute.step is not None
+    inner_step = dispute.segment * party.task.spec.terms.segment_steps + dispute.step
+    row, column = divmod(position, training.sequence_tokens)
+    shard, length = get_shards(game_round)[ref.slot], training.sequence_tokens
+    place = (shard, inner_step, row, training.token_count, length)
+    first = draw_sample_start(game_round.beacon, *place)
+    byte = (first + column + is_label) * training.token_bytes
+    return await party.task.corpus.open_leaf(byte // LEAF_BYTES)
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """What the claimant does not serve: a buffer of the trace, None where it is the list of their roots.
+    fault: how it was noticed."""
+
+    buffer: int | None
+    fault: Exception
+
+
+Fetched = TypeVar("Fetched")
+Found = OperationFault | InputFault | Withheld | None
+
+
+async def prosecute(party: Party, dispute: InnerDispute) -> None:
+    """Look for a fault in the trace of a dispute, and prove it. Says so where there is none. What is not
+    served, or not in half of the time, is demanded on chain, once, and asked for again: raises ProtocolFault
+    or EnvironmentFault."""
+    trace, name = dispute.trace, format_name(dispute)
+    assert trace is not None
+    found = await find_fault(party, dispute, trace)
+    if isinstance(found, Withheld):
+        if dispute.stage == DisputeStage.PROVE:
+            party.say(f"dispute {name}: {found.fault}; demanding leaves of the trace on chain")
+            await demand(party, dispute, found.buffer)
+        raise found.fault
+    if found is None:
+        party.say(f"dispute {name}: every number of the trace lies inside its bound")
+        party.task.cases.searched.add(dispute.name)
+    elif isinstance(found, OperationFault):
+        party.say(f"dispute {name}: node {found.node.number} errs in element {found.element}: proving it")
+        await prove_operation(party, dispute, trace.start, found)
+    else:
+        party.say(f"dispute {name}: element {found.element} of buffer {found.buffer} is not the task's")
+        await prove_input(party, dispute, trace.start, found)
+
+
+async def demand(party: Party, dispute: InnerDispute, withheld: int | None) -> None:
+    """Demand leaves of what is withheld: the claimant shows them on chain, or is convicted."""
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    program = get_program(party.task.spec.training).program
+    leaves = [
+        {"node": prove_node(program, one.node), "place": one.place, "leaf_index": one.leaf_index}
+        for one in list_demands(program, describe_layout(program), withheld)
+    ]
+    await party.chain.disputes.demand_leaves(party.task.task, dispute.name, facts, leaves)
+
+
+async def find_fault(party: Party, dispute: InnerDispute, trace: PostedTrace) -> Found:
+    """The first fault of the claimed step, or what the claimant does not serve of it in time."""
+    built = get_program(party.task.spec.training)
+    withheld: list[int] = []
+    until = _get_waited_until(party, dispute)
+    try:
+        peer = party.state.network.find(get_now(party).seats[dispute.seat].account)
+        start = await _find_step_start(party, dispute, peer, trace, until)
+        remote = await wait_for(party, until, open_remote(party, built, peer, trace))
+        try:
+            return await _search_remote(party, dispute, built, start, remote, withheld, until)
+        finally:
+            share = f"{remote.received_bytes} of {remote.size_bytes} bytes of the trace"
+            party.say(f"dispute {format_name(dispute)}: fetched {share}")
+            remote.evict()
+    except (ProtocolFault, EnvironmentFault) as fault:
+        return Withheld(withheld[0] if withheld else None, fault)
+
+
+def _get_waited_until(party: Party, dispute: InnerDispute) -> int:
+    """The block at which what still is on its way is given up. Leaves are demanded in PROVE alone; later
+    nothing is left to do but to find the fault."""
+    is_demandable = dispute.stage == DisputeStage.PROVE
+    return start_waiting(party, get_half_time(party, dispute) if is_demandable else dispute.clock)
+
+
+async def _search_remote(
+    party: Party,
+    dispute: InnerDispute,
+    built: BuiltProgram,
+    start: TrainingState,
+    remote: RemoteTrace,
+    withheld: list[int],
+    until: int,
+) -> OperationFault | InputFault | None:
+    loop = asyncio.get_running_loop()
+
+    def watch(buffer: int, fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
+        """Fetch of a buffer for the searching thread, and write down one that the claimant does not show."""
+        try:
+            return asyncio.run_coroutine_threadsafe(wait_for(party, until, fetching), loop).result()
+        except (ProtocolFault, EnvironmentFault):
+            withheld.append(buffer)
+            raise
+
+    def fetch(buffer: int) -> Tensor:
+        """The whole buffer."""
+        return watch(buffer, remote.fetch(buffer))
+
+    patience = BlocksLeft(max(1, (until - party.state.head_block) // CUT_PATIENCE))
+
+    def hurry(fetching: Coroutine[Any, Any, Fetched]) -> Fetched:
+        """Fetch what a search can do without, while there is patience."""
+        return asyncio.run_coroutine_threadsafe(patience.wait(party, until, fetching), loop).result()
+
+    def fetch_cut(buffer: int) -> Tensor:
+        """The whole buffer, for a search in layers."""
+        return hurry(remote.fetch(buffer))
+
+    def find_leaf(buffer: int, own: ByteTree) -> ClaimedLeaf:
+        """The first leaf that differs from the own one. In a task with limits the whole can be fetched."""
+        fetching = remote.find_leaf(buffer, own)
+        return watch(buffer, fetching) if is_exact else hurry(fetching)
+
+    batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
+    batch = await asyncio.to_thread(batches, get_inner_step(party, dispute))
+    is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
+    roots, listed = remote.roots, remote.listed
+    claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut, find_leaf)
+    if is_exact:
+        claimed = ClaimedRoots(roots, find_leaf, listed)
+    search = partial(_search, party, built, start, batch, claimed)
+    return await loop.run_in_executor(party.task.cases.searchers, search)
+
+
+async def _find_step_start(
+    party: Party, dispute: InnerDispute, peer: Peer, trace: PostedTrace, until: int
+) -> TrainingState:
+    """The state before the named step: the claimant's, or the own one where it is the same."""
+    try:
+        return await wait_for(party, until, fetch_state(party, [peer], trace.start))
+    except (ProtocolFault, EnvironmentFault):
+        own = await asyncio.to_thread(_recompute_start, party, dispute, trace)
+        if own is None:
+            raise
+        return own
+
+
+def _recompute_start(party: Party, dispute: InnerDispute, trace: PostedTrace) -> TrainingState | None:
+    assert dispute.step is not None
+    place = (dispute.statement.round, dispute.statement.slot)
+    try:
+        start = find_start(party, dispute)
+        if has_state(party, start):
+            state = compute_state(party, place, dispute.segment, start, dispute.step)
+            return load_state(party, trace.start) if keep_state(party, state) == trace.start else None
+    except (EnvironmentFault, InvalidInput):
+        return None
+    return None
+
+
+async def open_remote(party: Party, built: BuiltProgram, peer: Peer, trace: PostedTrace) -> RemoteTrace:
+    """The claimant's trace; roots that the contract knows are not the claimant's to tell."""
+    start = trace.start
+    known = dict(enumerate((start.weights_root, start.first_moment_root, start.second_moment_root)))
+    known |= get_constant_roots(built.program)
+    layout = describe_layout(built.program)
+    return await open_trace(party.store, party.client, peer, trace.root, layout, known)
+
+
+def _search(
+    party: Party,
+    built: BuiltProgram,
+    start: TrainingState,
+    batch: Batch,
+    claimed: ClaimedTrace | ClaimedRoots,
+) -> OperationFault | InputFault | None:
+    training = party.task.spec.training
+    scalars = compute_scalars(training, start.local_step, start.global_step)
+    vectors = (start.weights, start.first_moment, start.second_moment)
+    if isinstance(claimed, ClaimedRoots):
+        return ExactFaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
+    return FaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
+
+
+def get_inner_step(party: Party, dispute: InnerDispute) -> int:
+    """The named step's number in its round."""
+    assert dispute.step is not None
+    return dispute.segment * party.task.spec.terms.segment_steps + dispute.step

@@ -1,0 +1,353 @@
+"""Judges each step of a segment from the claimant's own state before it; finds the step to name.
+
+Over k steps honest machines drift apart, in unstable phases by a million limits. Over one step from the same
+state they mostly do not. So a segment is false where one of its steps is. If every step lies within the
+limits, the distance of the ends is drift, however large. The task's limits allow for k steps: they are taken
+as they are, with one step's learning rate.
+
+At many times the usual rate a single step multiplies noise as well (docs/decisions/0037-drift.md). So a step
+beyond the limits is computed up to SHAKES times more, each time from weights shaken otherwise in their last
+bit. It is drift as well if the distances of the own results cover it, up to a cap:
+
+    ranked       the claim's r-th farthest element by MARGIN times the own results' r-th farthest: so many
+                 elements wander, and so far
+    each         an element beyond the limits by OWN_MARGIN times what that very element wanders: elements
+                 that wander excuse no others, at whatever place
+    cap          NOISE_CAP limits, or half of what a step lies off that was not taken at all, if that is less
+
+The cap is there because a cheat may make a state from which training is chaos, and must not be free to claim
+anything after it.
+
+In an exact task honest machines have equal bits: a step is false where its state is another one.
+
+The opener of a dispute names the step that it judged to be false before, where the posted roots around it are
+those that it judged. Else it names the first step that is false from the claimant's own state before it.
+
+Steps are computed where answers are, one piece at a time (`Retraining`).
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from touchstone.node.defending.step_serving import (
+    NEVER,
+    SHOWN_FORM,
+    STEPS,
+    StepsAsked,
+    StepsShown,
+    get_half_time,
+    list_kept,
+    start_waiting,
+    wait_for,
+)
+from touchstone.node.kit.party import Party, fetch_tensors, load_state, open_state
+from touchstone.node.kit.recompute_queue import AUDITS
+from touchstone.node.kit.stored_tensors import StoredState
+from touchstone.node.records.dispute_records import NO_STEP, KnownVote
+from touchstone.node.training.segments import compute_roots, find_own_boundary, get_batches, restore_boundary
+from touchstone.protocol.adapters.blobs import BlobKey, refer_state
+from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.compute.audit.compare import (
+    Verdict,
+    compute_cap,
+    gather_excess,
+    is_explained,
+    judge_state,
+    shake,
+    unshake,
+)
+from touchstone.protocol.compute.digest import state_header
+from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, decode_state
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.protocol.spec.statements import VoteWord, compute_seal, verify_in_claim
+from touchstone.whistleblower.known_statements import find_claim, get_now
+
+SHAKES = 4
+"""So many own results at most, each from weights that are shaken otherwise: two may lie close by chance where
+most lie far apart (docs/decisions/0037-drift.md)."""
+
+
+@dataclass
+class Claimed:
+    """Whose steps of which segment: round and slot say whose data it is. until: the block from which on the
+    claimant is waited for no more; what this node computes meanwhile moves it."""
+
+    peer: Peer
+    round: int
+    slot: int
+    segment: int
+    until: int = NEVER
+
+
+async def ask_headers(
+    party: Party, claimed: Claimed, known: Mapping[int, bytes], bound: KnownVote | None = None
+) -> list[StateHeader]:
+    """The k + 1 states of a segment as the claimant shows them. known: state roots that its statement has, by
+    step; bound: a vote whose ends are hashes to this node. Raises ProtocolFault, naming the peer, where it
+    shows others, and EnvironmentFault while it shows none."""
+    peer, count = claimed.peer, party.task.spec.terms.segment_steps + 1
+    asked = StepsAsked(party.task.task, claimed.round, claimed.slot, claimed.segment)
+    shown = await wait_for(party, claimed.until, party.client.ask(peer, STEPS, asked, SHOWN_FORM))
+    headers = [decode_state(state, peer.account) for state in shown.states]
+    if len(headers) != count:
+        raise _blame(peer, "another number of states", count, len(headers))
+    for step, root in known.items():
+        found = compute_state_root(headers[step])
+        if found != root:
+            raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
+    _require_placed(party, claimed, headers)
+    if bound is not None:
+        _require_bound(party, claimed, bound, headers, shown)
+    return headers
+
+
+def _require_bound(
+    party: Party, claimed: Claimed, known: KnownVote, headers: Sequence[StateHeader], shown: StepsShown
+) -> None:
+    """Raises ProtocolFault unless the states run from the vote's start leaf to what it has sealed, and that
+    leaf is in the claim. Else a liar could show honest steps from a start of its choice: none moves from
+    zeros. In an exact task an ACCEPT says that they end where the claim does. The contract asks for the
+    same."""
+    vote, roots = known.vote, [compute_state_root(headers[at]) for at in (0, -1)]
+    claim = find_claim(get_now(party), claimed.round, claimed.slot)
+    solver, segments = ("", 0) if claim is None else (claim.account, claim.segments)
+    place = (vote.domain, vote.round, solver, vote.segment)
+    sealed = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank, known.auditor, vote.start_leaf)
+    starts = [compute_boundary_leaf(*place, salt, roots[0]) for salt in shown.salts[:1]]
+    seals = [compute_seal(*sealed, roots[1], salt) for salt in shown.salts[1:]]
+    ends = [compute_boundary_leaf(*place[:3], vote.segment + 1, salt, roots[1]) for salt in shown.salts[1:]]
+    is_same = party.game.terms.is_exact and vote.word == VoteWord.ACCEPT
+    if is_same and vote.end_leaf not in ends:
+        raise _blame(claimed.peer, "another end than the one that its vote accepts", vote.end_leaf, ends)
+    if vote.start_leaf not in starts or vote.seal not in seals:
+        expected, actual = (vote.start_leaf, vote.seal), (starts, seals)
+        raise _blame(claimed.peer, "other ends than its vote is bound to", expected, actual)
+    try:
+        verify_in_claim(vote.claim_root, vote.start_leaf, vote.segment, segments, shown.path)
+    except ProtocolFault as fault:
+        what = "a start that is not in the claim"
+        raise _blame(claimed.peer, what, fault.expected, fault.actual) from fault
+
+
+def _require_placed(party: Party, claimed: Claimed, headers: Sequence[StateHeader]) -> None:
+    """Raises ProtocolFault unless the states have the step numbers of the segment. No schedule tells what
+    others would be trained with, and the contract takes none."""
+    terms, local = party.task.spec.terms, headers[0].local_step
+    begin = claimed.round * terms.inner_steps + claimed.segment * terms.segment_steps
+    expected = [(min(local, begin) + step, begin + step) for step in range(len(headers))]
+    actual = [(header.local_step, header.global_step) for header in headers]
+    if actual != expected:
+        raise _blame(claimed.peer, "step numbers of another place, or in another order", expected, actual)
+
+
+def _blame(peer: Peer, what: str, expected: object, actual: object) -> ProtocolFault:
+    return ProtocolFault(
+        what=f"the step states of a segment are none: {what}",
+        expected=expected,
+        actual=actual,
+        culprit=peer.account,
+        remedy="Judge the segment by its ends.",
+    )
+
+
+async def judge_steps(
+    party: Party, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict], until: int = AUDITS
+) -> None:
+    """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
+    before it, up to the first one beyond the limits. until: the last block for it, as in `Retraining`. Raises
+    as `ask_headers` does."""
+    # A statement is judged once, however many duties want to know. Who is slow holds up no others.
+    place = (claimed.peer.account, claimed.round, claimed.slot, claimed.segment)
+    async with party.task.locks["steps", place]:
+        for step in range(len(headers) - 1):
+            found.append(await _judge_step(party, claimed, headers, step, until))
+            if found[-1].is_beyond:
+                return
+
+
+def find_false_step(verdicts: Sequence[Verdict]) -> int | None:
+    """The step that lies beyond the limits, None where all lie inside."""
+    last = len(verdicts) - 1
+    return last if verdicts[last].is_beyond else None
+
+
+async def _judge_step(
+    party: Party, claimed: Claimed, headers: Sequence[StateHeader], step: int, until: int
+) -> Verdict:
+    before, after = around = headers[step], headers[step + 1]
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(borrow_state(party, claimed, before))
+        work: tuple[Any, ...] = (_compare_roots, party, claimed, around, step)
+        if not party.game.terms.is_exact:
+            end = await held.enter_async_context(borrow_state(party, claimed, after))
+            work = (_compare_step, party, claimed, around, end, step)
+        began = party.state.head_block
+        verdict: Verdict = await party.task.retraining.compute(until, *work)
+        claimed.until += party.state.head_block - began
+        return verdict
+
+
+def _compare_step(
+    party: Party, claimed: Claimed, around: tuple[StateHeader, StateHeader], end: StoredState, step: int
+) -> Verdict:
+    """around: the claimed states before and after the step; end: the one after it, in the store."""
+    terms, schedule = party.task.spec.terms, party.task.spec.training.schedule
+    before, _ = around
+    place = (compute_learning_rate_sum(schedule, before.global_step, 1, terms.inner_steps), terms.limits)
+    own = _take_step(party, claimed, before, step)
+    verdict = judge_state(end, own, *place)
+    if not verdict.is_beyond:
+        return verdict
+    undone = replace(load_state(party, before), local_step=own.local_step, global_step=own.global_step)
+    cap = compute_cap(judge_state(undone, own, *place).excess)
+    noises = (
+        gather_excess(_take_step(party, claimed, before, step, secrets.randbits(31)), own, *place)
+        for _ in range(SHAKES)
+    )
+    return replace(verdict, is_beyond=not is_explained(gather_excess(end, own, *place), noises, cap))
+
+
+def _compare_roots(
+    party: Party, claimed: Claimed, around: tuple[StateHeader, StateHeader], step: int
+) -> Verdict:
+    """In an exact task the state after the step is the own one or false: it is not fetched. No claim has the
+    roots of a state that is not finite."""
+    before, after = around
+    own = _take_step(party, claimed, before, step)
+    try:
+        is_other = state_header(own) != after
+    except ProtocolFault:
+        is_other = True
+    return Verdict(is_other, 0, inf if is_other else 0.0)
+
+
+def _take_step(
+    party: Party, claimed: Claimed, before: StateHeader, step: int, seed: int | None = None
+) -> TrainingState:
+    """One step from the claimed state. seed: from weights that are shaken so, and moved back afterwards."""
+    spec, start = party.task.spec, load_state(party, before)
+    inner_step = claimed.segment * spec.terms.segment_steps + step
+    batches = get_batches(party, claimed.round, claimed.slot)
+    train = party.task.cases.compute.train
+    if seed is None:
+        return train(start, spec.training, batches, inner_step, 1)[0]
+    return unshake(train(shake(start, seed), spec.training, batches, inner_step, 1)[0], start, seed)
+
+
+@asynccontextmanager
+async def borrow_state(party: Party, claimed: Claimed, header: StateHeader) -> AsyncIterator[StoredState]:
+    """A state of the claimant inside the block, looked at piece by piece. What was fetched for it is gone
+    once no other look at it is under way: neighbouring segments, and votes of other nodes, have the same
+    states. What an audit has fetched stays: the claimant chooses which states it names."""
+    refs, book = refer_state(header, party.task.spec.terms.parameter_count), party.task.cases
+    book.fetched |= {ref.key for ref in refs if not party.store.has(ref)}
+    book.borrowed.update(ref.key for ref in refs)
+    try:
+        await wait_for(party, claimed.until, fetch_tensors(party, [claimed.peer], header))
+        yield await asyncio.to_thread(open_state, party, header)
+    finally:
+        _give_back(party, [ref.key for ref in refs])
+
+
+def _give_back(party: Party, keys: Sequence[BlobKey]) -> None:
+    book, kept = party.task.cases, list_kept(party)
+    book.borrowed.subtract(keys)
+    for key in {key for key in keys if book.borrowed[key] <= 0}:
+        del book.borrowed[key]
+        if key in book.fetched and key not in kept:  # An audit may have come to need it meanwhile.
+            party.store.delete(key)
+        book.fetched.discard(key)
+
+
+async def name_step(party: Party, dispute: InnerDispute) -> None:
+    """Name the step that this node would prove false. Raises ProtocolFault or EnvironmentFault while the
+    claimant does not show its states and there is time for it."""
+    step = await find_step(party, dispute)
+    party.say(f"dispute {format_name(dispute)}: naming step {step}")
+    await party.chain.disputes.name_step(party.task.task, dispute.name, step, dispute.roots)
+
+
+async def find_step(party: Party, dispute: InnerDispute) -> int:
+    """The step that this node has judged false before, if the posted roots around it are the judged ones.
+    Else the first step that lies beyond the limits, from the claimant's own state before it; the one farthest
+    off where none does. Where the states are not shown in half of the time, be it that they come slowly, the
+    first one after which the posted roots part from this node's own."""
+    judged = _find_judged(party, dispute)
+    if judged is not None:
+        return judged
+    found: list[Verdict] = []
+    try:
+        claimed = make_claimed(party, dispute)
+        headers = await ask_headers(party, claimed, dict(enumerate(dispute.roots)))
+        await judge_steps(party, claimed, headers, found, dispute.clock)
+    except (ProtocolFault, EnvironmentFault) as fault:
+        if party.state.head_block < get_half_time(party, dispute):
+            raise
+        party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
+        if found:
+            return len(found)  # A step whose end is not shown, or is no state, while its start is right.
+        start = await restore_start(party, dispute)
+        return await party.task.retraining.compute(dispute.clock, _find_by_roots, party, dispute, start)
+    return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
+
+
+def _find_judged(party: Party, dispute: InnerDispute) -> int | None:
+    """The step that a case of this node on the disputed segment has, if its start and end are posted."""
+    for sentence, case in party.task.cases.cases.items():
+        if (sentence.ref, sentence.segment) == (dispute.statement, dispute.segment) and case.step != NO_STEP:
+            around = dispute.roots[case.step : case.step + 2]
+            if tuple(around) == (case.before, case.after):
+                return case.step
+    return None
+
+
+def make_claimed(party: Party, dispute: InnerDispute) -> Claimed:
+    """Whose steps are disputed. Raises EnvironmentFault where the claimant has no endpoint."""
+    peer = party.state.network.find(get_now(party).seats[dispute.seat].account)
+    place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
+    return Claimed(peer, *place, start_waiting(party, get_half_time(party, dispute)))
+
+
+def _find_by_roots(party: Party, dispute: InnerDispute, start: StateHeader) -> int:
+    place = (dispute.statement.round, dispute.statement.slot)
+    own = compute_roots(party, place, dispute.segment, start)
+    parted = [step for step in range(len(own) - 1) if own[step + 1] != dispute.roots[step + 1]]
+    return parted[0] if parted else len(own) - 2
+
+
+async def restore_start(party: Party, dispute: InnerDispute) -> StateHeader:
+    """What `find_start` finds; of an own claim it is in the store from then on."""
+    if find_own_boundary(party, dispute) is not None:
+        await restore_boundary(party, dispute.statement.round, dispute.segment, dispute.clock)
+    return find_start(party, dispute)
+
+
+def find_start(party: Party, dispute: InnerDispute) -> StateHeader:
+    """The state that the disputed segment starts from: of this node's own claim, or as its solver has shown
+    it. Raises EnvironmentFault where there is neither."""
+    ref, found = dispute.statement, find_own_boundary(party, dispute)
+    if found is None:
+        shown = party.task.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)
+        found = None if shown is None else shown.header
+    if found is None or compute_state_root(found) != dispute.roots[0]:
+        raise EnvironmentFault(
+            what="the start of a disputed segment is not known",
+            expected=f"the opening of boundary {dispute.segment} of round {ref.round}, slot {ref.slot}",
+            actual="none",
+            remedy="Wait until the claimant shows its states.",
+        )
+    return found
+
+
+def format_name(dispute: InnerDispute) -> str:
+    """For people."""
+    return dispute.name.hex()[:8]
