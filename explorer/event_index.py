@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from touchstone.protocol.adapters.chain.abi import Entry, decode_values, encode_values, load_own_abi
+from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import decode_values, encode_values
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.deployment import GameDeployment

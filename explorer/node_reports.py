@@ -23,7 +23,7 @@ from typing import Any
 
 from touchstone.explorer.chain_view import BROKEN, ChainView
 from touchstone.explorer.event_index import LOSS, Reported, list_reporters, show_report
-from touchstone.protocol.adapters.reports import (
+from touchstone.protocol.adapters.reports.round_reports import (
     DistancesSaid,
     LossSaid,
     ReportClient,

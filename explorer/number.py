@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from touchstone.protocol.adapters.chain.abi import decode_values, find_function, load_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi
+from touchstone.protocol.adapters.chain.abi_values import decode_values
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.errors import TouchstoneError

@@ -40,7 +40,7 @@ from touchstone.explorer.task_documents import (
 )
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.wire.limits import ConnectionWatch, WireLimits
-from touchstone.protocol.adapters.wire.listener import make_request_log
+from touchstone.protocol.adapters.wire.request_log import make_request_log
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.ledger import LoggedGame
 

@@ -8,7 +8,6 @@ from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.records.claim_records import find_holder
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.spec.game.auditing import get_drawn
 from touchstone.protocol.spec.game.fates import list_draws
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
@@ -17,6 +16,7 @@ from touchstone.protocol.spec.game.logs import VOTE_BYTES
 from touchstone.protocol.spec.game.state import GameState, ProofKind, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.tokens import format_tokens
 
 SHORT = 10
 TOLD_POTS = (BONDS, STAKES)

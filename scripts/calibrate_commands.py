@@ -36,8 +36,8 @@ from touchstone.node.kit.party import list_peers
 from touchstone.node.kit.stored_step import keep_step, open_step
 from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import build_task
-from touchstone.protocol.adapters.messages import write_profile
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.signed_profiles import write_profile
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import (
     FLOORS,
     KernelConfiguration,

@@ -19,11 +19,12 @@ from touchstone.explorer.story import Names
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from touchstone.protocol.adapters.chain.own_contracts import require_own_code, require_own_creations
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
-from touchstone.protocol.adapters.files import replace_file
-from touchstone.protocol.adapters.keys import is_keystore, read_new_password, read_password
-from touchstone.protocol.adapters.wire.conventions import choose_endpoint
+from touchstone.protocol.adapters.files.durable_files import replace_file
+from touchstone.protocol.adapters.keys.keystore import is_keystore
+from touchstone.protocol.adapters.keys.passwords import read_new_password, read_password
+from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts import devnet
 from touchstone.scripts.console import Console, Document
 from touchstone.scripts.devnet import NEVER

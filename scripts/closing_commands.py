@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.state import Seat
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
 from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Console, Document, parse_tokens, spell_id
 from touchstone.scripts.money_commands import find_holding, tell_release
 from touchstone.scripts.wallet import (

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from touchstone.node.exports.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
-from touchstone.protocol.adapters.files import sync
+from touchstone.protocol.adapters.files.durable_files import sync
 from touchstone.protocol.spec.containers import count_token_bytes
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf

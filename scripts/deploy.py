@@ -33,7 +33,8 @@ from touchstone.protocol.adapters.chain.deployment import (
     write_game_deployment,
 )
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
-from touchstone.protocol.adapters.keys import load_keystore, read_password
+from touchstone.protocol.adapters.keys.keystore import load_keystore
+from touchstone.protocol.adapters.keys.passwords import read_password
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits
 from touchstone.scripts.command_form import read_path

@@ -30,16 +30,19 @@ from eth_account import Account
 from eth_utils.address import to_checksum_address
 
 from touchstone.node.kit.chain_state import Seated
-from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import Addresses, GameDeployment
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.wire import request_paths
 from touchstone.protocol.adapters.wire.addresses import may_lead_to
-from touchstone.protocol.adapters.wire.conventions import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
-from touchstone.protocol.adapters.wire.session import Patience, Peer, PeerSession, read_at_most
+from touchstone.protocol.adapters.wire.json_answers import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.peer_faults import read_at_most
+from touchstone.protocol.adapters.wire.session import Patience, PeerSession
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.params import TOKEN_WEI
@@ -183,7 +186,7 @@ class DevnetClock:
     async def _ask(self, peer: Peer) -> NodeStatus | None:
         """None where it does not answer, or with nonsense: such a party is never skipped over."""
         try:
-            async with self._session.get(peer, conventions.STATUS, {}, MAX_STATUS_BYTES) as response:
+            async with self._session.get(peer, request_paths.STATUS, {}, MAX_STATUS_BYTES) as response:
                 status = STATUS_FORM.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)
         except TouchstoneError:
             return None

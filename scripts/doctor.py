@@ -25,10 +25,9 @@ from touchstone.node.submit import sketch_task
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.adapters.chain.transactions import COIN_REMEDY
-from touchstone.protocol.adapters.files import read_bits
-from touchstone.protocol.adapters.wire.conventions import MAX_AGE_SECONDS
+from touchstone.protocol.adapters.machine.determinism_fingerprint import read_bits
+from touchstone.protocol.adapters.wire.request_signing import MAX_AGE_SECONDS
 from touchstone.protocol.compute.determinism import pin_kernels, require_device
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.drawn_weights import draw_weights
@@ -42,6 +41,7 @@ from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, g
 from touchstone.protocol.spec.game.state import Seat, SeatRole
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts import endpoint_checks, home_checks, provider_checks
 from touchstone.scripts.chain_commands import CORPUS_BYTES, TASK_FILE, judge_contracts
 from touchstone.scripts.console import (

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from touchstone.node.exports.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
-from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
 
 # --- Documents ----------------------------------------------------------------------------------------------

@@ -9,24 +9,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from touchstone.node.joining.reachability import SeenBy, ask_peers, list_askable, make_unreached
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import (
-    ANY_PORT,
-    Reach,
-    RequestSigner,
-    choose_endpoint,
-    find_own_host,
-)
-from touchstone.protocol.adapters.wire.listener import (
-    CERTIFICATE_FILE,
-    fetch_fingerprint,
-    load_or_create_identity,
-    make_server_context,
-)
-from touchstone.protocol.adapters.wire.object_storage import TLS_PORT
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.endpoint_urls import ANY_PORT, choose_endpoint, find_own_host
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.reach_messages import Reach
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
+from touchstone.protocol.adapters.wire.storage_reader import TLS_PORT
+from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint, make_server_context
+from touchstone.protocol.adapters.wire.tls_identity import CERTIFICATE_FILE, load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.scripts.home_checks import NotTested, Patient

@@ -20,8 +20,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from touchstone.protocol.adapters.files import replace_file
-from touchstone.protocol.adapters.messages import read_profile
+from touchstone.protocol.adapters.files.durable_files import replace_file
+from touchstone.protocol.adapters.signed_profiles import read_profile
 from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.economics.money import MoneyRule, check_money
 from touchstone.protocol.economics.refusing import Figures

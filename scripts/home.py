@@ -16,18 +16,18 @@ from msgspec import Meta, Struct, ValidationError, convert, structs, toml
 
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
-from touchstone.protocol.adapters.files import replace_private_file
-from touchstone.protocol.adapters.keys import (
-    AccountKey,
+from touchstone.protocol.adapters.files.private_files import replace_private_file
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.keys.keystore import (
     create_devnet_keystore,
     create_keystore,
     import_keystore,
     load_keystore,
-    read_password,
 )
-from touchstone.protocol.adapters.machine import MachineUse
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.keys.passwords import read_password
+from touchstone.protocol.adapters.machine.machine_use import MachineUse
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, require_usable
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.command_form import PREFIX, expect_known, read_overrides, read_path
 

@@ -29,14 +29,15 @@ from touchstone.node.kit.retention_windows import list_foreign
 from touchstone.node.kit.stored_step import list_constants, read_program, refer_named
 from touchstone.node.loop.opening import RECORDS, open_reader
 from touchstone.node.training.replay_pool import load_ray
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.chain.chain_client import GameChain
-from touchstone.protocol.adapters.files import require_private_file
+from touchstone.protocol.adapters.files.private_files import require_private_file
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.machine import MachineUse, measure_memory_bytes
-from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.machine.machine_use import MachineUse
+from touchstone.protocol.adapters.machine.process_limits import measure_memory_bytes
+from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
 from touchstone.protocol.compute.program.step import STATES_BYTES
 from touchstone.protocol.spec.codec import decode_training

@@ -22,8 +22,8 @@ from touchstone.explorer.task_documents import tell_phase
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace, show_duration
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
-from touchstone.protocol.adapters.reports import read_node_state
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
+from touchstone.protocol.adapters.reports.node_state import read_node_state
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.disputes import list_questions
 from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_held
@@ -34,6 +34,7 @@ from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import GameState, Seat, SeatStatus
 from touchstone.protocol.spec.game.terms import compute_release_blocks
 from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Console, Document, parse_tokens, spell_id
 from touchstone.scripts.home import note_left
 from touchstone.scripts.wallet import (

@@ -6,7 +6,6 @@ from typing import Any
 from rich.table import Table
 
 from touchstone.protocol.adapters.chain.pace import Pace
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.economics.account_money import (
     AccountMoney,
     Lock,
@@ -20,6 +19,7 @@ from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, Sums, sum_kind
 from touchstone.protocol.spec.game.state import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Document, spell_id
 from touchstone.scripts.money_commands import Holding, find_holding, tell_release
 from touchstone.scripts.wallet import NUMBER_BITS, is_task_closable, list_open, show_seat, show_task

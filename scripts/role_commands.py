@@ -20,9 +20,8 @@ from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, limit_memory
 from touchstone.node.kit.stored_step import read_program
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.pace import read_pace
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
-from touchstone.protocol.adapters.machine import lower_priority
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.machine.process_limits import lower_priority
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import require_device
 from touchstone.protocol.spec.errors import Declined, GameRefusal, InvalidInput
 from touchstone.protocol.spec.game.calls import JoinSeat
@@ -32,6 +31,7 @@ from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.state import GameState, Seat, SeatRole
 from touchstone.protocol.spec.game.terms import LIMITS
 from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import (
     Console,
     Document,

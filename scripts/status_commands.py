@@ -19,8 +19,12 @@ from touchstone.explorer.task_documents import count_sitting, tell_phase
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
-from touchstone.protocol.adapters.reports import FULL_DISK_BYTES, NodeState, read_node_state, tell_node_state
+from touchstone.protocol.adapters.reports.node_state import (
+    FULL_DISK_BYTES,
+    NodeState,
+    read_node_state,
+    tell_node_state,
+)
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from touchstone.protocol.spec.game.ledger import get_state_at
@@ -28,6 +32,7 @@ from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.purse import ESCROW
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Console, Document, spell_id
 from touchstone.scripts.home import HomeConfig, read_config
 from touchstone.scripts.money_commands import Holding, describe_stake, find_holding

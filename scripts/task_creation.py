@@ -18,13 +18,13 @@ from touchstone.node.serving import served_data
 from touchstone.node.submit import build_task, post_task, refuse_bad_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
-from touchstone.protocol.adapters.files import map_file
+from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.economics.money import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Console, Put, ignore, show_progress, spell_id, with_company
 from touchstone.scripts.data_pack import NOTE_NAME
 from touchstone.scripts.figures import refuse_bad_money, refuse_bad_terms

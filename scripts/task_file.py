@@ -32,7 +32,6 @@ from typing import Any
 
 from touchstone.node.kit.retention_windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from touchstone.node.submit import RoundPlan, find_plan_malformations
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.economics.amounts import derive_amounts
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.containers import Limits, count_token_bytes
@@ -54,6 +53,7 @@ from touchstone.protocol.spec.params import (
     UNIT_EXPONENT,
 )
 from touchstone.protocol.spec.task_rules import Malformation
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.command_form import expect_known, read_path
 from touchstone.scripts.console import parse_tokens
 from touchstone.scripts.data_pack import PackedDataset, find_largest_token, open_dataset

@@ -18,11 +18,11 @@ from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, is_old, open_game_chain
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.pace import Pace, show_duration
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused, format_tokens
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from touchstone.protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from touchstone.protocol.adapters.journal import FILE_NAME, require_free
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
@@ -35,6 +35,7 @@ from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameTerms, compute
 from touchstone.protocol.spec.game.timing import find_first_round, get_live_round, is_over
 from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from touchstone.protocol.spec.params import LATE_RATE_ONE
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Console, Document, NotNeeded
 from touchstone.scripts.devnet import CHAIN_ID
 from touchstone.scripts.home import HomeConfig, read_config, unlock_key

@@ -23,10 +23,10 @@ from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.serving.audit_serving import BODY_BYTES, Audits
 from touchstone.node.training.idle_mode import pause
 from touchstone.node.training.replay_pool import ProcessWorker, ReplayPool, ReplayWorker, open_ray
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.keys import recover_signer
+from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.adapters.messages import Message
-from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.spec.containers import TaskSpec

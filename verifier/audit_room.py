@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Protocol
 
 from touchstone.node.kit.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.protocol.adapters.blobs import BlobRef, refer_state
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_state
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.verifier.audit_room import AuditRoom
 

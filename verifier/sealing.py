@@ -23,7 +23,7 @@ from touchstone.node.serving.audit_messages import (
     make_form,
     read_boundary,
 )
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.step import GetBatch

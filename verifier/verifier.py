@@ -37,9 +37,10 @@ from touchstone.node.serving.audit_messages import (
 )
 from touchstone.node.training import idle_mode
 from touchstone.node.upkeep import pruning, upkeep_duties
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
-from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
-from touchstone.protocol.adapters.wire.session import Peer, ask_in_turn
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
+from touchstone.protocol.adapters.wire.hedging import ask_in_turn
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import measure_apart
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.determinism import pin_kernels

@@ -20,7 +20,7 @@ from touchstone.node.models.claim_openings import fetch_delta, find_work
 from touchstone.node.models.global_model import load_outer, load_outer_state
 from touchstone.node.models.outer_step import find_own_merge, get_root, make_key, merge_claims
 from touchstone.node.records.claim_records import ContestMade, MergeMade, find_own_slot, sort_by_shard
-from touchstone.protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import ByteTree, build_byte_tree
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.contests import ENDED, InnerContest, InnerTurn

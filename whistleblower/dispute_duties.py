@@ -29,7 +29,7 @@ from touchstone.node.training.segments import (
     get_batches,
     restore_own_start,
 )
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.bounds.fault import open_demanded, prove_outputs
 from touchstone.protocol.compute.bounds.trace import TraceTree
 from touchstone.protocol.compute.program.known_steps import get_program

@@ -18,13 +18,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.models.claim_openings import compute_own_leaf, find_own_root, open_boundary
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.dispute_records import KnownSeal, KnownVote
-from touchstone.protocol.adapters.chain.abi import (
-    BoundaryProof,
-    encode_call,
-    find_function,
-    load_own_abi,
-    to_snake_case,
-)
+from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi, to_snake_case
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.containers import LeafProof, OuterHeader
 from touchstone.protocol.spec.game.state import GameRound

@@ -26,9 +26,9 @@ from touchstone.node.records.audit_records import VoteTaken
 from touchstone.node.records.claim_records import WorkProof, find_carried_round
 from touchstone.node.records.dispute_records import ClaimOpenings, KnownVote
 from touchstone.node.training.segments import restore_boundary
-from touchstone.protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.spec.codec import compute_boundary_leaf
 from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault

@@ -22,7 +22,7 @@ from touchstone.node.kit.party import Party, fetch_state, has_state, keep_state,
 from touchstone.node.kit.stored_tensors import RemoteTrace, TraceLayout, describe_layout, open_trace
 from touchstone.node.records.claim_records import get_shards
 from touchstone.node.training.segments import compute_state, get_batches
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.bounds.fault import (
     ClaimedLeaf,
     ClaimedRoots,

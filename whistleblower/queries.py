@@ -30,7 +30,7 @@ from touchstone.node.models.claim_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import KnownVote, OwnReplay, Sentence
 from touchstone.node.training.segments import find_replay, iterate_states, require_claimed_end, require_same
 from touchstone.node.upkeep.upkeep_duties import get_question
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec.containers import LeafProof, StateHeader, StateLeaves
 from touchstone.protocol.spec.game.auditing import may_open
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks

@@ -50,8 +50,8 @@ from touchstone.node.kit.recompute_queue import AUDITS
 from touchstone.node.kit.stored_tensors import StoredState
 from touchstone.node.records.dispute_records import NO_STEP, KnownVote
 from touchstone.node.training.segments import compute_roots, find_own_boundary, get_batches, restore_boundary
-from touchstone.protocol.adapters.blobs import BlobKey, refer_state
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import (
     Verdict,
     compute_cap,

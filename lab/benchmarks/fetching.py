@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from touchstone.protocol.adapters.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef
-from touchstone.protocol.adapters.leaf_runs import list_runs, measure_most, split_requests
+from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.store.leaf_runs import list_runs, measure_most, split_requests
 from touchstone.protocol.spec.drawing import draw_sample_start
 from touchstone.protocol.spec.params import LEAF_BYTES
 

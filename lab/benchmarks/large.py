@@ -46,8 +46,8 @@ from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
-from touchstone.protocol.adapters.files import map_file
-from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.adapters.files.mapped_files import map_file
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.scripts.chain_commands import read_python_sources

@@ -34,7 +34,7 @@ from lab.benchmarks.replays.machines import SUMS, Machine
 from lab.benchmarks.reports import write_report
 from tests.task_models import DecoderStep, build_program, init_parameters
 from tests.training_setting import SEQUENCES_PER_STEP, read_standard_library
-from touchstone.protocol.adapters.blobs import refer_trace_tensor
+from touchstone.protocol.adapters.store.blobs import refer_trace_tensor
 from touchstone.protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, OperationFault
 from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
 from touchstone.protocol.compute.bounds.trace import build_buffer_tree

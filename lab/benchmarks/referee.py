@@ -27,10 +27,11 @@ from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import FAULTS, Ending, convict_all
 from tests.e2e.raids import QUICK_RAIDS, RAIDS, raid
 from tests.training_setting import build_trace_tree
-from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi, load_bytecode
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi, load_bytecode
+from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.bounds.fault import OperationFault, prove_operation
 from touchstone.protocol.compute.bounds.trace import TraceTree
 from touchstone.protocol.compute.determinism import pin_kernels

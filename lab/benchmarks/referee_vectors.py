@@ -33,7 +33,7 @@ from tools.vectors.referee_cases import (
 from touchstone.protocol.adapters.chain.abi import find_function, parse_abi
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.exact import compute_element
 from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
 from touchstone.protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS

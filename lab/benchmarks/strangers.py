@@ -32,10 +32,10 @@ from tests.e2e.demo.roster import make_roster
 from tests.e2e.demo.run import Setting, Show, cancel, open_show, open_submitter, wait_for
 from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.wire import conventions
-from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.wire import request_paths
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.spec.codec import decode_training
 
 LOOK_S = 1.0
@@ -177,7 +177,7 @@ def find_target(show: Show) -> Target:
     deployment, watch, account = show.devnet.deployment, show.watch, show.accounts[NODE]
     peer = next(one for one in watch.state.network.peers.values() if one.account == account)
     root = decode_training(watch.state.texts[watch.task]).dataset_root
-    path = conventions.format_path(conventions.BLOB, BlobKey(BlobKind.DATASET, root))
+    path = request_paths.format_path(request_paths.BLOB, BlobKey(BlobKind.DATASET, root))
     place = (deployment.chain_id, deployment.tasks)
     return Target(account, peer.url, peer.fingerprint.hex(), *place, path)
 

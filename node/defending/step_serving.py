@@ -36,9 +36,9 @@ from touchstone.node.kit.stored_tensors import describe_layout
 from touchstone.node.models.claim_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import Asker, TracedStep
 from touchstone.node.training.segments import find_replay, iterate_states, restore_own_start
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
 from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Word
-from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
+from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.spec.codec import STATE_BYTES, encode_state
 from touchstone.protocol.spec.containers import StateHeader

@@ -44,10 +44,10 @@ from touchstone.node.loop.opening import RECORDS, Reader, open_reader
 from touchstone.node.models.global_model import ask_outer, load_outer
 from touchstone.node.models.outer_step import find_oldest
 from touchstone.node.records.claim_records import ClaimBook, OuterShown
-from touchstone.protocol.adapters.blobs import BlobRef, refer_tensor
-from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
 from touchstone.protocol.spec.codec import decode_training

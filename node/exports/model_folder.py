@@ -22,8 +22,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from touchstone.node.kit.stored_tensors import keep_tree
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.compute.digest import build_tensor_tree
 from touchstone.protocol.compute.program.tensor_allocator import allocate, relax

@@ -23,7 +23,7 @@ from touchstone.node.exports.model_folder import (
     list_file_names,
     open_named,
 )
-from touchstone.protocol.adapters.machine import load_extra
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import MAX_PARAMETERS
 

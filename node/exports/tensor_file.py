@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from touchstone.protocol.adapters.files import write_aside
+from touchstone.protocol.adapters.files.durable_files import write_aside
 from touchstone.protocol.compute.digest import tensor_bytes
 from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.spec.errors import InvalidInput

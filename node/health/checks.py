@@ -30,9 +30,9 @@ from touchstone.node.kit.gas_factor import measure_gas_factor
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.chain.chain_client import is_old
 from touchstone.protocol.adapters.chain.gate import BLOCK_S, find_age_fault
-from touchstone.protocol.adapters.files import replace_private_file
+from touchstone.protocol.adapters.files.private_files import replace_private_file
 from touchstone.protocol.adapters.messages import encode_message
-from touchstone.protocol.adapters.reports import (
+from touchstone.protocol.adapters.reports.node_state import (
     END_WORDS,
     FULL_DISK_BYTES,
     SPARE_DISK_BYTES,

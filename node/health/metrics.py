@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from touchstone.node.health.checks import Watch
 from touchstone.node.kit.party import Party
 from touchstone.node.records.claim_records import find_own_slot
-from touchstone.protocol.adapters.reports import Metric, MetricsServer, Samples, Trouble
+from touchstone.protocol.adapters.reports.metrics_server import Metric, MetricsServer, Samples
+from touchstone.protocol.adapters.reports.node_state import Trouble
 from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
 from touchstone.protocol.spec.errors import EnvironmentFault

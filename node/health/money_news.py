@@ -11,7 +11,6 @@ from touchstone.node.records.claim_records import find_own_slot
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.adapters.chain.pace import Pace, measure_pace
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.economics.account_money import (
     AccountMoney,
     compute_account,
@@ -24,6 +23,7 @@ from touchstone.protocol.spec.game.money_book import SettledRound
 from touchstone.protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat
+from touchstone.protocol.spec.tokens import format_tokens
 
 MEASURED_BLOCKS = 8
 """From so many blocks on this node's own measure of a block's time counts, not the preset's."""

@@ -36,11 +36,11 @@ from touchstone.node.models.global_model import get_initial_header, load_outer_s
 from touchstone.node.records.claim_records import ClaimBook, find_own_slot
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.training.worker_team import Team, open_team
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.adapters.chain.gate import GateShut
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
-from touchstone.protocol.adapters.part_store import LeafSource
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.store.leaf_source import LeafSource
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.compute.batches import Corpus, get_batch, prepare_steps
 from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import REACH, REACH_SAID, Reach, ReachAsked
-from touchstone.protocol.adapters.wire.session import Peer, Refused
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.peer_faults import Refused
+from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, Reach, ReachAsked
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 ANSWERS, MOST_ASKED = 3, 9

@@ -24,16 +24,15 @@ from torch import Tensor, stack
 from touchstone.node.kit.party import Party, list_peers
 from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.kit.waiting import telling
-from touchstone.protocol.adapters.blobs import BlobRef, refer_tensor
-from touchstone.protocol.adapters.leaf_runs import RootList, list_runs, measure_most, split_requests
-from touchstone.protocol.adapters.part_store import LeafSource, Outline, run_apart
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
+from touchstone.protocol.adapters.store.chunk_leaves import RootList
+from touchstone.protocol.adapters.store.leaf_runs import list_runs, measure_most, split_requests
+from touchstone.protocol.adapters.store.leaf_source import LeafSource, run_apart
+from touchstone.protocol.adapters.store.part_store import Outline
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import (
-    HEDGE_BYTES_PER_SECOND,
-    PAUSE_S,
-    AnotherCertificate,
-    Peer,
-)
+from touchstone.protocol.adapters.wire.hedging import HEDGE_BYTES_PER_SECOND, PAUSE_S
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.peer_faults import AnotherCertificate
 from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.compute.batches import OUTSIDE_TOKEN, read_tokens
 from touchstone.protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root

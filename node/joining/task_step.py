@@ -13,10 +13,10 @@ from functools import partial
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.stored_step import list_constants, open_step, read_program, refer_named
 from touchstone.node.loop.opening import Reader
-from touchstone.protocol.adapters.blobs import BlobRef
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.containers import TaskSpec

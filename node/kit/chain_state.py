@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
 from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from touchstone.protocol.spec.game.contests import ContestFolds, fold_contest
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, fold_inner

@@ -16,18 +16,14 @@ from typing import Any
 
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
-from touchstone.protocol.adapters.files import (
-    PageLimit,
-    hash_sources,
-    make_mapped,
-    read_processor_model,
-    require_mapping,
-)
+from touchstone.protocol.adapters.files.mapped_files import PageLimit, make_mapped, require_mapping
 from touchstone.protocol.adapters.journal import FILE_NAME
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.machine import MachineUse, load_extra
-from touchstone.protocol.adapters.part_store import FILE_NAME as PARTS_NAME
-from touchstone.protocol.adapters.wire.conventions import NodeStatus
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.machine.determinism_fingerprint import hash_sources, read_processor_model
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
+from touchstone.protocol.adapters.machine.machine_use import MachineUse
+from touchstone.protocol.adapters.store.part_store import FILE_NAME as PARTS_NAME
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 from touchstone.protocol.compute.determinism import describe_bits
 from touchstone.protocol.compute.program.tensor_allocator import Room, use_room

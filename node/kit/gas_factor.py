@@ -6,7 +6,7 @@ the chain's node estimates one call that anybody may send at any time, and all f
 """
 
 from touchstone.protocol.adapters.chain.chain_client import GameChain
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 NEWCOMER = "0x" + 20 * "c0"

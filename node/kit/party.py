@@ -27,17 +27,16 @@ from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.serving.audit_serving import Audits
 from touchstone.node.training.worker_team import Team
-from touchstone.protocol.adapters.blobs import refer_state
-from touchstone.protocol.adapters.bucket import Bucket
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.keys import Signed, sign_statement
-from touchstone.protocol.adapters.part_store import PartStore
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.keys.signatures import Signed, sign_statement
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import refer_state
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.digest import build_state_trees
 from touchstone.protocol.compute.program.step import TrainingState
@@ -47,6 +46,7 @@ from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.state import SeatStatus
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.tokens import format_tokens
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def list_peers(party: Party, task: bytes, first: str = "") -> list[Peer]:
 # --- States between tensors, roots and the store ------------------------------------------------------------
 def keep_state(party: Party, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
     """Hash a state, once, and put its three tensors into the store; first it is brought home. is_cached:
-    as for `files.fill_file`."""
+    as for `fill_file`."""
     trees = build_state_trees(state.bring_home())
     keep_state_trees(party.store, trees, is_cached=is_cached)
     return trees.header

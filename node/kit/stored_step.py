@@ -6,8 +6,8 @@ The task's training names program and layout, the program its constants.
 import torch
 from torch import Tensor
 
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.compute.digest import tensor_bytes
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import (

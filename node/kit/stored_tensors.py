@@ -16,20 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from touchstone.protocol.adapters.blobs import (
+from touchstone.protocol.adapters.files.mapped_files import read_piece
+from touchstone.protocol.adapters.files.unchanged_files import FilePrint
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import (
     ROOT_BYTES,
     BlobKey,
     BlobKind,
     BlobRef,
-    get_chunk_level,
-    open_leaves,
     refer_roots,
     refer_trace_tensor,
 )
-from touchstone.protocol.adapters.files import FilePrint, read_piece
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.chunk_trees import get_chunk_level, open_leaves
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.bounds.fault import ClaimedLeaf
 from touchstone.protocol.compute.digest import ByteTree, StateTrees, tensor_bytes
 from touchstone.protocol.compute.program.step import TrainingState

@@ -24,7 +24,7 @@ from touchstone.node.upkeep.self_test import check_bits
 from touchstone.node.upkeep.upkeep_duties import find_next_block, is_gathering
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.gate import GateShut
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS

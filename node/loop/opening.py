@@ -33,17 +33,18 @@ from touchstone.node.records import audit_records, dispute_records
 from touchstone.node.records import claim_records as merge_records
 from touchstone.node.serving.reachability_probe import Lookout, be_reached
 from touchstone.node.serving.served_data import Offers
-from touchstone.protocol.adapters.bucket import Bucket
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from touchstone.protocol.adapters.chain.transactions import MiningPatience
 from touchstone.protocol.adapters.journal import Journal, JournalBegun
-from touchstone.protocol.adapters.part_store import PartStore
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import RequestSigner, choose_endpoint, find_own_host
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint, find_own_host
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.statements import SigningDomain
 

@@ -47,10 +47,10 @@ from touchstone.node.models.outer_step import (
     require_round,
 )
 from touchstone.node.records.claim_records import MergeKey, MergeMade, find_own_slot, list_open_solvers
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.keys import recover_signer
+from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.adapters.messages import Message
-from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
 from touchstone.protocol.spec.game.events import VoteCounted, VoteOpened

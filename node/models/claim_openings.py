@@ -13,9 +13,10 @@ from touchstone.node.kit.party import Party, list_peers
 from touchstone.node.models.global_model import WORK, AskWork, ask_peer, read_message
 from touchstone.node.records.claim_records import ClaimName, ClaimWork, WorkProof, WorkShown, find_holder
 from touchstone.node.serving.audit_messages import WorkSaid
-from touchstone.protocol.adapters.blobs import BlobRef, refer_delta
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
-from touchstone.protocol.adapters.wire.session import Peer, ask_in_turn
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
+from touchstone.protocol.adapters.wire.hedging import ask_in_turn
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec import merkle
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.containers import StateHeader

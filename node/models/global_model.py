@@ -23,10 +23,11 @@ from torch import Tensor
 from touchstone.node.joining.task_inputs import load_start
 from touchstone.node.kit.party import Party, list_peers
 from touchstone.node.kit.stored_tensors import keep_tree, load_tensor
-from touchstone.protocol.adapters.blobs import BlobKind, refer_tensor
 from touchstone.protocol.adapters.messages import Count, Form, Message, Signature, Word
+from touchstone.protocol.adapters.store.blobs import BlobKind, refer_tensor
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import Peer, ask_in_turn
+from touchstone.protocol.adapters.wire.hedging import ask_in_turn
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
 from touchstone.protocol.compute.outer.outer_tensors import OuterState, begin_outer
 from touchstone.protocol.spec.codec import compute_outer_root

@@ -20,7 +20,7 @@ from touchstone.node.kit.party import Duty, Party
 from touchstone.node.models.claim_openings import fetch_delta, is_fetched
 from touchstone.node.models.global_model import keep_outer, load_outer, load_outer_state, load_weights
 from touchstone.node.records.claim_records import MergeKey, MergeMade, sort_by_shard
-from touchstone.protocol.adapters.blobs import refer_tensor
+from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.outer_tensors import OuterState, merge
 from touchstone.protocol.spec.codec import compute_outer_root

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from touchstone.protocol.adapters.blobs import BlobKey
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Signature, Word
+from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.containers import DistanceReport, StateHeader
 from touchstone.protocol.spec.errors import InvalidInput

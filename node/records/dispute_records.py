@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from touchstone.node.records.claim_records import Wakes, WorkProof
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Word
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.bounds.trace import Retrace, TraceTree, retrace
 from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
 from touchstone.protocol.spec.containers import StateHeader, TrainingSpec

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta
 
 from touchstone.node.records.audit_records import ShownWork
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.containers import StateHeader

@@ -40,10 +40,10 @@ from touchstone.node.serving.audit_messages import (
     read_sealed,
     say_boundary,
 )
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import Message
-from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import (

@@ -18,21 +18,22 @@ from urllib.parse import urlsplit
 
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
-from touchstone.protocol.adapters.wire.conventions import (
+from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
+from touchstone.protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
+from touchstone.protocol.adapters.wire.lookups import OwnResolver
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.reach_messages import (
     MAX_REACH_BYTES,
     REACH,
     REACH_ASKED,
-    Desk,
     Reach,
     ReachSaid,
-    choose_endpoint,
 )
-from touchstone.protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
-from touchstone.protocol.adapters.wire.listener import TlsIdentity, fetch_fingerprint
-from touchstone.protocol.adapters.wire.lookups import OwnResolver
-from touchstone.protocol.adapters.wire.object_storage import FREE_PORTS, TLS_PORT
 from touchstone.protocol.adapters.wire.server import BlobServer
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.storage_reader import FREE_PORTS, TLS_PORT
+from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint
+from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LOOKUP_S, CONNECT_S = 5.0, 5.0

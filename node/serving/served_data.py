@@ -35,9 +35,7 @@ from touchstone.node.merging import merge_signing as merge_serving
 from touchstone.node.records.audit_records import DistancesReported, SealMade, VoteMade
 from touchstone.node.records.claim_records import ClaimWork, LossReported, find_own_slot
 from touchstone.node.serving.reachability_probe import Lookout
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
-from touchstone.protocol.adapters.bucket import Bucket
-from touchstone.protocol.adapters.reports import (
+from touchstone.protocol.adapters.reports.round_reports import (
     AUDITS_MAX,
     DistancesSaid,
     LossSaid,
@@ -45,7 +43,9 @@ from touchstone.protocol.adapters.reports import (
     say_distances,
     say_loss,
 )
-from touchstone.protocol.adapters.wire.conventions import Desk
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.server import ReadPolicy
 from touchstone.protocol.compute.audit.compare import measure_apart
 from touchstone.protocol.spec.codec import compute_state_root

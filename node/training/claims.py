@@ -34,7 +34,7 @@ from touchstone.node.records.claim_records import (
     get_shards,
 )
 from touchstone.node.training.idle_mode import pause
-from touchstone.protocol.adapters.blobs import BlobKind, refer_delta
+from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.compute.outer.outer_tensors import encode_delta

@@ -39,9 +39,9 @@ from torch import Tensor
 
 from touchstone.node.kit.config import describe_code, describe_machine, keep_to_memory
 from touchstone.node.kit.stored_step import open_step
-from touchstone.protocol.adapters.files import make_shared, map_shared
-from touchstone.protocol.adapters.machine import load_extra
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.files.mapped_files import make_shared, map_shared
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step, learn_step

@@ -17,7 +17,7 @@ from touchstone.node.models.claim_openings import get_finished, list_own_boundar
 from touchstone.node.records.claim_records import find_carried_round, get_shards
 from touchstone.node.records.dispute_records import OwnReplay
 from touchstone.node.training.claims import begin_state, compute_start, find_carried
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.step import GetBatch, TrainingState

@@ -28,8 +28,8 @@ from torch import Tensor, distributed
 from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
 from touchstone.node.kit.stored_step import open_step
 from touchstone.node.training.replay_pool import ReplayJob, begin_worker, measure_job, view_job
-from touchstone.protocol.adapters.files import make_shared, map_shared
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.files.mapped_files import make_shared, map_shared
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.program.cutting import CutStep, Workers
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import (

@@ -38,8 +38,8 @@ from touchstone.node.records.claim_records import find_carried_round, find_own_s
 from touchstone.node.records.dispute_records import Steps
 from touchstone.node.training.segments import find_own_boundary, restore_boundary
 from touchstone.node.upkeep.retention import Books, list_kept, list_unknown_works
-from touchstone.protocol.adapters.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import TRACE_KINDS, BlobKey, BlobKind, refer_tensor
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.fates import find_seat

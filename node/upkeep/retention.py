@@ -44,7 +44,7 @@ from touchstone.node.records.claim_records import (
     find_own_slot,
 )
 from touchstone.node.records.dispute_records import CaseBook
-from touchstone.protocol.adapters.blobs import BlobKey
+from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.game.auditing import get_place

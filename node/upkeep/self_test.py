@@ -20,7 +20,7 @@ from touchstone.node.models.global_model import get_initial_header, load_weights
 from touchstone.node.records.claim_records import find_own_slot
 from touchstone.node.training.claims import begin_anew
 from touchstone.node.training.segments import iterate_states
-from touchstone.protocol.adapters.files import TaskBits, read_bits, write_bits
+from touchstone.protocol.adapters.machine.determinism_fingerprint import TaskBits, read_bits, write_bits
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.step import begin_round

@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from touchstone.protocol.adapters.files import require_private_file, write_private_file
+from touchstone.protocol.adapters.files.private_files import require_private_file, write_private_file
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 
 

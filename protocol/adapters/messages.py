@@ -1,16 +1,8 @@
-"""What strangers send, read by type and within limits; calibration profiles, signed by their operator.
+"""What strangers send, read by type and within limits.
 
 A message is the JSON of a `Message` class. Its size is judged before it is read. Then every field has to be
 there, with its type and within its bounds, and no other field with it. So nothing nests deeper than the class
 does, and no field is kept that the class does not name.
-
-Calibration profiles as files: signed by the operator's account (EIP-712), read with suspicion.
-
-    {"profile": {...}, "signature": "..."}
-
-The signature is of the SHA-256 of the profile's canonical bytes (`spec/calibration_rules.py`). It says which
-operator measured, so that the account that merges profiles can ask. It does not say that the figures are
-true.
 """
 
 from dataclasses import dataclass
@@ -20,26 +12,32 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from touchstone.protocol.adapters.files import replace_file
-from touchstone.protocol.adapters.keys import AccountKey, recover_signer, sign_statement
-from touchstone.protocol.spec.calibration_rules import MAX_PROFILE_BYTES, Profile, compute_profile_digest
 from touchstone.protocol.spec.codec import WORD_BYTES
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
-from touchstone.protocol.spec.statements import ANYWHERE, Calibration
+
+T = TypeVar("T")
+
 
 MAX_SHOWN = 200
 """Characters of a stranger's words in an error."""
 
+
 Word = Annotated[bytes, Meta(min_length=WORD_BYTES, max_length=WORD_BYTES)]
 """A root, a salt, a nonce or a task's id."""
+
+
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
-"""As `keys.py` makes them."""
+"""As `keys/signatures.py` makes them."""
+
+
 ClaimPath = Annotated[tuple[Word, ...], Meta(max_length=17)]
 """Siblings of a leaf of a claim's tree, which has at most 65,537 leaves."""
-Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-f]{40}\Z")]
 
-T = TypeVar("T")
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-f]{40}\Z")]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,48 +106,3 @@ def encode_message(message: object) -> bytes:
 def _tell(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"[:MAX_SHOWN]
     return "".join(character if character.isprintable() else "?" for character in text)
-
-
-# --- Calibration profiles -----------------------------------------------------------------------------------
-MAX_FILE_BYTES = 2 * MAX_PROFILE_BYTES
-WHAT = "not a signed calibration profile"
-REMEDY = "Have its operator write it anew with `touchstone calibrate`."
-
-
-class SignedProfile(Message, frozen=True):
-    """What the file holds."""
-
-    profile: Profile
-    signature: Signature
-
-
-FORM = Form(SignedProfile, MAX_FILE_BYTES, WHAT, is_exact=True)
-
-
-def write_profile(path: Path, profile: Profile, key: AccountKey) -> None:
-    """Sign and write it. Raises InvalidInput where `key` is not the operator's, or `path` exists."""
-    if key.address.lower() != profile.operator:
-        raise _refuse(path, f"the key of {profile.operator}", key.address.lower())
-    signature = sign_statement(key, Calibration(compute_profile_digest(profile)), ANYWHERE)
-    if path.exists():
-        raise _refuse(path, "a new path", "a file is there", "Choose another --out.")
-    replace_file(path, encode_message(SignedProfile(profile, signature)))
-
-
-def read_profile(path: Path) -> Profile:
-    """The profile in a file. Raises InvalidInput unless it is well formed and signed by its operator."""
-    if not path.is_file():
-        raise _refuse(path, "a file that `touchstone calibrate` wrote", "no such file", "Check the path.")
-    signed = FORM.read_file(path, REMEDY)
-    statement = Calibration(compute_profile_digest(signed.profile))
-    try:
-        signer = recover_signer(statement, signed.signature, ANYWHERE)
-    except ProtocolFault as fault:
-        raise _refuse(path, fault.expected, fault.actual) from fault
-    if signer != signed.profile.operator:
-        raise _refuse(path, f"the signature of {signed.profile.operator}", f"that of {signer}")
-    return signed.profile
-
-
-def _refuse(path: Path, expected: object, actual: object, remedy: str = REMEDY) -> InvalidInput:
-    return InvalidInput(what=WHAT, expected=expected, actual=actual, where=str(path), remedy=remedy)

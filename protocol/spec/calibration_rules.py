@@ -12,7 +12,7 @@ A calibration profile: what one operator's machine showed on a task's own segmen
 bytes.
 
 Whole numbers only, so that every reader sees the same values: distances count 2^-64, floors 2^-149, as limits
-do. The bytes are JSON with sorted keys and no spaces. `adapters/messages.py` has the files.
+do. The bytes are JSON with sorted keys and no spaces. `adapters/signed_profiles.py` has the files.
 """
 
 import json

@@ -28,7 +28,7 @@ How each kind is signed stands below. Hashes, nonces and ids are 32 bytes.
 
 How statements are signed: EIP-712, with one type for each class of `statements.py`. The hash of EIP-712 is
 Keccak-256, which Python's standard library lacks. `to_typed_data` makes the object that a wallet takes
-(`eth_signTypedData_v4`); `protocol/adapters/keys.py` hashes, signs and recovers.
+(`eth_signTypedData_v4`); `adapters/keys/signatures.py` hashes, signs and recovers.
 """
 
 import re

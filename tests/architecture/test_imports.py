@@ -23,7 +23,8 @@ SPEC_ALLOWED = {
     "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "numbers", "operator", "re",
     "statistics", "struct", "types", "typing",
 }  # fmt: skip
-SIGNER, KEYS = Path("protocol/adapters/keys.py"), Path("protocol/adapters/keys.py")
+SIGNER = Path("protocol/adapters/keys/account_key.py")
+KEYS = Path("protocol/adapters/keys/signatures.py")
 COMPUTE_ALLOWED = SPEC_ALLOWED | {"logging", "numba", "numpy", "os", "platform", "torch"}
 # Threads of a process share a card's streams: one lock.
 LOCKING = Path("protocol/compute/program/devices.py")

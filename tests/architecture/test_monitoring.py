@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from tests.architecture.sources import ROOT
 from touchstone.node.health.metrics import METRICS
-from touchstone.protocol.adapters.reports import Trouble
+from touchstone.protocol.adapters.reports.node_state import Trouble
 
 FOLDER = Path(ROOT, "docs", "monitoring")
 NAME = re.compile(r"\b(?:touchstone|process)_[a-z_]+\b|\bup\b")

@@ -21,7 +21,7 @@ from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first, respecify
 from touchstone.node.records.claim_records import ClaimFinished
 from touchstone.node.training import claims
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.audit import compare
 from touchstone.protocol.compute.audit.calibrate import FLOORS, count_floor_units
 from touchstone.protocol.compute.audit.compare import judge_state

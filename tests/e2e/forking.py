@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 
-from touchstone.protocol.adapters import keys
+from touchstone.protocol.adapters.keys import keystore
 from touchstone.scripts.command_table import COMMANDS
 from touchstone.scripts.role_commands import ROLES
 
@@ -39,7 +39,7 @@ with socket.socket(socket.AF_UNIX) as wire:
 def serve(path: Path) -> None:
     """Fork for each call at the socket, until standard input ends, as it does with whoever started this. The
     process leads its group: all that it forked ends with it."""
-    keys.SCRYPT_WORK_FACTOR = keys.DEVNET_SCRYPT_WORK_FACTOR
+    keystore.SCRYPT_WORK_FACTOR = keystore.DEVNET_SCRYPT_WORK_FACTOR
     for name in (*(command.act for command in COMMANDS), *ROLES.values()):
         resolve_name(name)
     with socket.socket(socket.AF_UNIX) as listening:

@@ -9,7 +9,7 @@ from tests.e2e.world import Part
 from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.party import Duty, Party
 from touchstone.node.records.dispute_records import KnownVote
-from touchstone.protocol.adapters.blobs import refer_state
+from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.disputes import count_open_disputes
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage

@@ -12,8 +12,9 @@ from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.protocol.adapters.storages import BUCKET, make_settings, run_moto, use_credentials
 from touchstone.node.kit.config import PartyConfig
-from touchstone.protocol.adapters.bucket import Bucket
-from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.adapters.wire.storage_reader import StorageReader
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import RoundPhase
 

@@ -28,7 +28,7 @@ from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

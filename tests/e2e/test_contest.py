@@ -12,7 +12,7 @@ from tests.e2e.world import TINY_PLAN, open_world, run_world
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.records.claim_records import MergeMade
-from touchstone.protocol.adapters.blobs import refer_tensor
+from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
 from touchstone.protocol.spec.game.state import RoundPhase, SeatStatus
 

@@ -23,7 +23,7 @@ from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_worl
 from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
-from touchstone.protocol.adapters.reports import Trouble, read_node_state
+from touchstone.protocol.adapters.reports.node_state import Trouble, read_node_state
 from touchstone.protocol.spec.game.state import ClaimFate, GameRound
 from touchstone.scripts.status_commands import list_node_lines
 

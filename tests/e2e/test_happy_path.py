@@ -13,10 +13,10 @@ from touchstone.node.health.metrics import Measures
 from touchstone.node.kit.config import STORE_FOLDER
 from touchstone.node.kit.party import Party
 from touchstone.node.training.claims import get_basis
-from touchstone.protocol.adapters.blobs import BlobKind
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
-from touchstone.protocol.adapters.reports import Samples
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.reports.metrics_server import Samples
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.spec.game.state import RoundPhase
 from touchstone.protocol.spec.params import TOKEN_WEI

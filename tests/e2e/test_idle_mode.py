@@ -13,7 +13,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import play
 from touchstone.node.loop.opening import open_party
 from touchstone.node.solver import ROOMS
-from touchstone.protocol.adapters.machine import LASTING_S, MachineUse
+from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound, Seat, SeatRole, SeatStatus

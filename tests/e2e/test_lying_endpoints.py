@@ -15,7 +15,7 @@ from touchstone.node.kit.party import Duty, Party, name_duty
 from touchstone.node.loop.node_loop import Loop
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import Gate
-from touchstone.protocol.adapters.keys import Signed
+from touchstone.protocol.adapters.keys.signatures import Signed
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.statements import Vote, VoteWord
 from touchstone.scripts.devnet import run_anvil

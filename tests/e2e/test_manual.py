@@ -23,13 +23,15 @@ from eth_account import Account
 
 from tests.e2e.forking import CLIENT
 from tests.e2e.world import TINY_PLAN, make_dataset
-from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
-from touchstone.protocol.adapters.keys import AccountKey, import_keystore
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.keys.keystore import import_keystore
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts.deploy import DEV_TOKEN, create
 from touchstone.scripts.devnet import BLOCK_GAS, DevnetClock, claim_port, run_anvil

@@ -11,7 +11,7 @@ from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
 from touchstone.node.kit.party import Party
 from touchstone.node.serving import served_data
-from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 

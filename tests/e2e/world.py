@@ -21,7 +21,7 @@ from touchstone.node.submit import RoundPlan, build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.containers import Limits, ScheduleConfig
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.ledger import LoggedGame

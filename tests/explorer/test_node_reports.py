@@ -32,9 +32,9 @@ from touchstone.explorer.event_index import LOSS, EventIndex, Reported, make_los
 from touchstone.explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked, Pause, Question, ReportAsker
 from touchstone.explorer.story import Names
 from touchstone.node.serving.served_data import list_unreported, report_distances
-from touchstone.protocol.adapters.keys import sign_statement
-from touchstone.protocol.adapters.reports import LossSaid, ReportClient, ReportsSaid, say_loss
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.keys.signatures import sign_statement
+from touchstone.protocol.adapters.reports.round_reports import LossSaid, ReportClient, ReportsSaid, say_loss
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.containers import LossReport
 from touchstone.protocol.spec.game.auditing import COMPARED_ENDS
 from touchstone.protocol.spec.game.state import RoundPhase

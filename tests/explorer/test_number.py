@@ -15,7 +15,8 @@ from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
 from touchstone.explorer.number import ConvictedNumber, count_siblings, decode_node, find_number, read_number
 from touchstone.node.submit import build_task
-from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.compute.bounds.fault import OperationFault, prove_operation

@@ -22,7 +22,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 
 ROLES = {"solver": SOLVER, "verifier": VERIFIER, "watcher": WATCHER}
 TELL_S = 0.03

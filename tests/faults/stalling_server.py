@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.protocol.adapters.parties import Party
-from touchstone.protocol.adapters.blobs import BlobKey
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey
 
 
 class StallingStore(BlobStore):

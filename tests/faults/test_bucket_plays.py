@@ -25,9 +25,9 @@ from tests.protocol.adapters.storages import (
     run_moto,
     use_credentials,
 )
-from touchstone.protocol.adapters import bucket as bucket_module
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
-from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.store import bucket as bucket_module
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 DATA, REF = make_tensor(1000)
@@ -273,8 +273,8 @@ async def test_a_large_upload_does_not_keep_others_waiting(tmp_path: Path) -> No
 NODE = """
     import asyncio, sys
     from pathlib import Path
-    from touchstone.protocol.adapters.bucket import Bucket
-    from touchstone.protocol.adapters.store import BlobStore
+    from touchstone.protocol.adapters.store.bucket import Bucket
+    from touchstone.protocol.adapters.store.blob_store import BlobStore
     from tests.protocol.adapters.parties import make_tensor
     from tests.protocol.adapters.storages import make_settings
 

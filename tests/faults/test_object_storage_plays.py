@@ -14,11 +14,11 @@ from tests.protocol.adapters.storages import (
     NamingBucket,
     make_settings,
 )
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from touchstone.protocol.adapters.store import RESERVE_BYTES, BlobStore
-from touchstone.protocol.adapters.wire import blob_client, object_storage, session
+from touchstone.protocol.adapters.store.blob_store import RESERVE_BYTES, BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.wire import blob_client, hedging, session, storage_reader
 from touchstone.protocol.adapters.wire.addresses import is_public
-from touchstone.protocol.adapters.wire.object_storage import StorageReader
+from touchstone.protocol.adapters.wire.storage_reader import StorageReader
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 DATA, REF = make_tensor(1000)
@@ -86,9 +86,9 @@ async def test_a_storage_that_trickles_is_given_up_long_before_the_time_for_the_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A byte before each silence is over: for a large blob that went on for hours."""
-    monkeypatch.setattr(object_storage, "CONNECT_S", 0.2)
-    monkeypatch.setattr(object_storage, "SILENCE_S", 0.2)
-    monkeypatch.setattr(object_storage, "LEAST_BYTES_PER_SECOND", 100)  # 40 s for all of it.
+    monkeypatch.setattr(storage_reader, "CONNECT_S", 0.2)
+    monkeypatch.setattr(storage_reader, "SILENCE_S", 0.2)
+    monkeypatch.setattr(storage_reader, "LEAST_BYTES_PER_SECOND", 100)  # 40 s for all of it.
     solver, reader = Party(tmp_path / "solver", 1), Party(tmp_path / "reader", 2)
     solver.store.put(REF, DATA)
     trickle = Trickle()
@@ -109,7 +109,7 @@ async def test_a_peer_that_sends_to_a_slow_storage_is_not_waited_for_each_time_a
     async def give_later(request: web.BaseRequest) -> web.StreamResponse:
         while not storage.asked:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(2 * session.PAUSE_S)
+        await asyncio.sleep(2 * hedging.PAUSE_S)
         return await give(request)
 
     for module in (blob_client, session):
@@ -161,9 +161,9 @@ async def test_storages_that_say_nothing_do_not_keep_a_node_from_others() -> Non
         got, size, ref = bytearray(), len(DATA), BlobRef(BlobKey(BlobKind.DATASET, bytes(32)), len(DATA))
         held = [
             asyncio.create_task(reader.copy(f"{storage.url}/{n}", ref, range(size), bytearray().extend))
-            for n in range(session.AT_ONCE)
+            for n in range(hedging.AT_ONCE)
         ]
-        while len(storage.asked) < session.AT_ONCE:
+        while len(storage.asked) < hedging.AT_ONCE:
             await asyncio.sleep(0.01)
         await reader.copy(f"{storage.url}/copy", ref, range(size), got.extend)
         freed.set()

@@ -14,7 +14,7 @@ from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, open_purse_chain
 from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from touchstone.protocol.adapters.chain.transactions import MiningPatience
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.scripts.devnet import fund
 
 

@@ -29,10 +29,10 @@ from tests.faults.provider import (
 )
 from tests.protocol.adapters.anvil import STAKE_WEI, PurseChain, TestChain, open_purse_chain, run_test_chain
 from touchstone.protocol.adapters.chain.chain_client import Sending
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.rpc import Endpoint
 from touchstone.protocol.adapters.chain.transactions import MiningPatience
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.scripts.devnet import fund
 

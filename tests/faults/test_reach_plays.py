@@ -12,8 +12,8 @@ import pytest
 from tests.node.serving.test_reachability_probe import PUBLIC, Scene, answer_lookups
 from tests.protocol.adapters.parties import Party
 from touchstone.node.serving import reachability_probe
-from touchstone.protocol.adapters.wire.conventions import Reach
-from touchstone.protocol.adapters.wire.listener import make_server_context
+from touchstone.protocol.adapters.wire.reach_messages import Reach
+from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 URL = "https://asker.example:8443"

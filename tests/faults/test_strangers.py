@@ -18,18 +18,16 @@ import pytest
 
 from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
-from tests.protocol.adapters.wire.test_conventions import SAID, Said
+from tests.protocol.adapters.wire.test_message_desk import SAID, Said
 from touchstone.protocol.adapters.messages import encode_message
-from touchstone.protocol.adapters.wire import conventions, listener
-from touchstone.protocol.adapters.wire.conventions import (
-    MAX_AGE_SECONDS,
-    Desk,
-    RequestSigner,
-    RequestVerifier,
-)
+from touchstone.protocol.adapters.wire import listener, message_desk, request_paths
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.listener import TlsListener, make_client_context, make_request_log
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.listener import TlsListener
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_log import make_request_log
+from touchstone.protocol.adapters.wire.request_signing import MAX_AGE_SECONDS, RequestSigner, RequestVerifier
+from touchstone.protocol.adapters.wire.tls_contexts import make_client_context
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_STRANGER = 1000
@@ -72,7 +70,7 @@ async def test_strangers_that_read_slowly_leave_streams_to_members(
     node = make_node(tmp_path, member)
     data, ref = make_tensor(16 * CHUNK_ELEMENTS)
     node.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with (
         node.serve() as peer,
         member.make_client() as client,
@@ -92,7 +90,7 @@ async def test_two_strangers_that_read_slowly_leave_a_third_one_the_data(
     node, joiner = make_node(tmp_path, member), Party(tmp_path / "joiner", 3)
     data, ref = make_tensor(16 * CHUNK_ELEMENTS)
     node.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with node.serve() as peer, joiner.make_client() as client, read_slowly(peer, path, 2) as statuses:
         assert statuses.count(200) == WireLimits().strangers
         await client.fetch(peer, ref)
@@ -113,7 +111,7 @@ async def test_strangers_that_speak_slowly_leave_desks_to_members_and_to_other_s
         make_node(tmp_path, member, desks={"echo": Desk(1000, answer)}, limits=WireLimits(messages=8)),
         encode_message(Said("hello")),
     )
-    path = conventions.format_desk("echo", body)
+    path = message_desk.format_desk("echo", body)
     asker = member if is_member else Party(tmp_path / "joiner", 3)
     async with node.serve() as peer, open_session() as session, asker.make_client() as client:
         pin, url = aiohttp.Fingerprint(peer.fingerprint), peer.format_url(path)
@@ -167,7 +165,7 @@ async def test_who_asks_and_hangs_up_again_and_again_fills_no_threads(tmp_path: 
         make_node(tmp_path, member, desks=desks, limits=WireLimits(strangers=2)),
         encode_message(Said("hello")),
     )
-    path = conventions.format_desk("slow", body)
+    path = message_desk.format_desk("slow", body)
     async with node.serve() as peer, open_session() as session:
         pin, url = aiohttp.Fingerprint(peer.fingerprint), peer.format_url(path)
 
@@ -210,7 +208,7 @@ async def test_false_signatures_use_up_an_address_soon(tmp_path: Path, member: P
     limits = WireLimits(address_requests_per_second=0.01, address_burst_requests=400)
     node = make_node(tmp_path, member, limits=limits)
     async with node.serve() as peer, open_session() as session:
-        pin, path = aiohttp.Fingerprint(peer.fingerprint), f"/{conventions.DESK}/echo"
+        pin, path = aiohttp.Fingerprint(peer.fingerprint), f"/{message_desk.DESK}/echo"
         headers = member.signer.sign("POST", "/another", peer.account)
         statuses = []
         for _ in range(15):
@@ -225,7 +223,7 @@ async def test_strangers_together_have_one_rate(tmp_path: Path, member: Party) -
     node = make_node(tmp_path, member, limits=limits)
     data, ref = make_tensor(10)
     node.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with node.serve() as peer, open_session() as session, member.make_client() as client:
         pin, statuses = aiohttp.Fingerprint(peer.fingerprint), []
         for signer in make_strangers(15):
@@ -244,7 +242,7 @@ async def test_who_uses_up_the_rate_of_strangers_leaves_other_addresses_their_ow
     node, statuses = make_node(tmp_path, member, limits=limits), list[int]()
     data, ref = make_tensor(10)
     node.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with node.serve() as peer:
         pin = aiohttp.Fingerprint(peer.fingerprint)
         for address, count in (("127.0.0.2", 6), ("127.0.0.3", 2)):

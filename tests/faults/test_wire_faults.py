@@ -29,12 +29,13 @@ from tests.protocol.adapters.parties import (
 )
 from tests.protocol.adapters.wire.test_listener import change
 from touchstone.protocol.adapters.messages import encode_message
-from touchstone.protocol.adapters.store import LOCK_NAME
-from touchstone.protocol.adapters.wire import conventions, session
-from touchstone.protocol.adapters.wire.conventions import MAX_STATUS_BYTES
+from touchstone.protocol.adapters.store.blob_store import LOCK_NAME
+from touchstone.protocol.adapters.wire import request_paths, session
+from touchstone.protocol.adapters.wire.json_answers import MAX_STATUS_BYTES
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.listener import fetch_fingerprint, make_server_context
-from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint, make_server_context
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,7 +208,7 @@ class Answer:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer."""
         self.calls += 1
-        if request.path.startswith(f"/{conventions.CHUNKS}/"):
+        if request.path.startswith(f"/{request_paths.CHUNKS}/"):
             return web.Response()
         return web.Response(body=self.body, status=self.status, headers=self.headers)
 
@@ -231,7 +232,7 @@ async def test_wrong_chunks_are_refused(solver: Party, auditor: Party, lie: str)
     hashes = {"bytes": chunk_roots, "hashes": chunk_roots[::-1]}[lie]
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if request.path.startswith(f"/{conventions.CHUNKS}/"):
+        if request.path.startswith(f"/{request_paths.CHUNKS}/"):
             return web.Response(body=b"".join(hashes))
         return web.Response(body=data[:-1] + bytes([data[-1] ^ 1]))
 
@@ -404,7 +405,7 @@ async def request_blob(session: aiohttp.ClientSession, peer: Peer, headers: dict
 async def test_a_replayed_request_is_refused(solver: Party, auditor: Party) -> None:
     data, ref = make_tensor(100)
     solver.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with solver.serve() as peer, open_session() as session:
         headers = auditor.signer.sign("GET", path, peer.account)
         assert [await request_blob(session, peer, headers, path) for _ in range(2)] == [200, 401]
@@ -414,7 +415,7 @@ async def test_a_signature_for_one_server_is_refused_by_another(
     solver: Party, auditor: Party, tmp_path: Path
 ) -> None:
     other, (data, ref) = Party(tmp_path / "other", 3), make_tensor(100)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     for party in (solver, other):
         party.store.put(ref, data)
     async with solver.serve() as peer, other.serve() as rival, open_session() as session:
@@ -462,7 +463,7 @@ async def test_a_reader_that_takes_nothing_holds_only_its_own_streams(tmp_path: 
     solver, slow = Party(tmp_path / "solver", 1, limits=limits), Party(tmp_path / "slow", 3)
     data, ref = make_tensor(16 * CHUNK_ELEMENTS)
     solver.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with solver.serve() as peer, open_session() as session, auditor.make_client() as client:
         pin = aiohttp.Fingerprint(peer.fingerprint)
         answers = [

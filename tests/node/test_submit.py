@@ -16,8 +16,8 @@ from touchstone.node.joining.task_inputs import refer_start
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.submit import RoundPlan, build_task, post_task, refuse_bad_task
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.batches import dataset_root
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.drawn_weights import draw_weights

@@ -10,7 +10,8 @@ from typing import Any
 from tests.rounds.chain import Sent
 from tests.rounds.members import Member, Party, hand_vote, make_word
 from tests.rounds.twin import Twin, _words
-from touchstone.protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
 from touchstone.protocol.compute.digest import build_byte_tree
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.containers import LeafProof, StateHeader, StateLeaves

@@ -6,7 +6,8 @@ from hashlib import sha256
 
 from eth_account import Account
 
-from touchstone.protocol.adapters.keys import AccountKey, sign_statement
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.spec.codec import compute_boundary_leaf, hash_words
 from touchstone.protocol.spec.statements import MergeSignature, SigningDomain, Vote, VoteWord, compute_seal
 

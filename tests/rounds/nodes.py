@@ -8,7 +8,8 @@ from typing import Any, cast
 from tests.rounds.chain import RoundChain, Sent
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.party import Party
-from touchstone.protocol.adapters.chain.abi import Entry, encode_call, load_own_abi, to_snake_case
+from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
+from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.answers import Head, read_logs
 from touchstone.protocol.adapters.chain.contract_events import AbiRegistry, Event, decode_log, make_registry
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS

@@ -17,17 +17,12 @@ from touchstone.node.kit.chain_state import Network
 from touchstone.node.kit.party import Party
 from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof
 from touchstone.node.records.dispute_records import CaseBook, ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
-from touchstone.protocol.adapters.chain.abi import (
-    BoundaryProof,
-    decode_values,
-    encode_call,
-    load_own_abi,
-    to_snake_case,
-)
+from touchstone.protocol.adapters.chain.abi import load_own_abi, to_snake_case
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, decode_values, encode_call
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.keys import sign_statement
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.keys.signatures import sign_statement
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
 from touchstone.protocol.compute.outer.outer_tensors import encode_delta
 from touchstone.protocol.compute.program.step import TrainingState

@@ -10,7 +10,7 @@ from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.creation import MOVERS, compute_creation_code, compute_game_code
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.scripts.deploy import create, predict_game
 from touchstone.scripts.devnet import CHAIN_ID

@@ -18,7 +18,7 @@ from touchstone.node.kit.stored_step import keep_step, refer_named
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.codec import encode_training
 from touchstone.protocol.spec.containers import TrainingSpec

@@ -13,7 +13,7 @@ from tests.scripts.schemas import read_one
 from tests.scripts.test_model_table import make_files, write_step
 from touchstone.node.joining.task_inputs import make_start
 from touchstone.node.submit import build_task
-from touchstone.protocol.adapters.messages import read_profile
+from touchstone.protocol.adapters.signed_profiles import read_profile
 from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.compute.digest import tensor_root

@@ -13,16 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.creation import compute_game_code
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.wire.conventions import NodeStatus
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity, make_server_context
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus
+from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.scripts.devnet import (
     CHAIN_ID,

@@ -9,10 +9,10 @@ from tests.protocol.spec.game.world import SUBMITTER, is_posted, make_quiet_worl
 from tests.scripts.test_wallet import TASK, WorldChain, play_over, use
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace
-from touchstone.protocol.adapters.chain.refusal_words import format_tokens
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts import closing_commands, wallet
 from touchstone.scripts.closing_commands import SHOWN_SEATS, close_task, halt_task
 from touchstone.scripts.console import Console

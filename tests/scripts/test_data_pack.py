@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from touchstone.protocol.adapters import machine
+from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.compute.batches import dataset_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts import data_pack, documents
@@ -103,7 +103,7 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
     def fail(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(machine, "import_module", fail)
+    monkeypatch.setattr(extra_libraries, "import_module", fail)
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
     with pytest.raises(InvalidInput, match=r"pyarrow, of the extra \[data\]"):
         pack(PackPlan([tmp_path / "d.parquet"], tmp_path / "out"))

@@ -19,7 +19,8 @@ from touchstone.protocol.adapters.chain.deployment import (
     read_game_deployment,
     write_game_deployment,
 )
-from touchstone.protocol.adapters.keys import AccountKey, create_devnet_keystore
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.keys.keystore import create_devnet_keystore
 from touchstone.protocol.spec.codec import compute_domain
 from touchstone.protocol.spec.drawing import compute_round_after
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

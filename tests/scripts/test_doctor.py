@@ -27,8 +27,8 @@ from touchstone.node.kit.stored_step import keep_step
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import LAG_BLOCKS
-from touchstone.protocol.adapters.files import TaskBits, write_bits
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.machine.determinism_fingerprint import TaskBits, write_bits
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import advance

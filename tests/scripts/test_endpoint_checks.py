@@ -28,10 +28,11 @@ from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.loop.opening import open_party
 from touchstone.node.serving.reachability_probe import Lookout
 from touchstone.protocol.adapters.messages import Message
-from touchstone.protocol.adapters.store import BlobStore
-from touchstone.protocol.adapters.wire.conventions import REACH, Desk, Reach, ReachSaid
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.reach_messages import REACH, Reach, ReachSaid
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import SeatRole

@@ -17,8 +17,8 @@ from tests.scripts.network import fail
 from tests.scripts.schemas import check
 from tests.scripts.test_task_file import write
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.messages import write_profile
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.signed_profiles import write_profile
 from touchstone.protocol.spec.calibration_rules import Profile, merge_profiles
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput

@@ -22,9 +22,9 @@ from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import GameChain, is_old
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.messages import encode_message
-from touchstone.protocol.adapters.reports import STATE_FILE, End, NodeState
+from touchstone.protocol.adapters.reports.node_state import STATE_FILE, End, NodeState
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.state import (

@@ -23,9 +23,9 @@ from tests.scripts.schemas import read_one
 from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
 from touchstone.node.loop.opening import RECORDS
-from touchstone.protocol.adapters import machine
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.spec.errors import GameRefusal, InvalidInput
 from touchstone.protocol.spec.game.ledger import LoggedGame
 from touchstone.protocol.spec.game.purse import Purse
@@ -352,7 +352,7 @@ def test_ray_that_is_not_installed_is_named_with_the_command_before_the_password
     def miss(name: str) -> None:
         raise ImportError(f"No module named '{name}'")
 
-    monkeypatch.setattr(machine, "import_module", miss)
+    monkeypatch.setattr(extra_libraries, "import_module", miss)
     lines = fail(capsys, "verify", "0xabc", "--home", str(home), "--executor", "ray")
     assert len(lines) == 4 and "No module named 'ray'" in lines[2] and "pip install -e '.[ray]'" in lines[3]
     config = structs.replace(read_config(home), executor="ray", replay_processes=8)
@@ -376,7 +376,7 @@ def test_losses_are_written_by_a_solver_alone_and_a_missing_library_is_named_bef
 ) -> None:
     config = structs.replace(read_config(home), tensorboard_dir=str(tmp_path / "board"))
     assert "tensorboard_dir" not in choose_executor(SeatRole.SOLVER, None, read_config(home))
-    monkeypatch.setattr(machine, "import_module", lambda name: None)
+    monkeypatch.setattr(extra_libraries, "import_module", lambda name: None)
     assert choose_executor(SeatRole.SOLVER, None, config)["tensorboard_dir"] == tmp_path / "board"
     assert "tensorboard_dir" not in choose_executor(SeatRole.VERIFIER, None, config)
     assert not (tmp_path / "board").exists()
@@ -384,7 +384,7 @@ def test_losses_are_written_by_a_solver_alone_and_a_missing_library_is_named_bef
     def miss(name: str) -> None:
         raise ImportError(f"No module named '{name}'")
 
-    monkeypatch.setattr(machine, "import_module", miss)
+    monkeypatch.setattr(extra_libraries, "import_module", miss)
     monkeypatch.setenv("TOUCHSTONE_TENSORBOARD_DIR", str(tmp_path / "board"))
     lines = fail(capsys, "solve", "0xabc", "--home", str(home))
     assert len(lines) == 4 and "tensorboard_dir in config.toml needs a library" in lines[0]

@@ -21,11 +21,12 @@ from touchstone.node.kit.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
 from touchstone.node.loop.opening import RECORDS
 from touchstone.node.records.claim_records import OuterShown
 from touchstone.node.submit import build_task
-from touchstone.protocol.adapters import machine
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.machine import MachineUse, measure_memory_bytes
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.machine import machine_use
+from touchstone.protocol.adapters.machine.machine_use import MachineUse
+from touchstone.protocol.adapters.machine.process_limits import measure_memory_bytes
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import STATES_BYTES
@@ -255,7 +256,7 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
         edit_config(operators.home_of("alice"), key, value)
     made, levels, uses = Machine(tmp_path / "machine"), list[int](), list[MachineUse | None]()
     made.add_process(os.getpid())
-    monkeypatch.setattr(machine, "PLACES", made.places)
+    monkeypatch.setattr(machine_use, "PLACES", made.places)
     monkeypatch.setattr(role_commands, "lower_priority", levels.append)
 
     async def note(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
@@ -277,8 +278,8 @@ def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_c
 ) -> None:
     made, reasons = Machine(tmp_path / "machine"), list[str]()
     made.add_process(os.getpid())
-    monkeypatch.setattr(machine, "PLACES", made.places)
-    monkeypatch.setattr(machine, "LOOK_S", 0.0)
+    monkeypatch.setattr(machine_use, "PLACES", made.places)
+    monkeypatch.setattr(machine_use, "LOOK_S", 0.0)
     monkeypatch.setattr(role_commands, "lower_priority", lambda nice: None)
 
     async def type_until_it_is_seen(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
@@ -304,7 +305,7 @@ def test_a_machine_that_does_not_tell_how_it_is_used_is_refused(
     """Before a password is asked for. The work of a Ray looks like that of somebody else."""
     made = Machine(tmp_path / "machine")
     made.add_process(os.getpid())
-    monkeypatch.setattr(machine, "PLACES", made.places)
+    monkeypatch.setattr(machine_use, "PLACES", made.places)
     made.place("pid:[4026532300]")
     lines = operators.fail("alice", "solve", "0x00", "--when-idle")
     assert "does not tell whether somebody uses the machine" in lines[0] and "container" in lines[2]

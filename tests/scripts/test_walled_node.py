@@ -16,7 +16,7 @@ import pytest
 
 from tests.scripts.network import ROOT
 from tests.scripts.walled_node import ADDRESSES, NODE, PEER, PORT, make_home
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 
 NAMES = {NODE: f"ts-node-{os.getpid()}", PEER: f"ts-peer-{os.getpid()}"}
 

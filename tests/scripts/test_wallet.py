@@ -14,7 +14,7 @@ from touchstone.explorer.task_documents import count_sitting, tell_phase
 from touchstone.node.loop.opening import RECORDS
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract import Receipt
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.journal import FILE_NAME, Journal
 from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
 from touchstone.protocol.spec.game import calls

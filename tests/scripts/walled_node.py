@@ -15,7 +15,7 @@ from typing import Any
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving.reachability_probe import Lookout
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.scripts.endpoint_checks import check_peers, check_reach
 from touchstone.scripts.home import HomeConfig

@@ -20,18 +20,21 @@ from tests.task_models import draw_first
 from touchstone.node.records.audit_records import RECORDS, AuditBook, ShownWork
 from touchstone.node.serving.audit_serving import Audits
 from touchstone.node.serving.served_data import list_distances
-from touchstone.protocol.adapters.blobs import BlobKind, refer_delta, refer_state
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.keys import AccountKey, Signed, recover_signer, sign_statement
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.keys.signatures import Signed, recover_signer, sign_statement
 from touchstone.protocol.adapters.messages import Message
-from touchstone.protocol.adapters.reports import ReportsSaid
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.reports.round_reports import ReportsSaid
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta, refer_state
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import NodeStatus, RequestSigner
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.digest import build_delta_tree, build_state_trees, tensor_bytes, tensor_root
 from touchstone.protocol.compute.outer.outer_tensors import encode_delta

@@ -9,7 +9,7 @@ import torch
 from tests.node.specs import get_spec
 from tests.protocol.adapters import parties
 from tests.verifier.stage import TASK, Node, begin_model, get_task, make_stage
-from touchstone.protocol.adapters.store import LOCK_NAME, BlobStore
+from touchstone.protocol.adapters.store.blob_store import LOCK_NAME, BlobStore
 from touchstone.protocol.compute.digest import tensor_bytes
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.verifier.stage import Node, Stage, make_bystander, make_solver, make_stage
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.statements import Vote, VoteWord
 from touchstone.verifier import own_network
 from touchstone.verifier.replaying import audit

@@ -25,10 +25,10 @@ from tests.verifier.stage import (
 )
 from touchstone.node.records.audit_records import ShownWork
 from touchstone.node.serving.audit_messages import SEAL, START
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import RequestSigner
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.compute.outer.outer_tensors import encode_delta
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -26,10 +26,10 @@ from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.config import PartyConfig, hold_folder
 from touchstone.node.models.global_model import AskWork
 from touchstone.node.serving.audit_messages import WorkSaid
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.reports import SPARE_DISK_BYTES
-from touchstone.protocol.adapters.store import BlobStore
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole

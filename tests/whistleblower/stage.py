@@ -22,10 +22,10 @@ from touchstone.node.loop.opening import RECORDS
 from touchstone.node.records.audit_records import make_sealed
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import CaseBook, ClaimOpenings, KnownSeal, KnownVote, OwnReplay
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.store import BlobStore
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import get_drawn

@@ -16,8 +16,8 @@ from tests.verifier.stage import TASK, Node, Stage, Twist, make_solver, make_sta
 from touchstone.node.kit.party import has_state
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import CaseBook
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault

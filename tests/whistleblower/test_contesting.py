@@ -18,7 +18,7 @@ from touchstone.node.kit.party import SPARE_BONDS, Party, Wait
 from touchstone.node.merging.posting import SPREAD_BLOCKS, compute_rank
 from touchstone.node.models.outer_step import get_root, make_key, merge_claims
 from touchstone.node.records.claim_records import MergeMade, sort_by_shard
-from touchstone.protocol.adapters.blobs import BlobRef, refer_delta, refer_tensor
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import build_byte_tree
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls

@@ -18,7 +18,7 @@ from touchstone.node.kit.party import Party, Wait, load_state
 from touchstone.node.models.claim_openings import get_finished, open_boundary
 from touchstone.node.records.dispute_records import Compute, KnownVote, OwnReplay
 from touchstone.node.training.segments import get_batches
-from touchstone.protocol.adapters.blobs import BlobKey, get_trace_kind
+from touchstone.protocol.adapters.store.blobs import BlobKey, get_trace_kind
 from touchstone.protocol.compute.bounds.fault import find_buffer, open_demanded
 from touchstone.protocol.compute.bounds.trace import retrace
 from touchstone.protocol.compute.digest import state_header

@@ -18,7 +18,8 @@ from touchstone.node.models.claim_openings import open_boundary
 from touchstone.node.records.audit_records import AuditBook, VoteTaken, make_sealed
 from touchstone.node.records.dispute_records import ClaimOpenings, KnownSeal, KnownVote
 from touchstone.node.serving.audit_serving import Audits
-from touchstone.protocol.adapters.chain.abi import encode_call, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game.auditing import get_drawn, get_place
 from touchstone.protocol.spec.game.state import GameState

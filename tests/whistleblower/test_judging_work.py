@@ -23,7 +23,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.models.claim_openings import open_boundary, open_work
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.dispute_records import ClaimOpenings, KnownVote
-from touchstone.protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
 from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.compute.outer.outer_tensors import encode_delta

@@ -14,8 +14,8 @@ from touchstone.node.models.claim_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CaseBook, Compute
 from touchstone.node.training.segments import get_batches
-from touchstone.protocol.adapters.blobs import refer_delta
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blobs import refer_delta
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.whistleblower.step_judging import Claimed, judge_steps
 

@@ -18,7 +18,7 @@ from touchstone.node.models.claim_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.training.segments import get_batches
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import (
     Verdict,
     compute_allowances,

@@ -28,9 +28,9 @@ from touchstone.node.records.dispute_records import (
     Sentence,
 )
 from touchstone.node.training.segments import get_batches, iterate_states
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.bounds.fault import OperationFault
 from touchstone.protocol.compute.bounds.trace import list_layers
 from touchstone.protocol.compute.digest import ByteTree

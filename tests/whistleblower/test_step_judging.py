@@ -14,7 +14,7 @@ from touchstone.node.models.claim_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CaseBook, Compute
 from touchstone.node.training.segments import get_batches
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, judge_state
 from touchstone.protocol.compute.program.step import TrainingState, train_segment
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum

@@ -10,7 +10,8 @@ from eth_utils.crypto import keccak
 
 from tests.fixed_values import word
 from tools.vectors.table import Table
-from touchstone.protocol.adapters.keys import AccountKey, hash_statement, recover_signer, sign_statement
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.keys.signatures import hash_statement, recover_signer, sign_statement
 from touchstone.protocol.spec import statements
 from touchstone.protocol.spec.codec import compute_boundary_leaf
 from touchstone.protocol.spec.errors import ProtocolFault

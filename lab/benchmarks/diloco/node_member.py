@@ -50,14 +50,14 @@ from touchstone.node.models.outer_step import make_key as make_merge_key
 from touchstone.node.records.claim_records import RECORDS, ClaimBook, MergeKey, MergeMade, get_shards
 from touchstone.node.submit import build_task
 from touchstone.node.training.claims import Origin, finish_claim
-from touchstone.protocol.adapters.blobs import BlobKind, refer_state, refer_tensor
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind, refer_state, refer_tensor
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import RequestSigner
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import open_corpus
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import Batch

@@ -34,10 +34,10 @@ from tests.training_setting import (
 )
 from touchstone.node.kit.stored_tensors import keep_state_trees, keep_tree
 from touchstone.node.records.claim_records import RECORDS, ClaimBook, ClaimBoundaryReached
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.digest import build_delta_tree, build_state_trees

@@ -19,7 +19,8 @@ from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import Member, Party, hand_vote
 from tests.rounds.twin import Disagreement, Twin
 from touchstone.node.records.claim_records import WorkProof
-from touchstone.protocol.adapters.chain.abi import BoundaryProof, encode_call, find_function
+from touchstone.protocol.adapters.chain.abi import find_function
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, hash_words
 from touchstone.protocol.spec.containers import LeafProof, OuterHeader, StateHeader
 from touchstone.protocol.spec.drawing import deal_shards

@@ -21,7 +21,7 @@ from tests.e2e.faults import Ending, convict_all, list_faults
 from tests.e2e.world import TINY_PLAN
 from tests.task_plans import respecify_plan
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import zero_root
 from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.spec.containers import Limits

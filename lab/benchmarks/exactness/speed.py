@@ -15,9 +15,9 @@ from tests.node.specs import SUBMITTER
 from tests.training_setting import DEMO_MODEL, INNER_STEPS, SEGMENT_STEPS
 from tests.verifier.stage import Node, Stage, make_solver, make_stage
 from touchstone.node.submit import build_task
-from touchstone.protocol.adapters.blobs import BlobRef
+from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import build_state_trees
 from touchstone.protocol.compute.program import exact_functions
 from touchstone.protocol.compute.program.interpreter import Interpreter

@@ -31,8 +31,8 @@ from tests.attacks.outer import FORGERIES, Forgery
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
 from touchstone.node.records.audit_records import EndsShown, ShownWork
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
 from touchstone.protocol.compute.audit.compare import compute_excess
 from touchstone.protocol.compute.digest import build_delta_tree, tensor_root, zero_root

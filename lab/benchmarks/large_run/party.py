@@ -32,8 +32,8 @@ from touchstone.node.joining.task_inputs import PartedCorpus
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.party import Duty, ListDuties, Party, Wait
 from touchstone.node.records.dispute_records import Compute
-from touchstone.protocol.adapters.blobs import ROOT_BYTES
 from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.adapters.store.blobs import ROOT_BYTES
 from touchstone.protocol.compute.bounds.trace import (
     Retraced,
     Show,

@@ -12,13 +12,8 @@ from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.protocol.spec.sample import sample_task
 from touchstone.node.kit.chain_state import ChainState, Network
-from touchstone.protocol.adapters.chain.abi import (
-    Entry,
-    encode_call,
-    encode_values,
-    find_function,
-    load_own_abi,
-)
+from touchstone.protocol.adapters.chain.abi import Entry, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.answers import Head, Log
 from touchstone.protocol.adapters.chain.contract_events import (
     AbiRegistry,
@@ -29,8 +24,8 @@ from touchstone.protocol.adapters.chain.contract_events import (
 )
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.adapters.chain.refusal_words import explain_revert
-from touchstone.protocol.adapters.keys import recover_signer, sign_statement
+from touchstone.protocol.adapters.chain.refusals import explain_revert
+from touchstone.protocol.adapters.keys.signatures import recover_signer, sign_statement
 from touchstone.protocol.spec.codec import decode_training, encode_training
 from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.game.state import GameRound, GameState

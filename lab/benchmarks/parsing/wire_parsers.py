@@ -26,26 +26,23 @@ from touchstone.node.defending import step_serving as dispute
 from touchstone.node.models import global_model as merge
 from touchstone.node.models.global_model import AskOuter, make_form
 from touchstone.node.serving import audit_messages as audit
-from touchstone.protocol.adapters import messages, reports
-from touchstone.protocol.adapters.blobs import (
-    BlobKey,
-    BlobKind,
-    BlobRef,
-    BlobVerifier,
-    fold_chunks,
-    hash_chunk,
-    split_roots,
-)
-from touchstone.protocol.adapters.chain import deployment, randomness
-from touchstone.protocol.adapters.keys import sign_statement
+from touchstone.protocol.adapters import signed_profiles
+from touchstone.protocol.adapters.chain import deployment, drand
+from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.adapters.messages import Form, Message, encode_message
-from touchstone.protocol.adapters.store import BlobStore
-from touchstone.protocol.adapters.wire import conventions, session
-from touchstone.protocol.adapters.wire.conventions import HEADER, Desk, NodeStatus, Proof, RequestVerifier
+from touchstone.protocol.adapters.reports import round_reports
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.store.chunk_trees import fold_chunks, hash_chunk, split_roots
+from touchstone.protocol.adapters.wire import json_answers, message_desk, peer_faults, request_paths
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import HEADER, Proof, RequestVerifier
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.calibration_rules import compute_profile_digest
 from touchstone.protocol.spec.codec import decode_state, encode_state
 from touchstone.protocol.spec.containers import StateHeader
@@ -63,8 +60,8 @@ FORMS: tuple[Form[Any], ...] = (
     *(audit.make_form(kind) for kind in AUDIT),
     *(merge.make_form(kind) for kind in MERGE),
     dispute.ASKED_FORM,
-    conventions.STATUS_FORM,
-    reports.REPORTS_FORM,
+    json_answers.STATUS_FORM,
+    round_reports.REPORTS_FORM,
     deployment.FORM,
 )
 """Whose samples are made from their types alone."""
@@ -109,7 +106,7 @@ def read_values(message: object) -> None:
         case dispute.StepsShown():
             for state in message.states:
                 decode_state(state, SAMPLE_ACCOUNT)
-        case messages.SignedProfile():
+        case signed_profiles.SignedProfile():
             compute_profile_digest(message.profile)
 
 
@@ -126,11 +123,11 @@ def list_message_parsers() -> Iterator[Parser]:
     state = encode_state(StateHeader(b"1" * 32, b"2" * 32, b"3" * 32, 4, 5))
     shown = encode_message(dispute.StepsShown((state, state)))
     yield Parser("message StepsShown", (shown,), read_message(dispute.SHOWN_FORM))
-    refusal = encode_message(conventions.RefusalAnswer("what", "expected", "actual", "remedy", NOW_S))
-    yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), session._parse_refusal)
-    yield Parser("message of drand", (DRAND,), read_message(randomness.ANSWER))
-    signed = encode_message(messages.SignedProfile(make_profile(), SIGNATURE))
-    yield Parser("file SignedProfile", (signed,), read_message(messages.FORM), 0.3)
+    refusal = encode_message(json_answers.RefusalAnswer("what", "expected", "actual", "remedy", NOW_S))
+    yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), peer_faults._parse_refusal)
+    yield Parser("message of drand", (DRAND,), read_message(drand.ANSWER))
+    signed = encode_message(signed_profiles.SignedProfile(make_profile(), SIGNATURE))
+    yield Parser("file SignedProfile", (signed,), read_message(signed_profiles.FORM), 0.3)
 
 
 ACCOUNT = make_key(1).address.lower()
@@ -202,7 +199,7 @@ class Listening:
         policy = ReadPolicy(
             lambda account: True, lambda *_: True, lambda: NodeStatus(SERVER, 7, 8),
             lambda name: Desk(16 * 1024, answer_desk) if name == "outer" else None,
-            get_reports=lambda *_: reports.ReportsSaid(),
+            get_reports=lambda *_: round_reports.ReportsSaid(),
         )  # fmt: skip
         identity = load_or_create_identity(folder)
         server = BlobServer(self.store, SERVER, DOMAIN, identity, policy, LIMITS)
@@ -281,14 +278,14 @@ def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
     """One of each route, signed."""
     body = encode_message(AskOuter(b"t" * 32, b"r" * 32))
     blob, chunks = (
-        conventions.format_path(route, ref.key) for route in (conventions.BLOB, conventions.CHUNKS)
+        request_paths.format_path(route, ref.key) for route in (request_paths.BLOB, request_paths.CHUNKS)
     )
-    desk = f"/{conventions.DESK}/outer?{conventions.BODY_DIGEST}={sha256(body).hexdigest()}"
+    desk = f"/{message_desk.DESK}/outer?{message_desk.BODY_DIGEST}={sha256(body).hexdigest()}"
     length = {"Content-Length": str(len(body))}
     return (
-        format_request("GET", conventions.HEALTH, {}),
-        format_request("GET", conventions.STATUS, {"Accept": "text/html"}),
-        format_request("GET", conventions.format_reports(b"t" * 32, 7), {}),
+        format_request("GET", request_paths.HEALTH, {}),
+        format_request("GET", request_paths.STATUS, {"Accept": "text/html"}),
+        format_request("GET", request_paths.format_reports(b"t" * 32, 7), {}),
         format_request("GET", blob, {**sign("GET", blob), "Range": "bytes=5-99"}),
         format_request("GET", blob, {**sign("GET", blob, "again"), "Range": "bytes=-7"}),
         format_request("GET", chunks, sign("GET", chunks)),

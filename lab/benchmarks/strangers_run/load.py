@@ -19,9 +19,9 @@ import aiohttp
 from eth_account import Account
 
 from tests.fixed_values import MALFORMED_REQUESTS
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.wire.conventions import RequestSigner
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.spec.statements import SigningDomain
 
 READERS = 24

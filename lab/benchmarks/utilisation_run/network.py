@@ -40,7 +40,7 @@ from touchstone.node.records.dispute_records import Compute
 from touchstone.node.submit import build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.bounds.trace import retrace
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment, train_segment

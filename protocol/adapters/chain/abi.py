@@ -1,50 +1,20 @@
-"""The contracts' ABI: functions, events, errors and structs, and Python values to its bytes and back.
+"""The contracts' ABI: functions, events and errors, with their parameters, out of the package data.
 
-Names are in snake case. No other module knows how the chain encodes. Format: Solidity documentation,
-"Contract ABI Specification".
-
-Numbers and enums are int, `bytesN` are bytes, addresses are lower-case `0x` strings, lists are tuples. A
-struct of the same name in `STRUCTS` has that class; any other is a named tuple. Fields carry the Solidity
-name in snake case.
+Names are in snake case. Format: Solidity documentation, "Contract ABI Specification".
 """
 
 import json
 import keyword
 import re
-from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError, EncodingError
 from eth_utils.crypto import keccak
 
-from touchstone.protocol.spec import containers
-from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-
-
-@dataclass(frozen=True)
-class BoundaryProof:
-    """A salted boundary leaf and its path in the claim tree."""
-
-    header: containers.StateHeader
-    salt: bytes
-    path: tuple[bytes, ...]
-
-
-STRUCTS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        containers.StateHeader, containers.Limits, containers.LeafProof, containers.StateLeaves,
-        containers.StepFacts, containers.NodeProof, containers.BufferOpening, containers.TraceProof,
-        containers.StepContext, BoundaryProof,
-    )
-}  # fmt: skip
-
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 SELECTOR_BYTES = 4
 
@@ -187,80 +157,3 @@ def _parse_parameter(number: int, item: Mapping[str, Any]) -> Parameter:
     type_name = item.get("internalType", "").split(" ")[-1].split(".")[-1].split("[")[0]
     name = to_field_name(item["name"], number)
     return Parameter(name, kind, type_name, items, item.get("indexed", False))
-
-
-def encode_call(entry: Entry, arguments: Sequence[Any]) -> bytes:
-    """Call data of a function: selector and arguments. Raises InvalidInput where a value does not fit its
-    type."""
-    return entry.selector + encode_values(entry.inputs, arguments)
-
-
-def encode_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
-    """Plain ABI encoding of `values`. Raises InvalidInput where one does not fit its type."""
-    try:
-        plain = [_to_plain(p, p.kind, value) for p, value in zip(parameters, values, strict=True)]
-        return encode([parameter.kind for parameter in parameters], plain)
-    except (EncodingError, TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-        raise InvalidInput(
-            what="a value does not fit the contract's parameter",
-            expected=", ".join(f"{parameter.kind} {parameter.name}" for parameter in parameters),
-            actual=f"{error}",
-            remedy="Check the types and lengths of what is sent.",
-        ) from error
-
-
-def decode_values(parameters: Sequence[Parameter], data: bytes) -> list[Any]:
-    """The values of `data` in the order of `parameters`; what is no UTF-8 in a string becomes U+FFFD. Raises
-    EnvironmentFault where `data` is not their encoding."""
-    # Solidity checks no text, so the sender of a string chooses its bytes. Its encoding is that of bytes.
-    kinds = [parameter.kind.replace("string", "bytes") for parameter in parameters]
-    try:
-        values = decode(kinds, data)
-        return [_from_plain(p, p.kind, value) for p, value in zip(parameters, values, strict=True)]
-    except (DecodingError, OverflowError) as error:
-        raise EnvironmentFault(
-            what="the chain answered something that the ABI does not describe",
-            expected=", ".join(f"{parameter.kind} {parameter.name}" for parameter in parameters),
-            actual=f"{len(data)} bytes: {error}",
-            remedy="Check that the deployment file belongs to this chain and this version.",
-            retryable=False,
-        ) from error
-
-
-def _to_plain(parameter: Parameter, kind: str, value: Any) -> Any:
-    """kind: of the value; of an item of it, where the parameter is a list."""
-    if kind.endswith("]"):
-        return [_to_plain(parameter, kind.rpartition("[")[0], item) for item in value]
-    if parameter.items:
-        return _to_plain_struct(parameter, value)
-    return int(value) if isinstance(value, IntEnum) else value
-
-
-def _to_plain_struct(parameter: Parameter, value: Any) -> tuple[Any, ...]:
-    """Of a plain tuple the fields in their order, of anything else those of their names."""
-    items = parameter.items
-    if type(value) is tuple:
-        return tuple(_to_plain(item, item.kind, part) for item, part in zip(items, value, strict=True))
-    return tuple(_to_plain(item, item.kind, _get_field(value, item.name)) for item in items)
-
-
-def _get_field(value: Any, name: str) -> Any:
-    return value[name] if isinstance(value, Mapping) else getattr(value, name)
-
-
-def _from_plain(parameter: Parameter, kind: str, value: Any) -> Any:
-    if kind.endswith("]"):
-        return tuple(_from_plain(parameter, kind.rpartition("[")[0], item) for item in value)
-    if parameter.items:
-        parts = (_from_plain(p, p.kind, part) for p, part in zip(parameter.items, value, strict=True))
-        return find_struct(parameter.type_name, parameter.items)(*parts)
-    return value.decode(errors="replace") if kind == "string" else value
-
-
-@cache
-def find_struct(name: str, items: tuple[Parameter, ...]) -> Callable[..., Any]:
-    """The class of `abi.py` with these very fields, or a named tuple of them."""
-    names, known = [item.name for item in items], STRUCTS.get(name)
-    if known is not None and [field.name for field in fields(known)] == names:
-        return known
-    return namedtuple(name, names)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from touchstone.protocol.adapters.chain.contract import Contract
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.transactions import MOST_GAS, limit_gas
 from touchstone.protocol.spec.errors import EnvironmentFault
 

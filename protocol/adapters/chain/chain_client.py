@@ -12,9 +12,10 @@ from pathlib import Path
 from touchstone.protocol.adapters.chain.abi import load_abi
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.connection import POLL_S, Connection, check_deployment
-from touchstone.protocol.adapters.chain.contract import ERC20_ABI, Contract
+from touchstone.protocol.adapters.chain.contract import Contract
 from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
 from touchstone.protocol.adapters.chain.deployment import Addresses, GameDeployment
+from touchstone.protocol.adapters.chain.erc20 import ERC20_ABI
 from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
 from touchstone.protocol.adapters.chain.follower import Follower, LogBatch
 from touchstone.protocol.adapters.chain.gate import BLOCK_S, Gate, find_age_fault

@@ -1,10 +1,8 @@
 """A contract as a node calls it.
 
 A new function of a contract needs no code here. `await chain.purse.deposit(wei)` sends `Purse.deposit`; a
-`view` or `pure` function is read. Names are the ABI's in snake case, and `abi.py` converts the values. The
-files in `contracts/game/interfaces` are the manual.
-
-Of an ERC-20 token (EIP-20) the ABI is here as far as it is used; any such token can be staked.
+`view` or `pure` function is read. Names are the ABI's in snake case, and `abi_values.py` converts the values.
+The files in `contracts/game/interfaces` are the manual.
 """
 
 import logging
@@ -14,43 +12,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from touchstone.protocol.adapters.chain.abi import (
-    Entry,
-    decode_values,
-    encode_call,
-    load_own_abi,
-    parse_abi,
-    to_snake_case,
-)
+from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
+from touchstone.protocol.adapters.chain.abi_values import decode_values, encode_call
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
 from touchstone.protocol.adapters.chain.transactions import Sender
 from touchstone.protocol.spec.errors import InvalidInput
 
 log = logging.getLogger(__name__)
-
-
-def _function(name: str, inputs: str, output: str, mutability: str = "view") -> dict[str, object]:
-    return {
-        "type": "function",
-        "name": name,
-        "stateMutability": mutability,
-        "inputs": [{"name": f"a{i}", "type": kind} for i, kind in enumerate(inputs.split())],
-        "outputs": [{"name": "", "type": output}],
-    }
-
-
-ERC20_ABI = parse_abi(
-    "IERC20",
-    [
-        _function("approve", "address uint256", "bool", "nonpayable"),
-        _function("transfer", "address uint256", "bool", "nonpayable"),
-        _function("allowance", "address address", "uint256"),
-        _function("balanceOf", "address", "uint256"),
-        _function("symbol", "", "string"),
-        _function("decimals", "", "uint8"),
-    ],
-)
 
 
 @dataclass(frozen=True)

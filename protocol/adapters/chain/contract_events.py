@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from touchstone.protocol.adapters.chain.abi import Entry, decode_values, load_own_abi
+from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import decode_values
 from touchstone.protocol.adapters.chain.answers import Head, Log
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import Addresses

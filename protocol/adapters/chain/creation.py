@@ -11,7 +11,8 @@ from typing import Any
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
-from touchstone.protocol.adapters.chain.abi import Entry, Parameter, encode_values, load_abi, load_bytecode
+from touchstone.protocol.adapters.chain.abi import Entry, Parameter, load_abi, load_bytecode
+from touchstone.protocol.adapters.chain.abi_values import encode_values
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 

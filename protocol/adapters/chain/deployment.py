@@ -10,7 +10,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, json, structs
 
-from touchstone.protocol.adapters.files import replace_file
+from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.adapters.messages import Count, Form, Message, encode_message
 from touchstone.protocol.spec.errors import InvalidInput
 

@@ -17,10 +17,12 @@ import aiohttp
 
 from touchstone.protocol.adapters.chain import answers
 from touchstone.protocol.adapters.chain.answers import MalformedAnswer
+from touchstone.protocol.adapters.chain.endpoint_health import NoAnswer, RpcHealth
 from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
-from touchstone.protocol.adapters.chain.refusal_words import explain_revert
-from touchstone.protocol.adapters.chain.rpc import Endpoint, NoAnswer, RpcHealth
-from touchstone.protocol.adapters.wire.session import show, tell_reason
+from touchstone.protocol.adapters.chain.refusals import explain_revert
+from touchstone.protocol.adapters.chain.rpc import Endpoint
+from touchstone.protocol.adapters.wire.peer import show
+from touchstone.protocol.adapters.wire.peer_faults import tell_reason
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 Answer = TypeVar("Answer")

@@ -12,9 +12,7 @@ request that is cancelled at that moment leaves the lock taken (docs/decisions/0
 """
 
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import accumulate
 from typing import Any
@@ -23,80 +21,51 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.endpoint_health import NoAnswer
 from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError, find_wait_s, read_error
 
 HEADERS = {"Content-Type": "application/json"}
+
+
 MOST_BYTES = 4 * 1024 * 1024
 """Of one result: a head has 2 kB, and one with the hashes of 10,000 transactions 700 kB."""
+
+
 MOST_LONG_BYTES = 64 * 1024 * 1024
 """Of logs, and of a block with its transactions. Any account can log a lot: the request asks for less."""
+
+
 MOST_PARTS = 2_000_000
 """Strings, fields and brackets of one answer: 30,000 logs, which are decoded in some tenths of a second."""
+
+
 MAX_DEPTH = 64
 """Lists and objects inside of each other. Parsers recurse, and a library raises Python's limit so far that
 JSON that nests deeper would end the process."""
+
+
 REFUSE_BATCH = (400, 404, 405, 413, 415, 422)
 """What a server says that takes one request at a time."""
+
+
 MAX_WAIT_S = 600.0
 """No provider is left alone for longer, whatever it says."""
+
+
 REST_TIMEOUTS = 1.5
 """Of several endpoints one that was silent is asked again after so many times as long as a request may
 take."""
+
+
 FIRST_WAIT_S, LONGEST_GUESS_S = 1.0, 32.0
 """Where a busy provider does not say how long it wants to be left alone: doubled each time."""
 
+
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """Brackets as signed bytes: one level down, or up."""
-
-
-class NoAnswer(aiohttp.ClientError):
-    """What came is no JSON-RPC: the page of a proxy, for example, or a result of another form."""
-
-
-ERROR_KINDS: dict[type[Exception], str] = {
-    TimeoutError: "timeout",
-    aiohttp.ClientResponseError: "http",
-    NoAnswer: "malformed",
-    ProviderError: "refused",
-    Exception: "connection",
-}
-"""What a request failed by, the first that fits."""
-_REASONS = {Kind.BUSY: "busy", Kind.BEHIND: "behind"}
-
-
-@dataclass
-class RpcHealth:
-    """How the chain's endpoints answer. answered_s: when one last did (monotonic seconds; at first, when it
-    was first to be asked); errors: how often one did not, by `timeout`, `connection`, `http` (a status that
-    is no success), `malformed` (no JSON-RPC, or of another form), `busy` (it wants to be left alone),
-    `behind` (it lacks the block) and `refused` (another error in its own words); head: the newest block that
-    the endpoint which is followed told of; unread: why nothing is read though endpoints answer, empty while
-    all is read; unread_s: since when (monotonic seconds)."""
-
-    answered_s: float = field(default_factory=time.monotonic)
-    errors: Counter[str] = field(
-        default_factory=lambda: Counter(dict.fromkeys([*ERROR_KINDS.values(), *_REASONS.values()], 0))
-    )
-    head: Head | None = None
-    unread: str = ""
-    unread_s: float = 0.0
-
-    def note_reading(self, why_not: str = "") -> None:
-        """The follower has read up to a head, or could not."""
-        if not self.unread:
-            self.unread_s = time.monotonic()
-        self.unread = why_not
-
-    def note_answer(self) -> None:
-        """An endpoint has answered."""
-        self.answered_s = time.monotonic()
-
-    def note_error(self, error: Exception) -> None:
-        """A request has failed."""
-        kind = next(kind for known, kind in ERROR_KINDS.items() if isinstance(error, known))
-        self.errors[_REASONS.get(error.kind, kind) if isinstance(error, ProviderError) else kind] += 1
 
 
 class Endpoint:

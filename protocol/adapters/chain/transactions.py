@@ -82,7 +82,7 @@ class Signed(Protocol):
 
 
 class Signer(Protocol):
-    """An account that signs: `keys.AccountKey`, or an eth-account account in tests."""
+    """An account that signs: `AccountKey`, or an eth-account account in tests."""
 
     @property
     def address(self) -> str:

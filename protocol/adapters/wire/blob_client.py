@@ -15,32 +15,25 @@ from typing import TypeVar
 
 import aiohttp
 
-from touchstone.protocol.adapters.blobs import ROOT_BYTES, BlobRef, BlobVerifier, hash_chunk, split_roots
-from touchstone.protocol.adapters.leaf_runs import LeafRun, decode_answer, format_runs, measure_most
 from touchstone.protocol.adapters.messages import Form, Message, encode_message
-from touchstone.protocol.adapters.part_store import run_apart
-from touchstone.protocol.adapters.store import BlobStore, BlobWriter
-from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.store.blob_store import BlobStore, BlobWriter
+from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier
+from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobRef
+from touchstone.protocol.adapters.store.chunk_trees import hash_chunk, split_roots
+from touchstone.protocol.adapters.store.leaf_answers import decode_answer
+from touchstone.protocol.adapters.store.leaf_runs import LeafRun, format_runs, measure_most
+from touchstone.protocol.adapters.store.leaf_source import run_apart
+from touchstone.protocol.adapters.wire import message_desk, request_paths
 from touchstone.protocol.adapters.wire.addresses import may_lead_to
 from touchstone.protocol.adapters.wire.answer_lengths import fit, tell_lengths
-from touchstone.protocol.adapters.wire.conventions import (
-    MAX_STATUS_BYTES,
-    STATUS_FORM,
-    NodeStatus,
-    RequestSigner,
-)
-from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, StorageReader
-from touchstone.protocol.adapters.wire.session import (
-    HEDGE_BYTES_PER_SECOND,
-    PAUSE_S,
-    ClocksDiffer,
-    Patience,
-    Peer,
-    PeerSession,
-    ask_in_turn,
-    blame,
-    read_at_most,
-)
+from touchstone.protocol.adapters.wire.hedging import HEDGE_BYTES_PER_SECOND, PAUSE_S, ask_in_turn
+from touchstone.protocol.adapters.wire.json_answers import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.peer_faults import ClocksDiffer, blame, read_at_most
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
+from touchstone.protocol.adapters.wire.session import Patience, PeerSession
+from touchstone.protocol.adapters.wire.storage_reader import StorageReader
 from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
@@ -169,7 +162,7 @@ class BlobClient:
         chunk = await self._session.try_often(read, lambda: len(pieces))
         found = hash_chunk(chunk, ref)
         if found != root:
-            path = conventions.format_path(conventions.BLOB, ref.key)
+            path = request_paths.format_path(request_paths.BLOB, ref.key)
             raise blame(peer, path, "a chunk does not match its hash", root.hex(), found.hex())
         return chunk
 
@@ -177,8 +170,8 @@ class BlobClient:
         self, peer: Peer, ref: BlobRef, runs: Sequence[LeafRun], chunk_roots: Sequence[bytes]
     ) -> dict[int, LeafProof]:
         """The leaves of those runs of a dataset that the peer has, proven, by number; nothing is stored. It
-        is asked once. runs: of one request (`leaf_runs.split_requests`). Raises as fetch does."""
-        path = conventions.format_leaves(ref.key, format_runs(runs))
+        is asked once. runs: of one request (`split_requests`). Raises as fetch does."""
+        path = request_paths.format_leaves(ref.key, format_runs(runs))
         answer = await self._get_small(peer, path, measure_most(ref, runs))
         return await run_apart(decode_answer, ref, runs, chunk_roots, answer, str(peer))
 
@@ -198,30 +191,30 @@ class BlobClient:
         """Returns whether the peer answers now, in whatever way."""
         before_s = self.get_answer_s(peer)
         with suppress(EnvironmentFault, ProtocolFault):
-            await self._get_small(peer, conventions.HEALTH, MAX_STATUS_BYTES, is_signed=False)
+            await self._get_small(peer, request_paths.HEALTH, MAX_STATUS_BYTES, is_signed=False)
         return self.get_answer_s(peer) > before_s
 
     async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
         """What the desk of this name answers to a message, read as `form`. It is asked once; a caller that
         needs an answer asks again. Raises as fetch does."""
         body = encode_message(message)
-        path = conventions.format_desk(desk, body)
+        path = message_desk.format_desk(desk, body)
         answer = await self._get_small(peer, path, form.most_bytes, body)
         return form.decode(answer, peer.account, peer.format_url(path))
 
     async def get_status(self, peer: Peer) -> NodeStatus:
         """What the peer says of itself: nothing of it is proven. Raises as fetch does."""
         body = await self._session.try_often(
-            partial(self._get_small, peer, conventions.STATUS, MAX_STATUS_BYTES, is_signed=False)
+            partial(self._get_small, peer, request_paths.STATUS, MAX_STATUS_BYTES, is_signed=False)
         )
-        return STATUS_FORM.decode(body, peer.account, peer.format_url(conventions.STATUS))
+        return STATUS_FORM.decode(body, peer.account, peer.format_url(request_paths.STATUS))
 
     async def _fetch_chunk_roots(self, peer: Peer, ref: BlobRef, attempts: int | None) -> tuple[bytes, ...]:
         body = await self._session.try_often(partial(self._get_chunk_roots, peer, ref), attempts=attempts)
         return tuple(split_roots(body))
 
     async def _get_chunk_roots(self, peer: Peer, ref: BlobRef) -> bytes:
-        path = conventions.format_path(conventions.CHUNKS, ref.key)
+        path = request_paths.format_path(request_paths.CHUNKS, ref.key)
         return await self._get_small(peer, path, ROOT_BYTES * ref.chunk_count)
 
     async def _get_small(
@@ -286,17 +279,17 @@ class BlobClient:
     async def _stream_range(
         self, peer: Peer, ref: BlobRef, left: range, *, follows: bool = False
     ) -> AsyncIterator[bytes]:
-        path = conventions.format_path(conventions.BLOB, ref.key)
+        path = request_paths.format_path(request_paths.BLOB, ref.key)
         if not left:  # The last connection broke after the last byte.
             return
         headers = self._signer.sign("GET", path, peer.account)
         if follows:
-            headers[conventions.STORAGE] = "1"
+            headers[request_paths.STORAGE] = "1"
         is_partial = len(left) < ref.size_bytes
         if is_partial:
             headers["Range"] = f"bytes={left.start}-{left.stop - 1}"
         async with self._session.get(peer, path, headers, len(left)) as response:
-            if response.status == conventions.REDIRECT:
+            if response.status == request_paths.REDIRECT:
                 raise _SentToBucket(response.headers.get("Location", ""))
             lengths = ref.allow_lengths(left)
             _require_body(response, peer, path, 206 if is_partial else 200, lengths)

@@ -16,15 +16,16 @@ from typing import Any
 
 from aiohttp import web
 
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
-from touchstone.protocol.adapters.bucket import Bucket
-from touchstone.protocol.adapters.leaf_runs import parse_runs
 from touchstone.protocol.adapters.messages import Message, encode_message
-from touchstone.protocol.adapters.part_store import LeafSource, PartStore, run_apart
-from touchstone.protocol.adapters.store import READ_BYTES, BlobStore
-from touchstone.protocol.adapters.wire import conventions
+from touchstone.protocol.adapters.store.blob_store import READ_BYTES, BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.adapters.store.leaf_runs import parse_runs
+from touchstone.protocol.adapters.store.leaf_source import LeafSource, run_apart
+from touchstone.protocol.adapters.store.part_store import PartStore
+from touchstone.protocol.adapters.wire import message_desk, request_paths
 from touchstone.protocol.adapters.wire.addresses import find_caller
-from touchstone.protocol.adapters.wire.conventions import Desk, NodeStatus, RefusalAnswer, RequestVerifier
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus, RefusalAnswer
 from touchstone.protocol.adapters.wire.limits import (
     ConnectionWatch,
     RateLimit,
@@ -32,13 +33,13 @@ from touchstone.protocol.adapters.wire.limits import (
     Turns,
     WireLimits,
 )
-from touchstone.protocol.adapters.wire.listener import (
-    TlsIdentity,
-    TlsListener,
-    make_request_log,
-    make_server_context,
-)
-from touchstone.protocol.adapters.wire.session import WHO_MAY_READ
+from touchstone.protocol.adapters.wire.listener import TlsListener
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.peer_faults import WHO_MAY_READ
+from touchstone.protocol.adapters.wire.request_log import make_request_log
+from touchstone.protocol.adapters.wire.request_signing import RequestVerifier
+from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
+from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.statements import SigningDomain
 
@@ -151,16 +152,16 @@ class BlobServer:
     def _make_runner(self) -> web.AppRunner:
         application = web.Application(middlewares=[self._guard], client_max_size=1)
         routes: dict[str, Handler] = {
-            conventions.HEALTH: self._get_health,
-            conventions.STATUS: self._get_status,
-            f"/{conventions.BLOB}/{conventions.KEY_PATTERN}": self._get_blob,
-            f"/{conventions.CHUNKS}/{conventions.KEY_PATTERN}": self._get_chunks,
-            f"/{conventions.LEAVES}/{conventions.DATASET_PATTERN}": self._get_leaves,
-            f"/{conventions.REPORTS}/{conventions.REPORTS_PATTERN}": self._get_reports,
+            request_paths.HEALTH: self._get_health,
+            request_paths.STATUS: self._get_status,
+            f"/{request_paths.BLOB}/{request_paths.KEY_PATTERN}": self._get_blob,
+            f"/{request_paths.CHUNKS}/{request_paths.KEY_PATTERN}": self._get_chunks,
+            f"/{request_paths.LEAVES}/{request_paths.DATASET_PATTERN}": self._get_leaves,
+            f"/{request_paths.REPORTS}/{request_paths.REPORTS_PATTERN}": self._get_reports,
         }
         application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
         application.add_routes(
-            [web.post(f"/{conventions.DESK}/{conventions.DESK_PATTERN}", self._post_message)]
+            [web.post(f"/{message_desk.DESK}/{message_desk.DESK_PATTERN}", self._post_message)]
         )
         return web.AppRunner(
             application,
@@ -226,7 +227,7 @@ class BlobServer:
         if refusal or outline is None:
             return refusal or refuse(403, "not served to you now", WHO_MAY_READ)
         try:
-            runs = parse_runs(request.query.get(conventions.RUNS, ""), outline.ref)
+            runs = parse_runs(request.query.get(request_paths.RUNS, ""), outline.ref)
         except InvalidInput as reason:
             return refuse(400, reason.what, reason.remedy, reason.expected, reason.actual)
         # A chunk is read and hashed for each run: many of them count as several requests.
@@ -254,7 +255,7 @@ class BlobServer:
             return _refuse_body(404, "such messages are not answered here", "Ask another peer.")
         if not self._try_take(request, account):
             return _refuse_body(429, "too many requests", "Wait, then ask less often.")
-        digest = request.query.get(conventions.BODY_DIGEST, "")
+        digest = request.query.get(message_desk.BODY_DIGEST, "")
         busy = _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
         try:
             if self._policy.is_member(account):
@@ -299,11 +300,11 @@ class BlobServer:
             return refusal
         is_member = self._policy.is_member(account)
         if self._bucket is not None:
-            is_asked = conventions.STORAGE in request.headers
+            is_asked = request_paths.STORAGE in request.headers
             url = await self._bucket.find_url(account, key, is_member=is_member, is_asked=is_asked)
             if url:
                 where = {"Location": url, "Cache-Control": "no-store"}
-                return web.Response(status=conventions.REDIRECT, headers=where)
+                return web.Response(status=request_paths.REDIRECT, headers=where)
         async with self._hold_stream(request, account, is_member=is_member) as is_held:
             if not is_held:
                 return refuse(429, "too many transfers at once", "Finish one, then ask for the next.")
@@ -344,7 +345,7 @@ class BlobServer:
     def _admit(self, request: web.Request) -> tuple[BlobKey, str, web.Response | None]:
         """The key asked for, by whom, and the refusal, if any. Raises ProtocolFault for a bad signature."""
         account = self._verify(request)
-        key = conventions.parse_key(request.match_info["kind"], request.match_info["root"])
+        key = request_paths.parse_key(request.match_info["kind"], request.match_info["root"])
         if not self._try_take(request, account):
             return key, account, refuse(429, "too many requests", "Wait, then ask less often.")
         may_read = self._policy.may_read(account, key.kind, key.root)

@@ -1,15 +1,12 @@
-"""Requests to one peer, or to several in turn: pinned, bounded, and with failures sorted by cause.
+"""Requests to one peer: pinned, bounded, and asked again where that may help.
 
 Requests are bounded in size and time. A pause, a broken connection, a busy or unwilling server is the
 environment's fault: it is asked again with growing pauses. A wrong certificate, or an answer that no honest
-server gives, is the peer's fault, and it is not asked for twice.
-
-`ask_in_turn` asks several peers for the same, one after the other, and does not wait for a slow one: it asks
-the next beside it. A peer that is slow on purpose costs a pause and no more.
+server gives, is the peer's fault, and it is not asked for twice (`peer_faults.py`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,110 +16,24 @@ import aiohttp
 
 from touchstone.protocol.adapters.wire.addresses import is_public
 from touchstone.protocol.adapters.wire.clocks import PeerClocks
-from touchstone.protocol.adapters.wire.conventions import (
-    FORM,
-    MAX_REFUSAL_BYTES,
-    REDIRECT,
-    REFUSAL,
-    STORAGE,
-    RefusalAnswer,
-    find_endpoint_fault,
-)
-from touchstone.protocol.adapters.wire.listener import OtherCertificate, make_pinned_context
-from touchstone.protocol.adapters.wire.lookups import NotLet, PeerResolver, is_literal_refused
-from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.adapters.wire.hedging import PAUSE_S
+from touchstone.protocol.adapters.wire.lookups import PeerResolver, is_literal_refused
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.peer_faults import forbid_address, require_success, sorted_errors
+from touchstone.protocol.adapters.wire.request_paths import REDIRECT, STORAGE
+from touchstone.protocol.adapters.wire.tls_contexts import make_pinned_context
+from touchstone.protocol.spec.errors import EnvironmentFault
 
 Answer = TypeVar("Answer")
 
-PAUSE_S = 5.0
-"""A peer has this long to answer before another one is asked as well."""
-HEDGE_BYTES_PER_SECOND = 1024 * 1024
-"""A peer that sends a blob faster than this is waited for."""
-AT_ONCE = 16
-"""Peers that are asked at the same time at most."""
+
 A_PEER_AT_ONCE = 16
 """Requests to one peer at the same time: twice what an honest one serves. Silent peers keep no other waiting:
 all of them together have no limit."""
 
 
-async def ask_in_turn(
-    attempts: Sequence[Callable[[], Awaitable[Answer]]], pause_s: float | None = None
-) -> Answer:
-    """The first answer. Another attempt begins where one has failed, or where none has ended for
-    `pause_s` (PAUSE_S); what still runs in the end is cancelled. Raises the fault of the last that failed; if
-    asking again may help after another one, that one. At least one attempt is needed."""
-    waiting, running = list(reversed(attempts)), set[asyncio.Task[Answer]]()
-    wait_s = PAUSE_S if pause_s is None else pause_s
-    last: ProtocolFault | EnvironmentFault | None = None
-    try:
-        while waiting or running:
-            if waiting and len(running) < AT_ONCE:
-                running.add(asyncio.ensure_future(_call(waiting.pop())))
-            is_more = waiting and len(running) < AT_ONCE
-            done, running = await asyncio.wait(
-                running, timeout=wait_s if is_more else None, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in done:
-                try:
-                    return task.result()
-                except (ProtocolFault, EnvironmentFault) as fault:
-                    is_hopeful = isinstance(last, EnvironmentFault) and last.retryable
-                    if not is_hopeful or (isinstance(fault, EnvironmentFault) and fault.retryable):
-                        last = fault
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-    assert last is not None, "a peer has to be asked"
-    raise last
-
-
-async def _call(attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-    return await attempt()
-
-
 PROGRESS_BYTES = 1024 * 1024
 """An attempt that brought this much does not count: a long transfer may break often."""
-MAX_SHOWN_CHARACTERS = 300
-
-WHO_MAY_READ = (
-    "The model after a round is for any account once it is settled, and for the task's submitter before; "
-    "what claims stand on is for accounts with a stake, while its window is open. Ask again then, or stake."
-)
-REMEDIES = {
-    401: "Use the deployment file of the chain that the peer is on, and set this machine's clock right.",
-    403: WHO_MAY_READ,
-    409: "It is asked again: the peer may not have read the chain as far.",
-}
-"""By the status of a refusal: what the account that asked can do."""
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Where and who, as registered on chain: account, https URL, SHA-256 of the certificate's DER."""
-
-    account: str
-    url: str
-    fingerprint: bytes
-
-    def __post_init__(self) -> None:
-        fault = find_endpoint_fault(self.url)
-        if fault or len(self.fingerprint) != 32:
-            shown = f"{self.url[:MAX_SHOWN_CHARACTERS]!r}" + (f" ({show(fault)})" if fault else "")
-            raise ProtocolFault(
-                what="the registered endpoint is malformed",
-                expected=f"{FORM} and a fingerprint of 32 bytes",
-                actual=f"{shown} and {len(self.fingerprint)} bytes",
-                culprit=self.account,
-                remedy="Ask another peer; this one has to register anew.",
-            )
-
-    def format_url(self, path: str) -> str:
-        """The URL of `path` (with its slash) at this peer."""
-        return self.url.rstrip("/") + path
-
-    def __str__(self) -> str:
-        return f"{self.account} at {self.url}"
 
 
 @dataclass(frozen=True)
@@ -200,8 +111,8 @@ class PeerSession:
         """
         assert self._session is not None, "open() comes first"
         if is_literal_refused(urlsplit(peer.url).hostname or "", self._is_let):
-            raise _not_let(peer)
-        with _sorted_errors(peer, path), self._noting_silence(peer):
+            raise forbid_address(peer)
+        with sorted_errors(peer, path), self._noting_silence(peer):
             async with (
                 asyncio.timeout(self._patience.compute_deadline_s(size_bytes)),
                 self._session.request(
@@ -215,7 +126,7 @@ class PeerSession:
             ):
                 self._answered_at[peer.account] = asyncio.get_running_loop().time()
                 if response.status != REDIRECT or STORAGE not in headers:
-                    await _require_success(response, peer, path, self._clocks)
+                    await require_success(response, peer, path, self._clocks)
                 self._clocks.note_served(peer.account)
                 yield response
 
@@ -266,121 +177,3 @@ class PeerSession:
                 if not fault.retryable or (failures >= most and not is_moving):
                     raise
             await asyncio.sleep(self._patience.compute_pause_s(failures))
-
-
-class AnotherCertificate(ProtocolFault):
-    """Whoever answered was not the peer: what was sent says nothing about it."""
-
-
-class Refused(EnvironmentFault):
-    """A peer answered that it does not serve this request, or not now."""
-
-
-class ClocksDiffer(Refused):
-    """A peer refused a request for the time in it. The next one is signed by the peer's own clock."""
-
-
-def blame(peer: Peer, path: str, what: str, expected: object, actual: object) -> ProtocolFault:
-    """What the peer did wrong in its answer to `path`; nothing that it sent is used."""
-    return ProtocolFault(
-        what=what,
-        expected=expected,
-        actual=actual,
-        where=peer.format_url(path),
-        culprit=peer.account,
-        remedy="Ask another peer, or report the blob as unserved.",
-    )
-
-
-@contextmanager
-def _sorted_errors(peer: Peer, path: str) -> Iterator[None]:
-    try:
-        yield
-    except aiohttp.ClientConnectorCertificateError as error:
-        what, other = "another TLS certificate than the registered one", error.certificate_error
-        shown = other.shown.hex() if isinstance(other, OtherCertificate) else str(other)
-        fault = blame(peer, path, what, peer.fingerprint.hex(), shown)
-        raise AnotherCertificate(**vars(fault)) from error
-    except aiohttp.ClientResponseError as error:
-        raise blame(peer, path, "the answer is not HTTP", "an HTTP answer", show(error.message)) from error
-    except TimeoutError as error:
-        raise _no_answer(peer, path, "no timely answer") from error
-    except (aiohttp.ClientError, ConnectionError) as error:
-        if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, NotLet):
-            raise _not_let(peer) from error
-        raise _no_answer(peer, path, tell_reason(error)) from error
-
-
-def tell_reason(error: Exception) -> str:
-    """Why no connection came about, in words of the system: aiohttp's own text has objects in it."""
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return show(getattr(cause, "strerror", None) or str(cause)) or type(error).__name__
-
-
-def _not_let(peer: Peer) -> EnvironmentFault:
-    return EnvironmentFault(
-        what=f"the endpoint of {peer.account} leads to an address that is not public",
-        expected="a public address, or one of the private network in which this node's own endpoint lies",
-        actual="an address that is neither",
-        where=peer.url,
-        remedy="This node does not connect to it. In a private network let all nodes announce addresses, not "
-        "names (public_url in config.toml).",
-        retryable=False,
-    )
-
-
-def _no_answer(peer: Peer, path: str, actual: str) -> EnvironmentFault:
-    return EnvironmentFault(
-        what=f"the peer {peer.account} is down or slow",
-        expected="an answer",
-        actual=actual,
-        where=peer.format_url(path),
-        remedy="It is asked again; if it stays so, ask another peer or report the blob as unserved.",
-    )
-
-
-async def _require_success(
-    response: aiohttp.ClientResponse, peer: Peer, path: str, clocks: PeerClocks
-) -> None:
-    if response.status in (200, 206):
-        return
-    said = _parse_refusal(await read_at_most(response, MAX_REFUSAL_BYTES))
-    is_told = response.status == 401 and said.unix_second is not None
-    is_timed_anew = is_told and clocks.note_told(peer.account, said.unix_second or 0)
-    parts = (("what", said.what), ("expected", said.expected), ("actual", said.actual))
-    reason = show("; ".join(f"{name}: {text}" for name, text in parts if text))
-    is_refusal = response.status >= 400
-    if not is_refusal:
-        raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
-    raise (ClocksDiffer if is_timed_anew else Refused)(
-        what=f"the peer {peer.account} does not serve this request",
-        expected="status 200",
-        actual=f"status {response.status}: {reason}",
-        where=peer.format_url(path),
-        remedy=REMEDIES.get(response.status, "Ask again later, or ask another peer."),
-        # 400, 413, 416: the same request stays wrong. 401: that too, unless it is signed by another time.
-        # 403, 409: its window may open. 429, 5xx: busy.
-        retryable=is_timed_anew or response.status in (403, 409, 429) or response.status >= 500,
-    )
-
-
-async def read_at_most(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """The body; of a longer one the first `limit_bytes` + 1 bytes."""
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > limit_bytes:
-            break
-    return bytes(body[: limit_bytes + 1])
-
-
-def _parse_refusal(body: bytes) -> RefusalAnswer:
-    try:
-        return REFUSAL.decode(body)
-    except ProtocolFault:
-        return RefusalAnswer(body.decode(errors="replace"))
-
-
-def show(text: str) -> str:
-    """A stranger's text, shortened and without control characters, fit for a terminal and a log."""
-    return "".join(c if c.isprintable() else "?" for c in text[:MAX_SHOWN_CHARACTERS])

@@ -32,7 +32,7 @@ from touchstone.node.kit.party import Duty, Party, Wait
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
 from touchstone.node.training import claims
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.program import Operation

@@ -42,7 +42,7 @@ from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import RoundPlan, build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game.ledger import get_state_at

@@ -12,7 +12,7 @@ from tests.protocol.spec.game.world import make_word
 from touchstone.node.models.claim_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CLAIM, CaseBook, CaseMade, ClaimOpenings
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute

@@ -14,7 +14,7 @@ from touchstone.node.kit.party import Party, has_state
 from touchstone.node.models.claim_openings import get_finished
 from touchstone.node.training.segments import compute_roots, iterate_states, restore_boundary
 from touchstone.node.upkeep.pruning import Prune, RestoreBoundary
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace

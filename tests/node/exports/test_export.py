@@ -36,8 +36,8 @@ from touchstone.node.exports.export import (
 )
 from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.node.kit.party import Party
-from touchstone.protocol.adapters.blobs import BlobRef, refer_tensor
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import TaskStep

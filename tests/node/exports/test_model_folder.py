@@ -38,7 +38,7 @@ from touchstone.node.exports.model_folder import (
     read_note,
 )
 from touchstone.node.joining.task_inputs import refer_start
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import InvalidInput

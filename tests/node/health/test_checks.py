@@ -16,9 +16,9 @@ from touchstone.node.health.checks import Past, Watch, take_over
 from touchstone.node.health.endpoint_watch import RIGHT_LOOKS
 from touchstone.node.kit.gas_factor import PROBE_GAS
 from touchstone.protocol.adapters.chain.answers import Head
+from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
 from touchstone.protocol.adapters.chain.gate import Gate
-from touchstone.protocol.adapters.chain.rpc import RpcHealth
-from touchstone.protocol.adapters.reports import STATE_FILE, End, Trouble, read_node_state
+from touchstone.protocol.adapters.reports.node_state import STATE_FILE, End, Trouble, read_node_state
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault
 
 ACCOUNT = "0x" + "ab" * 20

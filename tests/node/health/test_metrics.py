@@ -28,8 +28,8 @@ from touchstone.node.health.checks import Watch
 from touchstone.node.health.metrics import METRICS, Measures, count_disputes, list_deadlines, show_metrics
 from touchstone.node.kit.config import Meter
 from touchstone.protocol.adapters.chain.answers import Head
-from touchstone.protocol.adapters.chain.rpc import RpcHealth
-from touchstone.protocol.adapters.reports import Trouble
+from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
+from touchstone.protocol.adapters.reports.node_state import Trouble
 from touchstone.protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import (
     AskEnding,

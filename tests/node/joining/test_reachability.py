@@ -13,18 +13,13 @@ from touchstone.node.joining import joining
 from touchstone.node.joining.joining import SeatWish, take_seat
 from touchstone.node.joining.reachability import SeenBy, is_unreached
 from touchstone.node.kit.party import Party
-from touchstone.protocol.adapters.store import BlobStore
-from touchstone.protocol.adapters.wire.conventions import (
-    MAX_REACH_BYTES,
-    REACH,
-    Desk,
-    NodeStatus,
-    Reach,
-    ReachSaid,
-)
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.reach_messages import MAX_REACH_BYTES, REACH, Reach, ReachSaid
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import SeatRole
 

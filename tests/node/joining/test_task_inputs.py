@@ -16,11 +16,11 @@ from tests.protocol.compute.conftest import build_tiny_training
 from touchstone.node.joining import task_inputs
 from touchstone.node.joining.task_inputs import DatasetParts, PartedCorpus, open_outline
 from touchstone.node.kit import waiting
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef
-from touchstone.protocol.adapters.leaf_runs import LeafRun, count_leaves
-from touchstone.protocol.adapters.part_store import LeafSource
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.store.leaf_runs import LeafRun, count_leaves
+from touchstone.protocol.adapters.store.leaf_source import LeafSource
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import (
     OUTSIDE_TOKEN,
     dataset_root,

@@ -25,8 +25,8 @@ from touchstone.node.kit.stored_step import (
     refer_named,
 )
 from touchstone.node.merging.merge_signing import may_read
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.program import known_steps
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step, knows_step

@@ -18,9 +18,9 @@ from touchstone.node.kit.config import (
     share_interpreter,
     share_memory_mb,
 )
-from touchstone.protocol.adapters import files as file_module
-from touchstone.protocol.adapters.files import PageLimit, make_mapped
-from touchstone.protocol.adapters.wire.conventions import NodeStatus
+from touchstone.protocol.adapters.files import mapped_files
+from touchstone.protocol.adapters.files.mapped_files import PageLimit, make_mapped
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.compute.program.tensor_allocator import LARGE_BYTES, allocate
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -83,7 +83,7 @@ def test_processes_that_replay_share_the_memory_with_their_node(tmp_path: Path) 
 def test_a_system_that_cannot_keep_to_a_limit_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_module, "STATM", tmp_path / "statm")
+    monkeypatch.setattr(mapped_files, "STATM", tmp_path / "statm")
     with pytest.raises(EnvironmentFault, match="how much memory"):
         limit_memory(make_config(tmp_path, 700))
     assert not list(tmp_path.iterdir())

@@ -10,8 +10,8 @@ from eth_account import Account
 from touchstone.node.kit.gas_factor import PROBE_GAS, measure_gas_factor
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.scripts.deploy import deploy_game

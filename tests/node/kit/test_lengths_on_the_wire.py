@@ -15,8 +15,8 @@ from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, ju
 from touchstone.node.joining.task_step import StepSource
 from touchstone.node.kit.stored_step import keep_step, list_constants
 from touchstone.node.kit.stored_tensors import TraceBuffer, TraceKeeper, open_trace
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, BlobRef, refer_trace_tensor
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef, refer_trace_tensor
 from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.protocol.spec.program import Operation
 

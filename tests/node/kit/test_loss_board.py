@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from touchstone.node.kit.config import BOARD_LIBRARY, LOSS_TAG, LossBoard
-from touchstone.protocol.adapters import machine
+from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.spec.errors import InvalidInput
 
 
@@ -34,7 +34,7 @@ class Writer:
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LossBoard:
     Writer.made = []
-    monkeypatch.setattr(machine, "import_module", lambda name: SimpleNamespace(SummaryWriter=Writer))
+    monkeypatch.setattr(extra_libraries, "import_module", lambda name: SimpleNamespace(SummaryWriter=Writer))
     return LossBoard(tmp_path / "board")
 
 
@@ -42,7 +42,7 @@ def test_a_missing_library_is_told_in_four_lines(monkeypatch: pytest.MonkeyPatch
     def fail(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(machine, "import_module", fail)
+    monkeypatch.setattr(extra_libraries, "import_module", fail)
     with pytest.raises(InvalidInput) as caught:
         LossBoard(tmp_path)
     error = caught.value

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from touchstone.node.kit.stored_tensors import keep_tree, load_tensor, open_tensor
-from touchstone.protocol.adapters.blobs import BlobKind, BlobRef, BlobVerifier, refer_delta, refer_tensor
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier
+from touchstone.protocol.adapters.store.blobs import BlobKind, BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import build_byte_tree, build_delta_tree, tensor_bytes
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 

@@ -20,7 +20,7 @@ from touchstone.node.loop import node_loop
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.upkeep.upkeep_duties import SettleSeats, Upkeep
 from touchstone.protocol.adapters.chain.gate import GateShut
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.calls import CloseGame

@@ -25,12 +25,13 @@ from touchstone.node.training.claims import finish_claim, read_origin
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import Gate
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import RequestSigner
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import Corpus, open_corpus
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.containers import OuterHeader

@@ -11,7 +11,7 @@ from tests.node.models.test_global_model import merge_model
 from touchstone.node.merging.merge_signing import may_read
 from touchstone.node.models.global_model import load_outer_state
 from touchstone.node.models.outer_step import find_oldest
-from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.game.state import GameRound, RoundPhase
 
 

@@ -20,8 +20,8 @@ from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.global_model import MERGE, AskMerge, MergeAnswer, ask_peer
 from touchstone.node.models.outer_step import FetchDelta, get_root, make_key, make_statement, merge_claims
 from touchstone.node.records.claim_records import MergeMade
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.keys import recover_signer
+from touchstone.protocol.adapters.keys.signatures import recover_signer
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 

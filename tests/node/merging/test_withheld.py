@@ -8,8 +8,8 @@ from tests.node.merging.stage import TASK, get_account, open_stage
 from touchstone.node.kit.party import list_peers
 from touchstone.node.models.claim_openings import find_work, open_work
 from touchstone.node.models.outer_step import FetchDelta
-from touchstone.protocol.adapters.blobs import refer_delta
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blobs import refer_delta
+from touchstone.protocol.adapters.wire.peer import Peer
 
 AUDITOR = 11
 

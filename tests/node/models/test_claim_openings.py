@@ -22,8 +22,8 @@ from touchstone.node.models.claim_openings import (
 from touchstone.node.models.global_model import AskWork
 from touchstone.node.records.claim_records import ClaimFinished, WorkProof, WorkShown
 from touchstone.node.serving.audit_messages import WorkSaid
-from touchstone.protocol.adapters.blobs import BlobVerifier
 from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.state import GameRound

@@ -23,8 +23,8 @@ from touchstone.node.models.global_model import (
     load_outer_state,
     load_weights,
 )
-from touchstone.protocol.adapters.blobs import refer_tensor
 from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.outer.outer_tensors import OuterState, begin_outer
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.containers import OuterHeader

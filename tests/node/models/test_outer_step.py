@@ -35,7 +35,7 @@ from touchstone.node.models.outer_step import (
 )
 from touchstone.node.records.claim_records import sort_by_shard
 from touchstone.node.serving.audit_messages import WorkSaid
-from touchstone.protocol.adapters.blobs import refer_delta
+from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire import blob_client, session
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.outer_tensors import merge

@@ -17,7 +17,7 @@ from touchstone.node.records.audit_records import (
     VoteMade,
     make_sealed,
 )
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import InvalidInput

@@ -13,8 +13,8 @@ from touchstone.node.records.dispute_records import (
     list_fields,
     to_sentence,
 )
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.spec.game.state import StatementRef
 
 TASK, OTHER, SALT = b"t" * 32, b"o" * 32, b"s" * 32

@@ -38,7 +38,7 @@ from touchstone.node.serving.audit_messages import (
     make_form,
     say_sealed,
 )
-from touchstone.protocol.adapters.blobs import BlobKind, BlobRef, refer_state
+from touchstone.protocol.adapters.store.blobs import BlobKind, BlobRef, refer_state
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, AuditPlace, DrawnAudit, get_heard_until
 from touchstone.protocol.spec.game.state import RoundPhase

@@ -18,15 +18,15 @@ from touchstone.node.joining.task_inputs import refer_start
 from touchstone.node.kit.party import Party
 from touchstone.node.merging import merge_signing
 from touchstone.node.serving.served_data import CopyToBucket, list_copies, list_missing
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind, refer_delta
-from touchstone.protocol.adapters.bucket import Bucket
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, refer_delta
+from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import RequestSigner
-from touchstone.protocol.adapters.wire.listener import load_or_create_identity
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import GIVEN_START
 

@@ -22,16 +22,10 @@ from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving import reachability_probe
 from touchstone.node.serving.reachability_probe import Lookout
 from touchstone.protocol.adapters.messages import Form, Message, encode_message
-from touchstone.protocol.adapters.wire.conventions import (
-    REACH,
-    REACH_SAID,
-    Reach,
-    ReachAsked,
-    ReachSaid,
-    format_desk,
-)
-from touchstone.protocol.adapters.wire.listener import make_server_context
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.message_desk import format_desk
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, Reach, ReachAsked, ReachSaid
+from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.scripts.devnet import claim_port
 

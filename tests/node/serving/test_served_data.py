@@ -17,7 +17,7 @@ from touchstone.node.serving import served_data as offers_module
 from touchstone.node.serving.reachability_probe import Lookout
 from touchstone.node.serving.served_data import Offers, ReportLoss, find_loss, list_losses
 from touchstone.node.training import claims
-from touchstone.protocol.adapters.reports import DistancesSaid, is_signed, read_loss
+from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is_signed, read_loss
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import InvalidInput
 

@@ -13,7 +13,7 @@ from tests.protocol.compute.program.recording_device import RecordingDevice, use
 from touchstone.node.kit.party import load_state
 from touchstone.node.models.claim_openings import get_finished, open_boundary, open_work
 from touchstone.node.training import claims
-from touchstone.protocol.adapters.blobs import BlobRef, refer_delta
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
 from touchstone.protocol.compute.outer.outer_tensors import encode_delta
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root

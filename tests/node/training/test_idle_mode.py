@@ -15,7 +15,7 @@ from touchstone.node.kit.config import FAR, PartyConfig, Status
 from touchstone.node.kit.recompute_queue import QUESTIONS, Retraining
 from touchstone.node.training import idle_mode
 from touchstone.node.training.idle_mode import LeaveWhenBusy, list_duties, pause, wait_until_idle
-from touchstone.protocol.adapters.machine import LASTING_S, MachineUse
+from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
 from touchstone.protocol.compute.program import tensor_allocator
 from touchstone.protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
 from touchstone.protocol.spec.game.state import (

@@ -36,8 +36,8 @@ from touchstone.node.training.replay_pool import (
     replay,
     replay_file,
 )
-from touchstone.protocol.adapters.files import map_shared
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.files.mapped_files import map_shared
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.known_steps import get_step

@@ -30,8 +30,8 @@ from touchstone.node.training.segments import (
     restore_boundary,
     restore_own_start,
 )
-from touchstone.protocol.adapters.blobs import refer_state
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.store.blobs import refer_state
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.spec.codec import compute_state_root

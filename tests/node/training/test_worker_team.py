@@ -27,8 +27,8 @@ from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.training.claims import finish_claim, read_origin
 from touchstone.node.training.replay_pool import ReplayJob, replay_file
 from touchstone.node.training.worker_team import DONE, PREFIX, Member, Place, Team, open_team
-from touchstone.protocol.adapters.files import map_shared
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.files.mapped_files import map_shared
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.known_steps import get_step

@@ -35,8 +35,8 @@ from touchstone.node.records.claim_records import (
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.upkeep.pruning import PRUNED_KINDS, delete_blobs, list_removable
 from touchstone.node.upkeep.retention import Books, list_kept
-from touchstone.protocol.adapters.chain.abi import BoundaryProof
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_byte_tree, build_delta_tree
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit

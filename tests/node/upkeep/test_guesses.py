@@ -22,7 +22,7 @@ from touchstone.node.training import speculation
 from touchstone.node.training.claims import is_whole
 from touchstone.node.training.speculation import TrainAhead
 from touchstone.node.upkeep.pruning import Prune
-from touchstone.protocol.adapters.blobs import BlobKind
+from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -19,8 +19,8 @@ from touchstone.node.kit.party import Party, has_state
 from touchstone.node.models.claim_openings import get_finished
 from touchstone.node.records.dispute_records import Compute
 from touchstone.node.upkeep.pruning import RestoreBoundary
-from touchstone.protocol.adapters.blobs import refer_delta
 from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute

@@ -34,8 +34,8 @@ from touchstone.node.records.dispute_records import Asker, CaseBook, Compute, Ow
 from touchstone.node.training.segments import restore_boundary
 from touchstone.node.upkeep import pruning
 from touchstone.node.upkeep.pruning import Prune, RestoreBoundary
-from touchstone.protocol.adapters.blobs import BlobKind, refer_delta, refer_state, refer_tensor
 from touchstone.protocol.adapters.messages import encode_message
+from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta, refer_state, refer_tensor
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -25,8 +25,8 @@ from touchstone.node.records.claim_records import (
 )
 from touchstone.node.upkeep.pruning import STRAY_AUDITS, delete_blobs, list_removable
 from touchstone.node.upkeep.retention import list_kept, list_unknown_works
-from touchstone.protocol.adapters.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.journal import Journal
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 

@@ -19,7 +19,12 @@ from touchstone.node.records.claim_records import ClaimBoundaryReached, ClaimSal
 from touchstone.node.records.dispute_records import Compute
 from touchstone.node.upkeep import self_test
 from touchstone.node.upkeep.self_test import WARNING, check_bits, compute_known_segment
-from touchstone.protocol.adapters.files import FILE_NAME, TaskBits, read_bits, write_bits
+from touchstone.protocol.adapters.machine.determinism_fingerprint import (
+    FILE_NAME,
+    TaskBits,
+    read_bits,
+    write_bits,
+)
 from touchstone.protocol.compute.batches import WholeCorpus
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault

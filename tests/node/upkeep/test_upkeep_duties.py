@@ -3,7 +3,8 @@
 from typing import Any
 
 from touchstone.node.upkeep.upkeep_duties import get_question
-from touchstone.protocol.adapters.chain.abi import encode_call, encode_values, find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, fold_inner
 from touchstone.protocol.spec.statements import Vote

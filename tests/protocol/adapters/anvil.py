@@ -12,11 +12,12 @@ from eth_account import Account
 
 from touchstone.protocol.adapters.chain.chain_client import ChainClient, Sending, make_sender
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.contract import ERC20_ABI, Contract
+from touchstone.protocol.adapters.chain.contract import Contract
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
+from touchstone.protocol.adapters.chain.erc20 import ERC20_ABI
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from touchstone.protocol.adapters.machine import FIRST_PIDS, Places
+from touchstone.protocol.adapters.machine.machine_use import FIRST_PIDS, Places
 
 
 @dataclass(frozen=True)

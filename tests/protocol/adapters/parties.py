@@ -10,29 +10,24 @@ import numpy as np
 from aiohttp import web
 from eth_account import Account
 
-from touchstone.protocol.adapters.blobs import (
-    BlobKind,
-    BlobRef,
-    get_chunk_level,
-    refer_tensor,
-    refer_trace_tensor,
-)
-from touchstone.protocol.adapters.bucket import Bucket
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.messages import Message
-from touchstone.protocol.adapters.part_store import PartStore
-from touchstone.protocol.adapters.store import BlobStore
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKind, BlobRef, refer_tensor, refer_trace_tensor
+from touchstone.protocol.adapters.store.bucket import Bucket
+from touchstone.protocol.adapters.store.chunk_trees import get_chunk_level
+from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.conventions import Desk, NodeStatus, RequestSigner
+from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.listener import (
-    TlsIdentity,
-    load_or_create_identity,
-    make_server_context,
-)
+from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
-from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.adapters.wire.session import Patience
+from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
+from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity, load_or_create_identity
 from touchstone.protocol.spec import merkle
 from touchstone.protocol.spec.statements import SigningDomain
 

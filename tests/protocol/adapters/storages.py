@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from touchstone.protocol.adapters.blobs import BlobKey
-from touchstone.protocol.adapters.bucket import Bucket
+from touchstone.protocol.adapters.store.blobs import BlobKey
+from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 
 BUCKET = "alice-blobs"

@@ -19,18 +19,9 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from tests.protocol.spec.profiles import make_profile
-from touchstone.protocol.adapters.keys import AccountKey
-from touchstone.protocol.adapters.messages import (
-    MAX_FILE_BYTES,
-    Address,
-    Count,
-    Form,
-    Message,
-    Word,
-    encode_message,
-    read_profile,
-    write_profile,
-)
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.messages import Address, Count, Form, Message, Word, encode_message
+from touchstone.protocol.adapters.signed_profiles import MAX_FILE_BYTES, read_profile, write_profile
 from touchstone.protocol.spec.calibration_rules import Profile
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
@@ -152,8 +143,8 @@ def test_brackets_do_not_end_the_process() -> None:
     """eth_account raises the interpreter's limit of recursion: a parser that recursed would run out of
     stack."""
     code = (
-        "import eth_account; from protocol.adapters.wire.conventions import STATUS_FORM\n"
-        "from protocol.spec.errors import ProtocolFault\n"
+        "import eth_account; from touchstone.protocol.adapters.wire.json_answers import STATUS_FORM\n"
+        "from touchstone.protocol.spec.errors import ProtocolFault\n"
         "for text in (b'[', b'{\"a\":', b'{\"waiting_for_block\":['):\n"
         "    try: STATUS_FORM.decode(text * (65536 // len(text)))\n"
         "    except ProtocolFault: print('refused')\n"

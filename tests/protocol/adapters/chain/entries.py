@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from touchstone.protocol.adapters.chain.abi import Entry, Parameter, find_struct, load_own_abi
+from touchstone.protocol.adapters.chain.abi import Entry, Parameter, load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import find_struct
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 
 

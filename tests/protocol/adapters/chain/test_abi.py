@@ -3,14 +3,8 @@
 import pytest
 from eth_abi.abi import encode
 
-from touchstone.protocol.adapters.chain.abi import (
-    decode_values,
-    encode_call,
-    encode_values,
-    find_function,
-    load_abi,
-    to_snake_case,
-)
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi, to_snake_case
+from touchstone.protocol.adapters.chain.abi_values import decode_values, encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
 from touchstone.protocol.spec.containers import LeafProof, StateLeaves
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

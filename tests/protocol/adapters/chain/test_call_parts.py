@@ -7,7 +7,7 @@ import pytest
 
 from touchstone.protocol.adapters.chain.call_parts import MOST_DATA_BYTES, count_fitting
 from touchstone.protocol.adapters.chain.contract import Contract
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.transactions import MOST_GAS, limit_gas
 from touchstone.protocol.spec.errors import EnvironmentFault
 

@@ -25,9 +25,9 @@ from touchstone.protocol.adapters.chain.creation import compute_creation_code
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.headers import encode_header
 from touchstone.protocol.adapters.chain.randomness import Randomness
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec import drawing
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits

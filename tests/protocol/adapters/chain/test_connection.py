@@ -14,8 +14,8 @@ from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
+from touchstone.protocol.adapters.chain.endpoint_health import NoAnswer, RpcHealth
 from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
-from touchstone.protocol.adapters.chain.rpc import NoAnswer, RpcHealth
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.scripts.devnet import claim_port
 

@@ -10,9 +10,10 @@ from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment,
 from touchstone.protocol.adapters.chain import contract
 from touchstone.protocol.adapters.chain.abi import load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.connection import Connection
-from touchstone.protocol.adapters.chain.contract import ERC20_ABI, Contract
+from touchstone.protocol.adapters.chain.contract import Contract
 from touchstone.protocol.adapters.chain.contract_events import EventReader
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
+from touchstone.protocol.adapters.chain.erc20 import ERC20_ABI
 from touchstone.protocol.spec.errors import InvalidInput
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -10,13 +10,12 @@ from eth_utils.crypto import keccak
 from tests.protocol.adapters.chain.entries import describe, make_sample
 from touchstone.protocol.adapters.chain.abi import (
     Entry,
-    encode_call,
-    encode_values,
     list_package_abis,
     load_abi,
     load_own_abi,
     parse_abi,
 )
+from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.answers import Log
 from touchstone.protocol.adapters.chain.contract_events import (
     AbiRegistry,

@@ -9,7 +9,8 @@ import pytest
 
 from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, make_deployment, run_test_chain
 from touchstone.protocol.adapters.chain import contract_events as events
-from touchstone.protocol.adapters.chain.abi import encode_values, load_own_abi
+from touchstone.protocol.adapters.chain.abi import load_own_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_values
 from touchstone.protocol.adapters.chain.answers import Log
 from touchstone.protocol.adapters.chain.connection import Connection, Decode
 from touchstone.protocol.adapters.chain.contract_events import Event, EventReader

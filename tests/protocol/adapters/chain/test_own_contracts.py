@@ -14,7 +14,7 @@ from touchstone.protocol.adapters.chain.own_contracts import (
     find_other_creations,
     tell_difference,
 )
-from touchstone.protocol.adapters.keys import AccountKey
+from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.scripts.deploy import deploy_game

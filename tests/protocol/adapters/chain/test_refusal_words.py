@@ -4,15 +4,10 @@ import pytest
 from eth_abi.abi import encode
 
 from tests.protocol.adapters.chain.entries import make_sample
-from touchstone.protocol.adapters.chain.abi import Entry, encode_values, list_package_abis, load_abi
-from touchstone.protocol.adapters.chain.refusal_words import (
-    WORDINGS,
-    ErrorBook,
-    Wording,
-    explain_revert,
-    load_book,
-    make_book,
-)
+from touchstone.protocol.adapters.chain.abi import Entry, list_package_abis, load_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_values
+from touchstone.protocol.adapters.chain.refusal_words import WORDINGS, Wording
+from touchstone.protocol.adapters.chain.refusals import ErrorBook, explain_revert, load_book, make_book
 
 ERROR = {
     "type": "error",

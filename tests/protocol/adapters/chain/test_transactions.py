@@ -22,7 +22,7 @@ from tests.protocol.adapters.lossy import run_lossy_node
 from touchstone.protocol.adapters.chain import transactions
 from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.fees import FeeOffer
-from touchstone.protocol.adapters.chain.refusal_words import ContractRefused
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE, TransactionQueue, Waiting
 from touchstone.protocol.adapters.chain.transactions import GAS_MARGIN_PERCENT, MiningPatience
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from tests.protocol.adapters.chain.entries import list_entries, walk
-from touchstone.protocol.adapters.chain.abi import STRUCTS
+from touchstone.protocol.adapters.chain.abi_values import STRUCTS
 
 FOUND = {
     parameter.type_name: [item.name for item in parameter.items]

@@ -3,8 +3,10 @@
 import pytest
 
 from tests.protocol.adapters.chain.entries import compute_zero, describe, list_entries
-from touchstone.protocol.adapters.chain.abi import Entry, encode_values
-from touchstone.protocol.adapters.chain.refusal_words import WORDINGS, explain_revert, load_book
+from touchstone.protocol.adapters.chain.abi import Entry
+from touchstone.protocol.adapters.chain.abi_values import encode_values
+from touchstone.protocol.adapters.chain.refusal_words import WORDINGS
+from touchstone.protocol.adapters.chain.refusals import explain_revert, load_book
 
 ERRORS = list_entries("error")
 

@@ -14,10 +14,10 @@ from tests.protocol.adapters.parties import (
     make_trace_tensor,
     serve_hostile,
 )
-from touchstone.protocol.adapters.blobs import BlobKind, refer_tensor, refer_trace_tensor
+from touchstone.protocol.adapters.store.blobs import BlobKind, refer_tensor, refer_trace_tensor
 from touchstone.protocol.adapters.wire import session
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 

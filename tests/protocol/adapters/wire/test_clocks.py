@@ -9,11 +9,13 @@ import pytest
 from aiohttp import web
 
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key, make_tensor, serve_hostile
-from tests.protocol.adapters.wire.test_conventions import MOST_BYTES, SAID, Said, echo
+from tests.protocol.adapters.wire.test_message_desk import MOST_BYTES, SAID, Said, echo
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.wire import clocks
 from touchstone.protocol.adapters.wire.clocks import PeerClocks, find_own_error
-from touchstone.protocol.adapters.wire.conventions import Desk, RefusalAnswer, RequestSigner
+from touchstone.protocol.adapters.wire.json_answers import RefusalAnswer
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 DAY_S = 24 * 3600

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from tests.protocol.adapters.parties import Party, make_tensor, serve_hostile
 from touchstone.protocol.adapters.wire import blob_client
-from touchstone.protocol.adapters.wire.session import ask_in_turn
+from touchstone.protocol.adapters.wire.hedging import ask_in_turn
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from touchstone.protocol.adapters.wire.listener import (
+from touchstone.protocol.adapters.wire.tls_contexts import (
     OtherCertificate,
-    load_or_create_identity,
     make_client_context,
     make_pinned_context,
     make_public_context,
     make_server_context,
 )
+from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import InvalidInput
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.protocol.adapters.parties import Party
-from touchstone.protocol.adapters.wire.session import Patience, Peer
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 NAMES = 40

@@ -13,18 +13,15 @@ from aiohttp import web
 
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, serve_hostile
 from tests.protocol.adapters.storages import Answer, HostileStorage, NamingBucket, make_settings
-from touchstone.protocol.adapters.blobs import BlobKey, BlobRef
-from touchstone.protocol.adapters.store import BlobStore
-from touchstone.protocol.adapters.wire import object_storage
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobRef
+from touchstone.protocol.adapters.wire import storage_reader
 from touchstone.protocol.adapters.wire.addresses import is_public
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.lookups import PeerResolver
-from touchstone.protocol.adapters.wire.object_storage import (
-    ObjectStorage,
-    StorageReader,
-    require_usable,
-)
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, require_usable
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.storage_reader import StorageReader
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.params import LEAF_BYTES
 
@@ -198,9 +195,9 @@ async def test_other_bytes_of_a_small_blob_are_not_kept(tmp_path: Path, elements
 async def test_a_slow_bucket_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float, silence_s: float, least: int
 ) -> None:
-    monkeypatch.setattr(object_storage, "SILENCE_S", silence_s)
-    monkeypatch.setattr(object_storage, "CONNECT_S", 1.0)
-    monkeypatch.setattr(object_storage, "LEAST_BYTES_PER_SECOND", least)
+    monkeypatch.setattr(storage_reader, "SILENCE_S", silence_s)
+    monkeypatch.setattr(storage_reader, "CONNECT_S", 1.0)
+    monkeypatch.setattr(storage_reader, "LEAST_BYTES_PER_SECOND", least)
     async with open_scene(tmp_path, partial(send_slowly, pause_s=pause_s)) as scene:
         async with scene.open() as (peer, client):
             await client.fetch(peer, REF)

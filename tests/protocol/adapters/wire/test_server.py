@@ -6,11 +6,12 @@ import aiohttp
 import pytest
 
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, Party, make_tensor, open_session
-from touchstone.protocol.adapters.blobs import BlobKind
-from touchstone.protocol.adapters.wire import conventions
-from touchstone.protocol.adapters.wire.conventions import HEADER, PROOF, REFUSAL, STATUS_FORM
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire import request_paths
+from touchstone.protocol.adapters.wire.json_answers import REFUSAL, STATUS_FORM
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.session import Peer
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_signing import HEADER, PROOF
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 
@@ -45,7 +46,7 @@ async def test_health_and_status_are_public(solver: Party) -> None:
 async def test_a_signed_request_gets_the_bytes(solver: Party, auditor: Party) -> None:
     data, ref = make_tensor(1000)
     solver.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with solver.serve() as peer:
         headers = auditor.signer.sign("GET", path, peer.account)
         assert await get(peer, path, headers) == (200, data)
@@ -66,7 +67,7 @@ async def test_a_signed_request_gets_the_bytes(solver: Party, auditor: Party) ->
 async def test_ranges(solver: Party, auditor: Party, wanted: str, status: int, start: int, stop: int) -> None:
     data, ref = make_tensor(1000)
     solver.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with solver.serve() as peer:
         headers = auditor.signer.sign("GET", path, peer.account) | {"Range": wanted}
         found, body = await get(peer, path, headers)
@@ -77,7 +78,7 @@ async def test_ranges(solver: Party, auditor: Party, wanted: str, status: int, s
 async def test_chunk_hashes_are_served(solver: Party, auditor: Party) -> None:
     data, ref = make_tensor(2 * CHUNK_ELEMENTS)
     solver.store.put(ref, data)
-    path = conventions.format_path(conventions.CHUNKS, ref.key)
+    path = request_paths.format_path(request_paths.CHUNKS, ref.key)
     async with solver.serve() as peer:
         status, body = await get(peer, path, auditor.signer.sign("GET", path, peer.account))
     assert (status, len(body)) == (200, 64)
@@ -87,7 +88,7 @@ async def test_an_unsigned_request_is_refused(solver: Party) -> None:
     data, ref = make_tensor(1000)
     solver.store.put(ref, data)
     async with solver.serve() as peer:
-        status, body = await get(peer, conventions.format_path(conventions.BLOB, ref.key))
+        status, body = await get(peer, request_paths.format_path(request_paths.BLOB, ref.key))
     assert status == 401 and b"not signed" in body
 
 
@@ -101,7 +102,7 @@ async def test_a_malformed_proof_is_refused_with_its_reason(
 ) -> None:
     _, ref = make_tensor(1000)
     async with solver.serve() as peer:
-        status, body = await get(peer, conventions.format_path(conventions.BLOB, ref.key), {HEADER: text})
+        status, body = await get(peer, request_paths.format_path(request_paths.BLOB, ref.key), {HEADER: text})
         assert (await get(peer, "/health"))[0] == 200, "it goes on serving"
     refusal = REFUSAL.decode(body)
     assert status == 401 and refusal.what == PROOF.what and refusal.actual
@@ -112,7 +113,7 @@ async def test_an_unstaked_account_is_refused(tmp_path: Path, auditor: Party) ->
     solver = Party(tmp_path / "solver", 1, is_staked=lambda account: account != auditor.account)
     data, ref = make_tensor(1000)
     solver.store.put(ref, data)
-    path = conventions.format_path(conventions.BLOB, ref.key)
+    path = request_paths.format_path(request_paths.BLOB, ref.key)
     async with solver.serve() as peer:
         status, body = await get(peer, path, auditor.signer.sign("GET", path, peer.account))
     assert status == 401 and b"no stake" in body
@@ -132,8 +133,8 @@ async def test_absent_and_withheld_look_the_same(tmp_path: Path, auditor: Party)
     answers = []
     async with solver.serve() as peer:
         for key in (ref.key, absent.key):
-            for route in (conventions.BLOB, conventions.CHUNKS):
-                path = conventions.format_path(route, key)
+            for route in (request_paths.BLOB, request_paths.CHUNKS):
+                path = request_paths.format_path(route, key)
                 answers.append(await get(peer, path, auditor.signer.sign("GET", path, peer.account)))
     assert {status for status, _ in answers} == {403}
     assert len(set(answers)) == 1
@@ -167,7 +168,7 @@ async def test_a_rate_belongs_to_an_account(tmp_path: Path, auditor: Party) -> N
     solver, other = Party(tmp_path / "solver", 1, limits=limits), Party(tmp_path / "other", 3)
     data, ref = make_tensor(10)
     solver.store.put(ref, data)
-    path, found = conventions.format_path(conventions.BLOB, ref.key), []
+    path, found = request_paths.format_path(request_paths.BLOB, ref.key), []
     async with solver.serve() as peer:
         for party in (auditor, auditor, auditor, other):
             found.append((await get(peer, path, party.signer.sign("GET", path, peer.account)))[0])

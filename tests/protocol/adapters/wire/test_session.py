@@ -1,13 +1,15 @@
 import aiohttp
 import pytest
 
-from touchstone.protocol.adapters.wire.session import Patience, Peer, PeerSession, _sorted_errors, show
+from touchstone.protocol.adapters.wire.peer import Peer, show
+from touchstone.protocol.adapters.wire.peer_faults import sorted_errors
+from touchstone.protocol.adapters.wire.session import Patience, PeerSession
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 PIN = bytes(32)
 
 
-# What an endpoint is: test_endpoint.py.
+# What an endpoint is: test_endpoint_urls.py.
 @pytest.mark.parametrize("url", ["https://node.example", "https://10.0.0.1:8443/", "https://[::1]:8443"])
 def test_plain_https_endpoints_are_taken(url: str) -> None:
     assert Peer("0xa", url, PIN).format_url("/status") == url.rstrip("/") + "/status"
@@ -86,7 +88,7 @@ def test_a_strangers_text_is_made_harmless() -> None:
 
 async def test_a_peer_that_is_down_is_told_in_words_of_the_system() -> None:
     peer = Peer("0x" + "1" * 40, "https://127.0.0.1:1", bytes(32))
-    with pytest.raises(EnvironmentFault, match="down or slow") as fault, _sorted_errors(peer, "/status"):
+    with pytest.raises(EnvironmentFault, match="down or slow") as fault, sorted_errors(peer, "/status"):
         async with aiohttp.ClientSession() as session:
             await session.get("https://127.0.0.1:1/status", ssl=aiohttp.Fingerprint(bytes(32)))
     assert "Connect call failed" in str(fault.value.actual) and "object at" not in str(fault.value)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from touchstone.protocol.adapters.files import make_mapped
+from touchstone.protocol.adapters.files.mapped_files import make_mapped
 from touchstone.protocol.compute.audit import compare
 from touchstone.protocol.compute.audit.compare import (
     ILL_CONDITIONED_RATIO,

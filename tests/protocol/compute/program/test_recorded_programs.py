@@ -55,7 +55,7 @@ def test_building_twice_gives_the_same_program() -> None:
 BUILD_LARGE = """
 import sys
 from dataclasses import replace
-from touchstone.protocol.adapters.files import measure_resident_bytes
+from touchstone.protocol.adapters.files.mapped_files import measure_resident_bytes
 from touchstone.protocol.compute.program.tensor_allocator import return_freed
 from tests.protocol.compute.program.test_recorded_programs import LARGE_CONFIG, TINY_CONFIG, build_again
 from tests.task_models import get_decoder

@@ -21,7 +21,7 @@ from torch.utils.dlpack import from_dlpack
 
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.task_models import init_parameters, parameter_count
-from touchstone.protocol.adapters.files import measure_resident_bytes
+from touchstone.protocol.adapters.files.mapped_files import measure_resident_bytes
 from touchstone.protocol.compute.digest import build_state_trees, tensor_bytes
 from touchstone.protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
 from touchstone.protocol.compute.program import tensor_allocator

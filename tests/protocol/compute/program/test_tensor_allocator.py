@@ -13,7 +13,7 @@ import torch
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from tests.protocol.compute.program.test_interpreter import TINY_CONFIG, make_inputs
 from tests.task_models import build_program
-from touchstone.protocol.adapters.files import PageLimit, make_mapped, measure_resident_bytes
+from touchstone.protocol.adapters.files.mapped_files import PageLimit, make_mapped, measure_resident_bytes
 from touchstone.protocol.compute.program import fused_update, tensor_allocator
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.tensor_allocator import (

@@ -1,0 +1,85 @@
+"""Fetches signatures of drand's quicknet over HTTPS.
+
+The contract checks what a drand server answers; nothing here believes it.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import aiohttp
+import msgspec
+
+from touchstone.protocol.adapters.messages import Form
+from touchstone.protocol.adapters.wire.peer_faults import read_at_most, tell_reason
+from touchstone.protocol.spec.drawing import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+
+SERVERS = (
+    "https://api.drand.sh",
+    "https://api2.drand.sh",
+    "https://api3.drand.sh",
+    "https://drand.cloudflare.com",
+)
+"""The public ones; each serves every round that ever was."""
+
+
+TIMEOUT_S = 5.0
+
+
+MAX_ANSWER_BYTES = 4_096
+
+
+GRACE_S = 1.0
+"""From a round's due time to its signature at the servers."""
+
+
+MOST_WAIT_S = 600.0
+"""For a round. A draw is sealed once its block is there, whose round is due within seconds."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a server of drand says of a round, as far as it is of use; servers say more."""
+
+    signature: Annotated[str, msgspec.Meta(pattern=rf"\A[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]
+
+
+ANSWER = Form(Answer, MAX_ANSWER_BYTES, "no signature of drand")
+
+
+async def fetch_signature(round_number: int, servers: Sequence[str] = SERVERS) -> bytes:
+    """The signature (48 bytes) of a round, once it is due; the first server that has it.
+
+    Raises EnvironmentFault when none answers with one, and for a round that is far: the endpoint or the clock
+    is wrong.
+    """
+    wait_s = compute_due_s(round_number) + GRACE_S - time.time()
+    if wait_s > MOST_WAIT_S:
+        raise EnvironmentFault(
+            what="a draw's round of drand lies far ahead",
+            expected=f"a round that is due within {MOST_WAIT_S / 60:.0f} min",
+            actual=f"round {round_number}, due in {wait_s / 60:.0f} min by this machine's clock",
+            remedy="The seal is tried again. Check `rpc_url`, and the clock of this machine.",
+        )
+    await asyncio.sleep(max(0.0, wait_s))
+    failures = []
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
+        for server in servers:
+            try:
+                return await _fetch(session, f"{server}/{CHAIN_HASH}/public/{round_number}")
+            except (aiohttp.ClientError, TimeoutError, ProtocolFault) as error:
+                failures.append(f"{server}: {type(error).__name__} {tell_reason(error)}")
+    raise EnvironmentFault(
+        what="no server of drand gives the round's signature",
+        expected=f"round {round_number} of quicknet",
+        actual="; ".join(failures) or "no server named",
+        remedy="Let this machine reach one of them; the seal is tried again until its window closes.",
+    )
+
+
+async def _fetch(session: aiohttp.ClientSession, url: str) -> bytes:
+    async with session.get(url) as answer:
+        answer.raise_for_status()
+        body = await read_at_most(answer, MAX_ANSWER_BYTES)
+    return bytes.fromhex(ANSWER.decode(body).signature)

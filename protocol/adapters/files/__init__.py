@@ -1,0 +1,1 @@
+"""Files: private, durable, mapped into memory, known to be unchanged."""

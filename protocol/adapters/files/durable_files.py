@@ -1,0 +1,111 @@
+"""Writes files whole or not at all, also through a power cut.
+
+A large file that this process will not read soon is written to the disk directly, past the system's cache.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import F_GETFL, F_SETFL, fcntl
+from functools import cache
+from mmap import MAP_PRIVATE, PAGESIZE, mmap
+from pathlib import Path
+from threading import Lock
+
+PIECE_BYTES = 1 << 21
+"""Written directly at a time. A smaller file goes through the cache."""
+
+
+NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM)
+"""How a system says that it does not take a direct write, or has no memory for one."""
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """A file that others may read, whole or not at all: a reader finds the old one or the new one. Raises
+    OSError naming it, and leaves nothing behind, where the disk does not take it."""
+    with write_aside(path) as temporary:
+        temporary.write_bytes(data)
+
+
+@contextmanager
+def write_aside(path: Path) -> Iterator[Path]:
+    """Where to write a file that others may read: beside `path`, whose place it takes at the end of the
+    block. Raises as `replace_file` does; where the block raises, `path` is as it was."""
+    temporary = path.with_name(path.name + ".partial")
+    with naming(path):
+        try:
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync(path.parent)
+
+
+def fill_file(
+    handle: int, data: bytes | memoryview, *, is_durable: bool = True, is_cached: bool = True
+) -> None:
+    """Write an empty file and close it. Raises OSError where the disk does not take it.
+
+    is_durable: the bytes survive a power cut. is_cached: they go through the system's cache, for somebody
+    reads them soon. Otherwise a large file goes to the disk directly, where the file system can do that: new
+    pages of the cache can cost more than the disk (`docs/decisions/0043-outer-step.md`)."""
+    with os.fdopen(handle, "wb") as file:
+        written = 0 if is_cached or len(data) < PIECE_BYTES else _write_directly(handle, data)
+        file.seek(written)
+        file.write(memoryview(data)[written:])
+        if is_durable:
+            file.flush()
+            os.fsync(handle)
+
+
+def _write_directly(handle: int, data: bytes | memoryview) -> int:
+    """How many bytes are written: whole pages, since no others can be; 0 where the file system cannot."""
+    flags, written, whole = fcntl(handle, F_GETFL), 0, len(data) // PAGESIZE * PAGESIZE
+    try:
+        fcntl(handle, F_SETFL, flags | os.O_DIRECT)
+        with _writing:
+            piece = _make_piece()
+            while written < whole:
+                count = min(PIECE_BYTES, whole - written)
+                piece[:count] = data[written : written + count]
+                if not (taken := os.pwrite(handle, piece[:count], written)):
+                    break  # The rest goes through the cache, which tells what is wrong.
+                written += taken
+    except OSError as error:
+        if error.errno not in NOT_DIRECT:
+            raise
+    finally:
+        fcntl(handle, F_SETFL, flags)
+    return written
+
+
+_writing = Lock()
+"""One thread at a time uses the piece: more would only take turns at the disk."""
+
+
+@cache
+def _make_piece() -> memoryview:
+    """A disk takes memory that begins at a page, as this does and a tensor does not. It is made once: new
+    pages are what a direct write is to do without. A process that is forked gets its own."""
+    return memoryview(mmap(-1, PIECE_BYTES, flags=MAP_PRIVATE))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A full disk names no file, and a temporary file's name tells an operator nothing."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def sync(path: Path) -> None:
+    """Make what a file holds, or the names in a folder, survive a power cut. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""The account's key, its keystore, and what is signed with it."""

@@ -1,0 +1,109 @@
+"""Keys in encrypted files.
+
+Keystores are the Ethereum ones (Web3 Secret Storage, version 3), so that a wallet reads them too.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from eth_keys.constants import SECPK1_N
+
+from touchstone.protocol.adapters.files.private_files import require_private_file, write_private_file
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.spec.errors import InvalidInput
+
+SCRYPT_WORK_FACTOR = 1 << 18
+"""N of scrypt: about a second and 256 MiB for each guess of a password."""
+
+
+DEVNET_SCRYPT_WORK_FACTOR = 1 << 10
+"""N where the money is play money and a demo starts a dozen nodes at once."""
+
+
+MAX_KEYSTORE_BYTES = 16 * 1024
+
+
+_BARE_KEY = re.compile(rb"[0-9a-fA-F]{64}")
+
+
+def create_keystore(path: Path, password: str) -> AccountKey:
+    """Make a fresh key and keep it encrypted at `path` (mode 0600). Raises InvalidInput when `path` exists:
+    a key is never overwritten."""
+    return _write_keystore(path, Account.create(), password, SCRYPT_WORK_FACTOR)
+
+
+def create_devnet_keystore(path: Path, password: str) -> AccountKey:
+    """As create_keystore, with a key derivation too weak for real money: for local chains only."""
+    return _write_keystore(path, Account.create(), password, DEVNET_SCRYPT_WORK_FACTOR)
+
+
+def load_keystore(path: Path, password: str) -> AccountKey:
+    """The key in the keystore at `path`. Raises InvalidInput when it is absent, open to others, malformed, or
+    the password is wrong."""
+    require_private_file(path)
+    try:
+        text = path.read_bytes()[:MAX_KEYSTORE_BYTES]
+        return AccountKey(Account.from_key(Account.decrypt(json.loads(text), password)))
+    except (ValueError, KeyError, TypeError, NotImplementedError) as error:
+        # The cause stays unchained: a library's message may quote what it was given.
+        raise InvalidInput(
+            what="the keystore does not open",
+            expected="a version 3 keystore and its password",
+            actual=_tell_reason(error),
+            where=str(path),
+            remedy="Check the path and the password.",
+        ) from None
+
+
+def is_keystore(path: Path) -> bool:
+    """Whether a file looks like a keystore, and not like a bare key. Raises InvalidInput where it is absent,
+    or open to others."""
+    require_private_file(path)
+    with path.open("rb") as file:
+        return file.read(MAX_KEYSTORE_BYTES).lstrip().startswith(b"{")
+
+
+def import_keystore(source: Path, path: Path, password: str, *, is_devnet: bool = False) -> AccountKey:
+    """Keep the key of another file encrypted at `path`. source: a keystore that `password` opens, or a file
+    with the bare key as 64 hexadecimal digits. is_devnet: as create_devnet_keystore. Raises InvalidInput as
+    load_keystore does, where the file holds no key, and when `path` exists; what was in it is not shown."""
+    account = load_keystore(source, password)._account if is_keystore(source) else _read_bare_key(source)
+    work_factor = DEVNET_SCRYPT_WORK_FACTOR if is_devnet else SCRYPT_WORK_FACTOR
+    return _write_keystore(path, account, password, work_factor)
+
+
+def _read_bare_key(path: Path) -> LocalAccount:
+    with path.open("rb") as file:
+        text = file.read(MAX_KEYSTORE_BYTES).strip().removeprefix(b"0x")
+    number = int(text, 16) if _BARE_KEY.fullmatch(text) else 0
+    if not 0 < number < SECPK1_N:
+        raise InvalidInput(
+            what="this file holds no key",
+            expected="64 hexadecimal digits of a key of secp256k1, or a keystore",
+            actual="something else",
+            where=str(path),
+            remedy="Name another file.",
+        )
+    account: LocalAccount = Account.from_key(number.to_bytes(32, "big"))
+    return account
+
+
+def _write_keystore(path: Path, account: LocalAccount, password: str, work_factor: int) -> AccountKey:
+    if not password:
+        raise InvalidInput(
+            what="a keystore needs a password",
+            expected="one character or more",
+            actual="none",
+            remedy="Choose a password.",
+        )
+    # The derivation is named: eth-account would otherwise take it from an environment variable.
+    encrypted = Account.encrypt(account.key, password, kdf="scrypt", iterations=work_factor)
+    write_private_file(path, json.dumps(encrypted).encode())
+    return AccountKey(account)
+
+
+def _tell_reason(error: Exception) -> str:
+    return "another password" if "MAC mismatch" in str(error) else f"{type(error).__name__} while reading it"

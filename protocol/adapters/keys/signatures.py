@@ -1,0 +1,85 @@
+"""Signs statements, and finds out who signed one (EIP-712).
+
+Whatever is no transaction is signed here, and who signed it is found here, and nowhere else.
+
+A signature has one form: the 64 bytes r || vs of EIP-2098, where the highest bit of vs says which of two keys
+it is, and s is the lower of the two that would do. So there is one string of bytes for one signature, nothing
+of variable length to decode on chain, and two words of calldata instead of five.
+"""
+
+from eth_account import Account
+from eth_account.messages import SignableMessage, encode_typed_data
+from eth_keys.constants import SECPK1_N
+from eth_keys.exceptions import BadSignature
+from eth_utils.crypto import keccak
+from eth_utils.exceptions import ValidationError
+
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.statements import NodeStatement, SigningDomain, Statement, to_typed_data
+
+SIGNATURE_BYTES = 64
+
+
+PARITY_BIT = 1 << 255
+"""Of vs: whether v is 28 rather than 27."""
+
+
+Signed = Statement | NodeStatement
+
+
+def hash_statement(statement: Signed, domain: SigningDomain) -> bytes:
+    """The digest that is signed (32 bytes): Keccak-256 over the domain's and the statement's hashes."""
+    signable = _make_signable(statement, domain)
+    return bytes(keccak(b"\x19" + signable.version + signable.header + signable.body))
+
+
+def sign_statement(key: AccountKey, statement: Signed, domain: SigningDomain) -> bytes:
+    """The signature of a statement, SIGNATURE_BYTES long. Raises InvalidInput where a field does not fit its
+    type."""
+    return _compact(key.sign_typed_data(to_typed_data(statement, domain)))
+
+
+def recover_signer(statement: Signed, signature: bytes, domain: SigningDomain, source: str = "") -> str:
+    """The account, in lower case, that signed the statement. Raises ProtocolFault, with `source` as culprit,
+    for a malformed signature or statement.
+
+    Any well-formed signature recovers to some account: compare it with the one whose statement it should
+    be."""
+    v, r, s = _split(signature, source)
+    try:
+        signable = _make_signable(statement, domain)
+        return str(Account.recover_message(signable, vrs=(v, r, s))).lower()
+    except (BadSignature, ValidationError, InvalidInput, ValueError) as error:
+        raise _refuse("a statement and its signature", f"{type(error).__name__}: {error}", source) from error
+
+
+def _make_signable(statement: Signed, domain: SigningDomain) -> SignableMessage:
+    return encode_typed_data(full_message=to_typed_data(statement, domain))
+
+
+def _compact(signature: bytes) -> bytes:
+    """r || vs of the 65 bytes r || s || v that a wallet gives."""
+    v, s = signature[64], int.from_bytes(signature[32:64], "big")
+    return signature[:32] + (s | PARITY_BIT * (v - 27)).to_bytes(32, "big")
+
+
+def _split(signature: bytes, source: str) -> tuple[int, int, int]:
+    """v, r and s. Refuses another length and the higher s; the library refuses numbers outside the group."""
+    if len(signature) != SIGNATURE_BYTES:
+        raise _refuse(f"{SIGNATURE_BYTES} bytes", f"{len(signature)} bytes", source)
+    r, vs = (int.from_bytes(signature[start : start + 32], "big") for start in (0, 32))
+    s = vs % PARITY_BIT
+    if s > SECPK1_N // 2:
+        raise _refuse("the lower s of two", signature.hex(), source)
+    return 27 + vs // PARITY_BIT, r, s
+
+
+def _refuse(expected: str, actual: str, source: str) -> ProtocolFault:
+    return ProtocolFault(
+        what="a signature is malformed",
+        expected=expected,
+        actual=actual,
+        culprit=source,
+        remedy="Leave the statement out: no account can be held to it.",
+    )

@@ -1,0 +1,59 @@
+"""What this home's machine computed when it last ran: a note of bits, by task, beside the journal.
+
+The note holds no secret and nothing that cannot be had again: a damaged or missing one costs one self-test.
+"""
+
+import platform
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from touchstone.protocol.adapters.files.private_files import replace_private_file
+
+FILE_NAME = "bits.json"
+"""In a home."""
+
+
+class TaskBits(msgspec.Struct, frozen=True):
+    """machine: `compute.determinism.describe_bits`; step_root: the state after one known step of the task,
+    hex; unlike_until: up to this round statements were computed with other bits, -1 where none were;
+    former_root: the same step before the last update that changed the bits, empty where none did."""
+
+    machine: str
+    step_root: str
+    unlike_until: int = -1
+    former_root: str = ""
+
+
+def read_bits(home: Path) -> dict[str, TaskBits]:
+    """What the last runs left, by task id in hex; nothing where the file is missing or damaged."""
+    try:
+        return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, TaskBits])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def write_bits(home: Path, bits: dict[str, TaskBits]) -> None:
+    """Leave this for the next run. Raises OSError where the disk does not take it."""
+    replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
+
+
+def read_processor_model() -> str:
+    """The processor's model as the system names it. Its caches decide how kernels cut up a product."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
+
+
+@cache
+def hash_sources(*folders: Path) -> str:
+    """16 hex digits of all Python files below these folders, as they were when this process first asked."""
+    found = sha256()
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        found.update(sha256(str(path.name).encode()).digest() + sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:16]

@@ -1,0 +1,242 @@
+"""Whether somebody else uses this machine.
+
+It is read from what Linux tells every account. What is typed, by whom, and which programs run is not read:
+
+    /proc/stat, /proc/PID/stat        time that processors spent in programs, less that of the node itself
+    /dev/tty*, /dev/pts/*             when somebody last typed in a terminal
+    /proc/interrupts, /sys/bus/usb    how often keyboards and mice have reported
+
+The rule (`find_use`) is pure. `MachineUse` keeps what the last looks have found.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+
+from touchstone.protocol.spec.errors import EnvironmentFault
+
+log = logging.getLogger(__name__)
+
+
+LOOK_S = 5.0
+
+
+FAILED_LOOKS = 3
+"""In a row: then the system does not tell any more. One alone may have found no free file."""
+
+
+LOAD_S = 60.0
+"""Load is an average over so long, or over the idle time that the operator asks for, if that is less."""
+
+
+LASTING_S = 1_800.0
+"""Use lasts where it is seen so long after the first one, and the machine was never idle between."""
+
+
+FIRST_PIDS = "pid:[4026531836]"
+"""What Linux calls the processes of the machine itself; each container has others."""
+
+
+HID, KEYBOARD, MOUSE = "03", "01", "02"
+"""USB's numbers of a class of devices, and of two protocols."""
+
+
+PS2 = "i8042"
+"""The controller of PS/2 keyboards and mice, to which a laptop's own mostly belong."""
+
+
+PPID, USER_TICKS, USER_TICKS_OF_ENDED = 1, 11, 13
+"""Places behind a process's name in its `stat` (man 5 proc): its parent, its time in programs, and that of
+its children that have ended."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where Linux tells how a machine is used."""
+
+    proc: Path = Path("/proc")
+    devices: Path = Path("/dev")
+    usb: Path = Path("/sys/bus/usb/devices")
+
+
+PLACES = Places()
+
+
+@dataclass(frozen=True)
+class UseSeen:
+    """What one look has found. at_s: when, by a clock that is never set; busy_s: processor seconds that all
+    programs took since the machine started, own_s: of those the node's; typed: by terminal, when somebody
+    last typed there (Unix time); reports: by keyboard and mouse, how often it has reported."""
+
+    at_s: float
+    busy_s: float
+    own_s: float
+    typed: Mapping[str, float] = field(default_factory=dict)
+    reports: Mapping[str, int] = field(default_factory=dict)
+
+
+def see_use(places: Places = PLACES, own: int = 0) -> UseSeen:
+    """One look at how this machine is used. own: the process whose time, with that of its children, is the
+    node's (0: this one). Raises OSError, ValueError or LookupError where the system does not tell."""
+    at_s, tick_s = time.monotonic(), 1 / os.sysconf("SC_CLK_TCK")
+    # Before the sum over all: a process that works between the two looks counts as another's, not less.
+    own_ticks = _count_own_ticks(places.proc, own or os.getpid())
+    name, user, low = (places.proc / "stat").read_text().split(maxsplit=3)[:3]
+    if name != "cpu":
+        raise ValueError(f"{places.proc / 'stat'} begins with {name}")
+    typed = dict(_list_typed(places.devices))
+    reports = {**_count_interrupts(places.proc), **_count_usb_reports(places.usb)}
+    return UseSeen(at_s, tick_s * (int(user) + int(low)), tick_s * own_ticks, typed, reports)
+
+
+def _count_own_ticks(proc: Path, own: int) -> int:
+    """Clock ticks that a process and all that it has started spent in programs."""
+    parents, ticks = dict[int, int](), dict[int, int]()
+    for path in proc.glob("[0-9]*/stat"):
+        # A process that has ended meanwhile, or that this system hides.
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            # The name before may hold anything, and ends with the last bracket.
+            words = path.read_text(errors="replace").rpartition(")")[2].split()
+            number = int(path.parent.name)
+            parents[number] = int(words[PPID])
+            ticks[number] = int(words[USER_TICKS]) + int(words[USER_TICKS_OF_ENDED])
+    family, more = set[int](), {own}
+    while more:
+        family |= more
+        more = {number for number, parent in parents.items() if parent in family} - family
+    return sum(ticks[number] for number in family)
+
+
+def _list_typed(devices: Path) -> Iterator[tuple[str, float]]:
+    """Each terminal, and when somebody last typed there (Unix time)."""
+    for path in (*(devices / "pts").glob("[0-9]*"), *devices.glob("tty[0-9]*")):
+        # A terminal that was closed meanwhile.
+        with suppress(OSError):
+            yield str(path.relative_to(devices)), path.stat().st_atime
+
+
+def _count_interrupts(proc: Path) -> dict[str, int]:
+    """Of PS/2 keyboards and mice, added over processors; nothing where the system has none."""
+    found = {}
+    with suppress(FileNotFoundError):
+        for line in (proc / "interrupts").read_text().splitlines():
+            number, *words = line.split() or [""]
+            if words and words[-1] == PS2:
+                found[f"{PS2} {number}"] = sum(map(int, takewhile(str.isdigit, words)))
+    return found
+
+
+def _count_usb_reports(usb: Path) -> dict[str, int]:
+    """Transfers of USB keyboards and mice: there is one for each report."""
+    found = {}
+    for interface in usb.glob("*:*"):
+        # A device that was pulled out meanwhile.
+        with suppress(OSError):
+            kind = (interface / "bInterfaceClass").read_text().strip()
+            protocol = (interface / "bInterfaceProtocol").read_text().strip()
+            if kind == HID and protocol in (KEYBOARD, MOUSE):
+                device = interface.name.partition(":")[0]
+                found[f"USB {device}"] = int((usb / device / "urbnum").read_text())
+    return found
+
+
+def find_use(seen: Sequence[UseSeen], cores: float, load_s: float) -> str:
+    """What somebody does with the machine, in words; empty where nobody uses it. seen: looks in their order,
+    two or more: somebody typed, or moved a mouse, since the last but one; or other programs took more than
+    `cores` processors on average since the first, if that is at least `load_s` ago."""
+    first, before, last = seen[0], seen[-2], seen[-1]
+    # Each terminal by itself, and any other time: whoever owns one can set its time to a later year, and the
+    # machine's clock may be set back.
+    if any(before.typed.get(name) != typed_s for name, typed_s in last.typed.items()):
+        return "somebody types in a terminal"
+    moved = [name for name, count in last.reports.items() if count > before.reports.get(name, count)]
+    if moved:
+        return f"a keyboard or a mouse is used ({moved[0]})"
+    past_s = last.at_s - first.at_s
+    others_s = last.busy_s - first.busy_s - max(0.0, last.own_s - first.own_s)
+    if past_s >= load_s and others_s > cores * past_s:
+        return f"other programs take {others_s / past_s:.2f} processors"
+    return ""
+
+
+@dataclass
+class MachineUse:
+    """Whether somebody else uses this machine. idle_s: for so long nobody may have used it before it counts
+    as idle; cores: processors that other programs may take meanwhile.
+
+    is_used: from the first use that was seen until the machine is idle; is_idle: the other way round. Before
+    enough is known neither holds. is_lasting: it is used, and still was `LASTING_S` after the first use;
+    reason: the last use."""
+
+    idle_s: float
+    cores: float
+    places: Places = field(default_factory=lambda: PLACES)
+    is_used: bool = False
+    is_idle: bool = False
+    is_lasting: bool = False
+    reason: str = ""
+    _first_s: float = 0.0
+    _since_s: float = 0.0
+    _seen: list[UseSeen] = field(default_factory=list)
+
+    def require_telling(self) -> None:
+        """Raises EnvironmentFault where this system does not tell whether somebody uses the machine."""
+        try:
+            if (found := os.readlink(self.places.proc / "self" / "ns" / "pid")) != FIRST_PIDS:
+                raise ValueError(f"a container ({found}), which sees no terminal of its machine")
+            if not (self.places.devices / "pts").is_dir():
+                raise ValueError(f"no terminals in {self.places.devices}")
+            if not see_use(self.places).busy_s:
+                raise ValueError("no processor time at all")
+        except (OSError, ValueError, LookupError) as error:
+            raise EnvironmentFault(
+                what="this system does not tell whether somebody uses the machine",
+                expected=f"Linux, outside of a container, with {self.places.proc} and terminals to be seen",
+                actual=f"{sys.platform}: {error}",
+                remedy="Start the node without --when-idle, and with when_idle = false in config.toml.",
+                retryable=False,
+            ) from error
+
+    def take(self, seen: UseSeen) -> None:
+        """Add what one more look has found."""
+        load_s = min(LOAD_S, self.idle_s)
+        self._seen.append(seen)
+        if len(self._seen) == 1:
+            self._since_s = seen.at_s
+            return
+        while len(self._seen) > 2 and seen.at_s - self._seen[1].at_s >= load_s:
+            del self._seen[0]
+        reason = find_use(self._seen, self.cores, load_s)
+        if reason:
+            self.note(reason, seen.at_s)
+        elif seen.at_s - self._since_s >= self.idle_s:
+            self.is_used, self.is_lasting, self.is_idle = False, False, True
+
+    def note(self, reason: str, at_s: float) -> None:
+        """Somebody uses the machine. at_s: as of `UseSeen`."""
+        self._first_s = self._first_s if self.is_used else at_s
+        self.is_used, self.is_idle, self.reason, self._since_s = True, False, reason, at_s
+        self.is_lasting = at_s - self._first_s >= LASTING_S
+
+    async def follow(self) -> None:
+        """Look every few seconds, for ever. What cannot be told any more counts as use: who sits at the
+        machine comes first."""
+        failed = 0
+        while True:
+            try:
+                self.take(await asyncio.to_thread(see_use, self.places))
+                failed = 0
+            except Exception as error:
+                # Also a bug of ours.
+                log.exception("it cannot be told whether somebody uses the machine")
+                failed += 1
+                if failed >= FAILED_LOOKS:
+                    self.note(f"the system does not tell any more how it is used ({error})", time.monotonic())
+            await asyncio.sleep(LOOK_S)

@@ -1,0 +1,142 @@
+"""Shows a node's metrics to its operator, by a plain HTTP listener of its own.
+
+The library `prometheus_client` writes the text, from a registry of this node alone. Whoever reaches the
+listener may read everything: no value of it is a secret, and no label is a text that a peer chose. So that a
+reader costs the node next to nothing, the text is made once a second at most, however often it is asked for.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+
+from touchstone.protocol.adapters.wire.limits import ConnectionWatch, RateLimit, WireLimits
+from touchstone.protocol.adapters.wire.request_log import make_request_log
+from touchstone.protocol.spec.errors import EnvironmentFault
+
+PATH = "/metrics"
+
+
+LIMITS = WireLimits(connections=16, burst_requests=50)
+
+
+FRESH_S = 1.0
+"""A text is answered with so long."""
+
+
+Samples = Mapping[tuple[str, ...], float]
+"""A metric's values by those of its labels; `()` for one without labels. What is not there now has none."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a value means. is_counter: it only grows, and begins at 0 with each process; its name ends with
+    `_total`, as Prometheus has it. labels: names, each with few values that the code lists."""
+
+    name: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether it only grows."""
+        return self.name.endswith("_total")
+
+
+Read = Callable[[], Mapping[str, Samples]]
+"""All values of now, by the names of their metrics."""
+
+
+class _Values(Collector):
+    """What the library asks for each text."""
+
+    def __init__(self, metrics: Sequence[Metric], read: Read) -> None:
+        self._metrics, self._read = metrics, read
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """Every metric with the values that it has now."""
+        values = self._read()
+        for metric in self._metrics:
+            make = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
+            family = make(metric.name, metric.meaning, labels=metric.labels)
+            for labels, value in values.get(metric.name, {}).items():
+                family.add_metric(labels, value)
+            yield family
+
+
+class MetricsServer:
+    """Answers GET /metrics, to anyone. `start` it once, `stop` it once."""
+
+    def __init__(self, metrics: Sequence[Metric], read: Read) -> None:
+        """read: called in the event loop, and at most once a second."""
+        self._registry = CollectorRegistry()
+        self._registry.register(_Values(metrics, read))
+        # Memory, processor time and open files of this process.
+        ProcessCollector(registry=self._registry)
+        self._text, self._made_s = b"", -FRESH_S
+        self._rate = RateLimit(LIMITS.requests_per_second, LIMITS.burst_requests)
+        self._watch = ConnectionWatch(LIMITS)
+        self._runner: web.AppRunner | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port (a free one for 0). Raises EnvironmentFault where the address cannot be
+        had."""
+        application = web.Application(client_max_size=1)
+        application.add_routes([web.get(PATH, self._answer, allow_head=False)])
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            logger=make_request_log(),
+            shutdown_timeout=0.0,
+            keepalive_timeout=LIMITS.idle_seconds,
+            lingering_time=0.0,
+            max_line_size=LIMITS.header_bytes,
+            max_field_size=LIMITS.header_bytes,
+            max_headers=LIMITS.headers,
+        )
+        await runner.setup()
+        assert runner.server is not None
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            await runner.cleanup()
+            raise EnvironmentFault(
+                what="the metrics cannot be shown",
+                expected="a free address of this machine",
+                actual=error.strerror or str(error),
+                where=f"{host}:{port}",
+                remedy="Change metrics_port or metrics_host in config.toml, or stop what uses the port.",
+                retryable=False,
+            ) from error
+        self._runner = runner
+        self._watching = asyncio.create_task(self._watch.run(runner.server))
+        return int(runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is None or self._watching is None:
+            return
+        self._watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._watching
+        await self._runner.cleanup()
+        self._runner = self._watching = None
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        with self._watch.mark_busy(request):
+            if not self._rate.try_take(request.remote or ""):
+                return web.Response(status=429, headers={"Retry-After": "1"})
+            return web.Response(body=self._make_text(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+    def _make_text(self) -> bytes:
+        if time.monotonic() - self._made_s >= FRESH_S:
+            self._text, self._made_s = generate_latest(self._registry), time.monotonic()
+        return self._text

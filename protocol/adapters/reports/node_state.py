@@ -1,0 +1,117 @@
+"""What a node writes of itself into its home; `touchstone status` reads it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+
+from touchstone.protocol.adapters.messages import Count, Form, Message
+from touchstone.protocol.spec.errors import InvalidInput
+
+STATE_FILE = "node-state.json"
+
+
+STALE_S = 10.0
+"""A node that has not written its file for so long is killed, hangs, or has a disk that takes nothing."""
+
+
+FULL_DISK_BYTES = 50_000_000
+
+
+SPARE_DISK_BYTES = 1_000_000_000
+"""Less is nearly full: journal, logs and what disputes take."""
+
+
+class Trouble(StrEnum):
+    """What may be wrong with a node or with what it stands on."""
+
+    RPC_SILENT = "rpc_silent"
+    RPC_LAGGING = "rpc_lagging"
+    ENDPOINT_SILENT = "endpoint_silent"
+    CHAIN_CHANGED = "chain_changed"
+    CLOCK_WRONG = "clock_wrong"
+    NOTHING_SIGNED = "nothing_signed"
+    HEAD_UNPROVABLE = "head_unprovable"
+    FEE_CAPPED = "fee_capped"
+    DISK_LOW = "disk_low"
+    DISK_FULL = "disk_full"
+
+
+class End(StrEnum):
+    """How a run of a node ended; KILLED: without a word, or it still runs. DECLINED: before it began,
+    since its operator did not agree."""
+
+    KILLED = ""
+    STOPPED = "stopped"
+    FAILED = "failed"
+    DECLINED = "declined"
+
+
+END_WORDS = {
+    End.KILLED: "was killed",
+    End.STOPPED: "was stopped",
+    End.FAILED: "ended with an error",
+    End.DECLINED: "was declined by its operator",
+}
+
+
+class SeenTrouble(Message, frozen=True):
+    """A trouble that a node has, since when (Unix time in seconds), and what it says of it."""
+
+    kind: Trouble
+    since_s: Count
+    said: str
+
+
+class NodeState(Message, frozen=True):
+    """What a node writes of itself into its home. Times are Unix time in seconds. seen_s: when it wrote this;
+    end: how this run ended; earlier_end: the run before it, None where this is the first; kills: runs before
+    this one that ended without a word."""
+
+    account: str
+    started_s: Count
+    seen_s: Count
+    end: End
+    restarts: Count
+    kills: Count
+    earlier_end: End | None
+    head_block: Count
+    troubles: tuple[SeenTrouble, ...]
+
+    def is_running(self, now_s: float) -> bool:
+        """Whether the node that wrote it runs, as far as the file tells."""
+        return self.end is End.KILLED and now_s - self.seen_s < STALE_S
+
+
+FORM = Form(NodeState, 64 * 1024, "not the state of a node")
+
+
+def read_node_state(home: Path) -> NodeState | None:
+    """What the node of a home wrote last; None where there is nothing that can be read: it is no record of
+    worth."""
+    with suppress(InvalidInput):
+        return FORM.read_file(home / STATE_FILE, "Remove it: a node writes it anew.")
+    return None
+
+
+def tell_node_state(state: NodeState, now_s: float) -> Iterator[str]:
+    """The same in lines for an operator."""
+    age_s = max(0, int(now_s) - state.seen_s)
+    if state.end is not End.KILLED:
+        yield f"the node of this home does not run: it {END_WORDS[state.end]} {age_s} s ago"
+        return
+    if not state.is_running(now_s):
+        yield (
+            f"WARNING: the node of this home was seen last {age_s} s ago and has not said that it ends: it "
+            "was killed, it hangs, or the disk takes nothing"
+        )
+    else:
+        lasts_s = max(0, int(now_s) - state.started_s)
+        yield f"the node of this home has run for {lasts_s} s, at block {state.head_block}"
+    if state.earlier_end is not None:
+        kills = f", {state.kills} of them after it was killed" if state.kills and state.restarts > 1 else ""
+        before = f"the run before {END_WORDS[state.earlier_end]}"
+        times = "once" if state.restarts == 1 else f"{state.restarts} times"
+        yield f"it was started again {times}{kills}; {before}"
+    for one in state.troubles:
+        yield f"WARNING: for {max(0, int(now_s) - one.since_s)} s: {one.said}"

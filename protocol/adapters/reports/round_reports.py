@@ -1,0 +1,144 @@
+"""What a node reports of its own work in a round, to anybody: losses and distances, signed.
+
+Reports are read with suspicion. They name no place that the chain does not have, and each counts only with
+the signature of the account whose claim or vote stands there. What they say nobody has proven.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from touchstone.protocol.adapters.keys.signatures import recover_signer
+from touchstone.protocol.adapters.messages import Form, Message, Signature
+from touchstone.protocol.adapters.wire import request_paths
+from touchstone.protocol.adapters.wire.addresses import is_public
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.peer_faults import read_at_most
+from touchstone.protocol.adapters.wire.session import Patience, PeerSession
+from touchstone.protocol.spec.containers import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport
+from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.statements import SigningDomain, VoteWord
+
+AUDITS_MAX = 128
+"""More than one seat can have audits in a round: three ranks of every third of 64 claims."""
+
+
+REPORTS_BYTES = 64 * 1024
+
+
+PATIENCE = Patience(attempts=1, connect_s=3.0, silence_s=2.0)
+"""A node has nine seconds at most, and is asked once."""
+
+
+Figure = Annotated[int, Meta(ge=0, le=MILLIONTHS_MAX)]
+
+
+Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+
+class LossSaid(Message, frozen=True):
+    """`LossReport`, but for what the chain says."""
+
+    slot: Number
+    steps: Number
+    first_micronats: Figure
+    last_micronats: Figure
+    mean_micronats: Figure
+    signature: Signature
+
+
+class DistancesSaid(Message, frozen=True):
+    """`DistanceReport`, but for what the chain says."""
+
+    slot: Number
+    draw: Number
+    rank: Number
+    word: VoteWord
+    comparison: Comparison
+    weights_microlimits: Figure
+    first_moment_microlimits: Figure
+    second_moment_microlimits: Figure
+    signature: Signature
+
+
+class ReportsSaid(Message, frozen=True):
+    """What a node reports of its own work in a round, as far as anybody may know it."""
+
+    loss: LossSaid | None = None
+    audits: Annotated[tuple[DistancesSaid, ...], Meta(max_length=AUDITS_MAX)] = ()
+
+
+REPORTS_FORM = Form(ReportsSaid, REPORTS_BYTES, "the reports of a round are malformed")
+
+
+def say_loss(report: LossReport, signature: bytes) -> LossSaid:
+    """The message of a report."""
+    figures = (report.first_micronats, report.last_micronats, report.mean_micronats)
+    return LossSaid(report.slot, report.steps, *figures, signature)
+
+
+def say_distances(report: DistanceReport, signature: bytes) -> DistancesSaid:
+    """The message of a report."""
+    far = (report.weights_microlimits, report.first_moment_microlimits, report.second_moment_microlimits)
+    place = (report.slot, report.draw, report.rank)
+    return DistancesSaid(*place, VoteWord(report.word), report.comparison, *far, signature)
+
+
+def read_loss(game: GameState, index: int, said: LossSaid) -> tuple[str, LossReport] | None:
+    """The report, with the account that must have signed it: whose claim of round `index` is in that slot.
+    None where there is none."""
+    game_round = game.rounds.get(index)
+    claim = None if game_round is None else game_round.claims.get(said.slot)
+    if claim is None:
+        return None
+    figures = (said.steps, said.first_micronats, said.last_micronats, said.mean_micronats)
+    return claim.account, LossReport(game.terms.domain, index, said.slot, claim.claim_root, *figures)
+
+
+def read_distances(game: GameState, index: int, said: DistancesSaid) -> tuple[str, DistanceReport] | None:
+    """The report, with the account that must have signed it: which the chain drew for that place. None where
+    it drew none."""
+    drawn = get_drawn(game, index, said.slot, said.draw, said.rank)
+    if drawn is None:
+        return None
+    at = drawn.place
+    place = (at.domain, index, at.base_root, at.seed, at.slot, at.claim_root, at.draw, at.rank, drawn.segment)
+    far = (said.weights_microlimits, said.first_moment_microlimits, said.second_moment_microlimits)
+    return drawn.seat.account, DistanceReport(*place, said.word, said.comparison, *far)
+
+
+def is_signed(
+    report: LossReport | DistanceReport, signature: bytes, account: str, signing: SigningDomain
+) -> bool:
+    """Whether the account has signed the report."""
+    try:
+        return recover_signer(report, signature, signing, account) == account
+    except ProtocolFault:
+        return False
+
+
+class ReportClient:
+    """Asks nodes for their reports, with their pinned certificates and without an account. Use as
+    `async with`."""
+
+    def __init__(self, *, are_private_asked: bool = False) -> None:
+        """are_private_asked: whether nodes are asked whose addresses are not of the public internet. Any
+        account announces any address: asked there, a stranger has this machine connect inside its network."""
+        self._session = PeerSession(PATIENCE, (lambda address: True) if are_private_asked else is_public)
+
+    async def __aenter__(self) -> "ReportClient":
+        self._session.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def ask(self, peer: Peer, task: bytes, index: int) -> ReportsSaid:
+        """What a node reports of round `index`; nothing of it is checked yet. Raises ProtocolFault or
+        EnvironmentFault."""
+        path = request_paths.format_reports(task, index)
+        async with self._session.get(peer, path, {}, REPORTS_BYTES) as response:
+            body = await read_at_most(response, REPORTS_BYTES)
+        return REPORTS_FORM.decode(body, peer.account, peer.format_url(path))

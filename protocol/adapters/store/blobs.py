@@ -1,0 +1,216 @@
+"""What a blob is called: its kind, its address and its length.
+
+A blob is named by what it must hash to, so no peer is trusted for its content. The name is the root of a
+positional tree (docs/spec.md, section 1), of which a dispute may open any leaf. The number of bytes is part
+of a reference and known before the first byte comes: from the task for tensors, deltas and datasets, from the
+program for traces. A tree pads its last leaf, so a root alone does not fix the length.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
+
+ROOT_BYTES = 32
+
+
+CHUNK_DEPTH = 10
+"""1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
+one chunk of bandwidth, without them the whole blob."""
+
+
+SMALL_CHUNK_DEPTH = 5
+"""Of a trace a challenger often wants one leaf: it compares 32 leaves at a time by their root. Of a dataset
+a node wants single leaves: with the roots of all chunks (0.1 % of it) at hand, five siblings prove one."""
+
+
+class BlobKind(Enum):
+    """How the bytes of a blob are laid out and hashed; the value names its folder and its place in URLs."""
+
+    TENSOR = "tensor"
+    """little-endian float32, finite; tree of 1,024-byte leaves"""
+    DELTA = "delta"
+    """int8 blocks of a pseudo-gradient; tree of 260-byte leaves (docs/spec.md, section 5)"""
+    DATASET = "dataset"
+    """raw bytes of tokens; tree of 1,024-byte leaves"""
+    STEP = "step"
+    """bytes of a step's program, of its layout, or of one of its constants; tree of 1,024-byte leaves"""
+    TRACE_512 = "trace512"
+    """little-endian elements, whatever they are: a number that is not finite is what a challenger wants to
+    see; tree of 512-byte leaves"""
+    TRACE_1024 = "trace1024"
+    """the same in 1,024-byte leaves: a state before or after a step, finite or not"""
+    TRACE_2048 = "trace2048"
+    """the same in 2,048-byte leaves"""
+    TRACE_4096 = "trace4096"
+    """the same in 4,096-byte leaves"""
+    ROOTS = "roots"
+    """32-byte roots of a trace's buffers, none of them zero; tree over the roots themselves, so that its
+    address is the trace root"""
+
+    @property
+    def leaf_bytes(self) -> int:
+        """Bytes of a leaf."""
+        return _LEAF_BYTES[self]
+
+    @property
+    def chunk_depth(self) -> int:
+        """Levels of a chunk's subtree."""
+        return SMALL_CHUNK_DEPTH if self in _SMALL_CHUNKED else CHUNK_DEPTH
+
+    @property
+    def chunk_leaves(self) -> int:
+        """Leaves of a chunk."""
+        return 1 << self.chunk_depth
+
+
+_LEAF_BYTES = {
+    BlobKind.TENSOR: LEAF_BYTES,
+    BlobKind.DELTA: DELTA_LEAF_BYTES,
+    BlobKind.DATASET: LEAF_BYTES,
+    BlobKind.STEP: LEAF_BYTES,
+    BlobKind.TRACE_512: 512,
+    BlobKind.TRACE_1024: 1024,
+    BlobKind.TRACE_2048: 2048,
+    BlobKind.TRACE_4096: 4096,
+    BlobKind.ROOTS: ROOT_BYTES,
+}
+
+
+_TRACE_KINDS = {
+    _LEAF_BYTES[kind]: kind
+    for kind in (BlobKind.TRACE_512, BlobKind.TRACE_1024, BlobKind.TRACE_2048, BlobKind.TRACE_4096)
+}
+
+
+TRACE_KINDS = frozenset(_TRACE_KINDS.values())
+"""Tensors of a trace."""
+
+
+_SMALL_CHUNKED = TRACE_KINDS | {BlobKind.DATASET}
+
+
+_UNITS = {
+    BlobKind.TENSOR: 4,
+    BlobKind.DELTA: DELTA_LEAF_BYTES,
+    BlobKind.ROOTS: ROOT_BYTES,
+}
+
+
+def get_trace_kind(leaf_bytes: int) -> BlobKind:
+    """The kind of a trace's tensors with leaves of this size. Raises InvalidInput where there is none."""
+    if leaf_bytes not in _TRACE_KINDS:
+        raise InvalidInput(
+            what="no tensor of a trace has leaves of this size",
+            expected=f"one of {sorted(_TRACE_KINDS)} bytes",
+            actual=leaf_bytes,
+            remedy="Take the size from the program.",
+        )
+    return _TRACE_KINDS[leaf_bytes]
+
+
+@dataclass(frozen=True)
+class BlobKey:
+    """The address of a blob: its kind and 32 bytes of root or digest."""
+
+    kind: BlobKind
+    root: bytes
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.root, bytes) or len(self.root) != ROOT_BYTES:
+            raise InvalidInput(
+                what="a blob's root has another length",
+                expected="32 bytes",
+                actual=repr(self.root),
+                remedy="Pass the root as it stands on chain.",
+            )
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}/{self.root.hex()}"
+
+
+@dataclass(frozen=True)
+class BlobRef:
+    """A blob to be read: its address and its exact length in bytes."""
+
+    key: BlobKey
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        kind, size = self.key.kind, self.size_bytes
+        unit = _UNITS.get(kind, 1)
+        if size < unit or size % unit:
+            raise InvalidInput(
+                what=f"a {kind.value} blob cannot have this length",
+                expected=f"a multiple of {unit} bytes, at least {unit}",
+                actual=f"{size} bytes",
+                where=str(self.key),
+                remedy="Take the length from the task or its program.",
+            )
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a whole chunk."""
+        return self.key.kind.chunk_leaves * self.key.kind.leaf_bytes
+
+    @property
+    def chunk_count(self) -> int:
+        """Subtrees that are judged one by one."""
+        return -(-self.size_bytes // self.chunk_bytes)
+
+    def allow_lengths(self, left: range) -> range:
+        """How many bytes a peer's file may give for the bytes `left`, which end with the blob or before.
+
+        A root says nothing of zeros at the end of the last leaf, and others may name the same blob with more
+        or fewer of them: a peer has one file for all."""
+        if left.stop < self.size_bytes:
+            return range(len(left), len(left) + 1)
+        leaf_bytes = self.key.kind.leaf_bytes
+        last = (self.size_bytes - 1) // leaf_bytes * leaf_bytes
+        # Who asks for a range is sent no more.
+        most = len(left) if left.start else last + leaf_bytes
+        return range(max(last + 1 - left.start, 1), most + 1)
+
+    def locate_chunks(self, chunks: range) -> range:
+        """The bytes of chunks that follow each other. Raises InvalidInput where there are none."""
+        if chunks.step != 1 or not 0 <= chunks.start < chunks.stop <= self.chunk_count:
+            raise InvalidInput(
+                what="the blob has no such chunks",
+                expected=f"some of {self.chunk_count}, one after the other",
+                actual=str(chunks),
+                where=str(self.key),
+                remedy="Compute them from the length of the blob.",
+            )
+        return range(chunks.start * self.chunk_bytes, min(chunks.stop * self.chunk_bytes, self.size_bytes))
+
+
+def refer_tensor(root: bytes, parameter_count: int) -> BlobRef:
+    """The blob of a flat float32 vector (W, m or v) of `parameter_count` elements."""
+    return BlobRef(BlobKey(BlobKind.TENSOR, root), 4 * parameter_count)
+
+
+def refer_delta(root: bytes, parameter_count: int) -> BlobRef:
+    """The blob of a pseudo-gradient of `parameter_count` elements: one delta leaf per state leaf."""
+    leaves = merkle.count_tensor_leaves(parameter_count)
+    return BlobRef(BlobKey(BlobKind.DELTA, root), DELTA_LEAF_BYTES * leaves)
+
+
+def refer_state(header: StateHeader, parameter_count: int) -> tuple[BlobRef, BlobRef, BlobRef]:
+    """The blobs of a training state in the order W, m, v: the whole checkpoint container, since the header
+    has the step counters and the task fixes names, shapes and order (docs/spec.md, section 2)."""
+    weights = refer_tensor(header.weights_root, parameter_count)
+    first_moment = refer_tensor(header.first_moment_root, parameter_count)
+    return weights, first_moment, refer_tensor(header.second_moment_root, parameter_count)
+
+
+def refer_trace_tensor(root: bytes, size_bytes: int, leaf_bytes: int) -> BlobRef:
+    """The blob of a buffer of a trace, in leaves of `leaf_bytes`."""
+    return BlobRef(BlobKey(get_trace_kind(leaf_bytes), root), size_bytes)
+
+
+def refer_roots(trace_root: bytes, count: int) -> BlobRef:
+    """The blob of the roots of all `count` buffers of a trace, in their order."""
+    return BlobRef(BlobKey(BlobKind.ROOTS, trace_root), ROOT_BYTES * count)

@@ -1,0 +1,376 @@
+"""This node's own bucket in object storage (S3): copies of blobs, to which peers are sent.
+
+A node with a home connection uploads a blob once, and shows each peer that may read it a presigned URL in
+place of the bytes. The bucket is private, and a URL is valid for a minute. The disk keeps every blob too: a
+peer that the storage fails gets the bytes from there.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
+from touchstone.protocol.adapters.wire.limits import RateLimit
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, require_usable
+from touchstone.protocol.adapters.wire.peer import show
+from touchstone.protocol.adapters.wire.request_paths import MAX_LOCATION_CHARACTERS
+from touchstone.protocol.adapters.wire.storage_reader import CONNECT_S
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+
+READ_S = 30.0
+PART_BYTES = 64 * 1024 * 1024
+"""of an upload that is larger: a storage takes it in parts, and shows it once it has all of them"""
+UPLOADS = 2
+"""at once: a dataset may take hours, and a pseudo-gradient is wanted within minutes"""
+URL_SECONDS = 60
+"""A download has to begin within these; a URL that is passed on is worth nothing afterwards."""
+SIGNING_S = 2.0
+"""Credentials may have to be renewed before a URL is signed; the bytes are sent where that takes longer. So
+long the storage has to say whether a copy is still there."""
+AGAIN_S = 600.0
+"""A copy that the storage did not take is not sent again before: the line is needed for the peers."""
+MOST_ANSWERED_BYTES = 8 * 1024 * 1024
+"""of one answer: boto3 reads it whole into memory, and a page of a list has less"""
+MOST_LISTED = 1024
+"""objects, and unfinished uploads, that are looked at: a list may have no end"""
+URLS_OF_A_BLOB, STRANGERS_URLS, HOUR_S = 3, 16, 3600.0
+"""URLs an hour: of a blob for each member; of all blobs for all strangers together. The owner of a bucket may
+pay for each download, and an account costs nothing."""
+"""An object that peers could not use is uploaded again, once an hour at most."""
+MOST_SHOWN = 1024
+"""The last URLs, by account and blob, that are remembered."""
+
+_NAME = re.compile("(" + "|".join(kind.value for kind in BlobKind) + ")/([0-9a-f]{64})")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Bucket:
+    """Copies of blobs of one account. Its state is used by one event loop. there: what was seen in the
+    bucket, None before anybody has looked."""
+
+    settings: ObjectStorage
+    account: str
+    client: Any
+    """of boto3"""
+    anonymous: Any
+    """the same without credentials"""
+    there: dict[BlobKey, int] | None = None
+    """length in bytes by key"""
+    _marks: dict[BlobKey, str] = field(default_factory=dict)
+    """What the storage calls the bytes of a copy (ETag): others have another mark."""
+    _again_at: dict[BlobKey, float] = field(default_factory=dict)
+    """When to send a copy again that the storage did not take, in monotonic seconds."""
+    _is_closed: bool = False
+    _has_failed: bool = False
+    """Whether the last look at the bucket came to nothing."""
+    _uploads: "_Threads" = field(default_factory=lambda: _Threads(UPLOADS))
+    _signers: "_Threads" = field(default_factory=lambda: _Threads(2))
+    _checks: "_Threads" = field(default_factory=lambda: _Threads(2))
+    _shown: OrderedDict[tuple[str, BlobKey], None] = field(default_factory=OrderedDict)
+    _members: RateLimit = field(default_factory=lambda: RateLimit(URLS_OF_A_BLOB / HOUR_S, URLS_OF_A_BLOB))
+    _strangers: RateLimit = field(default_factory=lambda: RateLimit(STRANGERS_URLS / HOUR_S, STRANGERS_URLS))
+    _doubts: RateLimit = field(default_factory=lambda: RateLimit(1 / HOUR_S, 1))
+
+    @classmethod
+    def open(cls, settings: ObjectStorage, account: str) -> "Bucket":
+        """The bucket of `account` (lower-case address); nothing is asked of it yet. Raises InvalidInput for
+        settings that cannot be used, or where the extra [s3] is not installed."""
+        require_usable(settings)
+        # What they log at these levels are requests with their signatures.
+        for name in ("boto3", "botocore", "s3transfer", "urllib3"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        return cls(settings, account, *_make_clients(settings))
+
+    def close(self) -> None:
+        """Break off what is under way. A storage that does not let go of it holds nobody up."""
+        self._is_closed = True
+        self._uploads.close()
+        self._signers.close()
+        self._checks.close()
+
+    async def learn(self) -> dict[BlobKey, int]:
+        """What of this account is in the bucket, length in bytes by key. Uploads that were cut off are
+        removed. Raises InvalidInput where anybody may read the bucket, EnvironmentFault where it cannot be
+        used."""
+        found = await self._uploads.run(self._look)
+        self.there = {key: size for key, (size, _) in found.items()}
+        self._marks = {key: mark for key, (_, mark) in found.items()}
+        return self.there
+
+    def may_upload(self, key: BlobKey) -> bool:
+        """Whether to send this copy now: not soon after the storage has taken its bytes and not kept them."""
+        return time.monotonic() >= self._again_at.get(key, 0.0)
+
+    async def put(self, key: BlobKey, path: Path) -> None:
+        """Upload a blob from its file; from then on peers are sent there. Raises EnvironmentFault, and
+        nothing counts as being there, unless the storage has all of it."""
+        sent = list[int]()
+        try:
+            size, mark = await self._uploads.run(partial(self._upload, self._name(key), path, sent))
+        except EnvironmentFault:
+            if sent:
+                self._again_at[key] = time.monotonic() + AGAIN_S
+            raise
+        assert self.there is not None, "learn() comes first"
+        self.there[key], self._marks[key] = size, mark
+        self._again_at.pop(key, None)
+
+    async def remove(self, keys: Collection[BlobKey]) -> None:
+        """Delete copies. Raises EnvironmentFault where the storage refuses; no peer is sent there anyway."""
+        for key in keys:
+            (self.there or {}).pop(key, None)
+            self._marks.pop(key, None)
+            await self._uploads.run(partial(self._delete, self._name(key)))
+
+    async def find_url(self, account: str, key: BlobKey, *, is_member: bool, is_asked: bool) -> str:
+        """Where `account`, who may read this blob, finds it; empty where it is to get the bytes. is_asked:
+        whether it follows. One that was sent there and comes back asks for the bytes: then the storage is
+        asked, and a copy that it does not have as it was counts as missing until it is uploaded again. Of
+        what a peer says of it nothing is believed: an account costs nothing."""
+        if self.there is None or key not in self.there:
+            return ""
+        if not is_asked:
+            is_doubted = (account, key) in self._shown and self._doubts.try_take(str(key))
+            if is_doubted and not await self._is_kept(key):
+                log.info("%s could not use the copy of %s: it is uploaded again", account, key)
+                self.there.pop(key, None)
+            return ""
+        limit, caller = (self._members, f"{account} {key}") if is_member else (self._strangers, "")
+        if not limit.try_take(caller):
+            return ""
+        try:
+            async with asyncio.timeout(SIGNING_S):
+                url = str(await self._signers.run(partial(self._sign, self._name(key))))
+        except (TimeoutError, EnvironmentFault) as fault:
+            log.warning("no URL can be signed: %s", str(fault) or "it takes too long")
+            return ""
+        self._shown[account, key] = None
+        if len(self._shown) > MOST_SHOWN:
+            self._shown.popitem(last=False)
+        return url if len(url) <= MAX_LOCATION_CHARACTERS else ""
+
+    def _name(self, key: BlobKey) -> str:
+        return f"{self.settings.prefix}/{self.account}/{key}"
+
+    async def _is_kept(self, key: BlobKey) -> bool:
+        """Whether the storage says that it has a copy as it was uploaded, or seen first."""
+        with suppress(TimeoutError, EnvironmentFault):
+            async with asyncio.timeout(SIGNING_S):
+                said = await self._checks.run(partial(self._stat, self._name(key)))
+            return bool(said == ((self.there or {}).get(key), self._marks.get(key)))
+        return False
+
+    # In threads:
+    def _sign(self, name: str) -> str:
+        place = {"Bucket": self.settings.bucket, "Key": name}
+        with _sorted_errors(self.settings):
+            return str(self.client.generate_presigned_url("get_object", place, ExpiresIn=URL_SECONDS))
+
+    def _look(self) -> dict[BlobKey, tuple[int, str]]:
+        if self._has_failed:  # A client without credentials never looks for them again.
+            self.client, self.anonymous = _make_clients(self.settings)
+        self._has_failed = True
+        whose, found = {"Bucket": self.settings.bucket}, dict[BlobKey, tuple[int, str]]()
+        folder = f"{self.settings.prefix}/{self.account}/"
+        with _sorted_errors(self.settings):
+            probe = {**whose, "Key": f"{folder}probe"}
+            self.client.put_object(**probe, Body=b"touchstone")
+            self._refuse_public(probe)
+            for cut in self._list("list_multipart_uploads", "Uploads", folder):
+                broken = {"Key": cut["Key"], "UploadId": cut["UploadId"]}
+                self.client.abort_multipart_upload(**whose, **broken)
+            for one in self._list("list_objects_v2", "Contents", folder):
+                if match := _NAME.fullmatch(one["Key"].removeprefix(folder)):
+                    key = BlobKey(BlobKind(match[1]), bytes.fromhex(match[2]))
+                    found[key] = int(one["Size"]), str(one.get("ETag", ""))
+        self._has_failed = False
+        return found
+
+    def _list(self, call: str, what: str, folder: str) -> Iterator[dict[str, Any]]:
+        """The first of what is below `folder`."""
+        pages = self.client.get_paginator(call).paginate(Bucket=self.settings.bucket, Prefix=folder)
+        some = islice(pages, MOST_LISTED)  # A page may be empty.
+        return islice((one for page in some for one in page.get(what, ())), MOST_LISTED)
+
+    def _refuse_public(self, probe: dict[str, str]) -> None:
+        """Raises InvalidInput where who has no credentials may read an object."""
+        try:
+            self.anonymous.get_object(**probe)
+        except _load("botocore.exceptions").ClientError:
+            return
+        raise InvalidInput(
+            what="anybody may read this bucket",
+            expected="a private bucket: a claim's pseudo-gradient is shown to nobody before its round closes",
+            actual="an object that was read without credentials",
+            where=_tell_place(self.settings),
+            remedy="Block public access to it (policy and access lists), or use another bucket.",
+        )
+
+    def _upload(self, name: str, path: Path, sent: list[int]) -> tuple[int, str]:
+        """Length and mark of the copy. sent: gets an item where some of it left this machine."""
+        place = self.settings.bucket, name
+        parts = _load("boto3.s3.transfer").TransferConfig(
+            multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
+        )
+        with _sorted_errors(self.settings):
+            size = path.stat().st_size
+            stop = partial(self._stop_if_closed, sent)
+            self.client.upload_file(str(path), *place, Config=parts, Callback=stop)
+        stored, mark = self._stat(name)
+        if stored != size:
+            raise _no_storage(self.settings, f"{stored} of {size} bytes", "the whole blob")
+        return size, mark
+
+    def _stat(self, name: str) -> tuple[int, str]:
+        with _sorted_errors(self.settings):
+            said = self.client.head_object(Bucket=self.settings.bucket, Key=name)
+            return int(said["ContentLength"]), str(said.get("ETag", ""))
+
+    def _stop_if_closed(self, sent: list[int], sent_bytes: int) -> None:
+        if self._is_closed:
+            raise OSError(f"the node ends; {sent_bytes} bytes were the last ones")
+        if not sent:
+            sent.append(sent_bytes)
+
+    def _delete(self, name: str) -> None:
+        with _sorted_errors(self.settings):
+            self.client.delete_object(Bucket=self.settings.bucket, Key=name)
+
+
+class _Threads:
+    """Threads that take one call after the other. A process that ends does not wait for them: a storage may
+    hold a call for as long as it likes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._threads: list[Thread] = []
+        self._is_closed = False
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+
+    async def run(self, act: Callable[[], Any]) -> Any:
+        """What `act` returns or raises. A call that is cancelled before its turn is left out. Not to be used
+        after `close`."""
+        assert not self._is_closed, "no thread is left for it"
+        if len(self._threads) < self._most:
+            self._threads.append(Thread(target=self._work, daemon=True))
+            self._threads[-1].start()
+        done = Future[Any]()
+        self._calls.put((done, act))
+        return await asyncio.wrap_future(done)
+
+    def close(self) -> None:
+        """Begin no more calls."""
+        self._is_closed = True
+        with suppress(Empty):
+            while call := self._calls.get_nowait():
+                call[0].cancel()
+        for _ in self._threads:
+            self._calls.put(None)
+
+    def _work(self) -> None:
+        while call := self._calls.get():
+            done, act = call
+            if done.set_running_or_notify_cancel():
+                try:
+                    done.set_result(act())
+                except BaseException as error:
+                    done.set_exception(error)
+
+
+def _load(module: str) -> Any:
+    """A module of the extra [s3]."""
+    return load_extra(module, "a bucket (config.toml, object_storage)", "s3")
+
+
+def _make_clients(settings: ObjectStorage) -> tuple[Any, Any]:
+    """Clients of boto3 for the storage: with the credentials that are found now, and without any. Raises
+    InvalidInput without the extra [s3], EnvironmentFault for what boto3 does not take."""
+    boto3, config = _load("boto3"), _load("botocore.config").Config
+    common: dict[str, Any] = {
+        "connect_timeout": CONNECT_S,
+        "read_timeout": READ_S,
+        "retries": {"total_max_attempts": 2, "mode": "standard"},
+        "s3": {"addressing_style": "path" if settings.endpoint_url else "auto"},
+        # Other storages than Amazon's do not know the newer checksums.
+        "request_checksum_calculation": "when_required",
+        "response_checksum_validation": "when_required",
+    }
+    place = {"endpoint_url": settings.endpoint_url or None, "region_name": settings.region or None}
+    unsigned = _load("botocore").UNSIGNED
+    with _sorted_errors(settings):
+        make = partial(boto3.session.Session().client, "s3", **place)
+        versions = "s3v4", unsigned
+        clients = [make(config=config(signature_version=one, **common)) for one in versions]
+        for client in clients:
+            act = partial(_send_bounded, client._endpoint.http_session.send)
+            client.meta.events.register("before-send.s3", act)
+    return clients[0], clients[1]
+
+
+def _send_bounded(send: Callable[[Any], Any], request: Any, **_: Any) -> Any:
+    """Send in boto3's place; the answer breaks off where it is too long."""
+    request.stream_output = True  # It is read later, by way of `stream`.
+    response = send(request)
+    read = response.raw.stream
+
+    def stream(*arguments: Any, **named: Any) -> Iterator[bytes]:
+        """The same pieces."""
+        left = MOST_ANSWERED_BYTES
+        for piece in read(*arguments, **named):
+            left -= len(piece)
+            if left < 0:
+                response.raw.close()
+                raise OSError("the answer is too long")
+            yield piece
+
+    response.raw.stream = stream
+    return response
+
+
+@contextmanager
+def _sorted_errors(settings: ObjectStorage) -> Iterator[None]:
+    """Errors of boto3 by their kind alone: their texts may hold URLs, or what a credential program said.
+    Whatever else breaks inside of boto3 is one of them: a storage and such a program may answer anything."""
+    kinds = _load("botocore.exceptions")
+    try:
+        yield
+    except (kinds.ClientError, kinds.BotoCoreError, _load("boto3.exceptions").Boto3Error) as error:
+        inner = error.__context__ if isinstance(error.__context__, kinds.ClientError) else error
+        said = inner.response.get("Error", {}) if isinstance(inner, kinds.ClientError) else {}
+        raise _no_storage(settings, show(str(said.get("Code", type(inner).__name__)))) from None
+    except (InvalidInput, EnvironmentFault):
+        raise
+    except Exception as error:
+        raise _no_storage(settings, type(error).__name__) from None
+
+
+def _no_storage(settings: ObjectStorage, actual: str, expected: str = "an answer") -> EnvironmentFault:
+    return EnvironmentFault(
+        what="this node's bucket cannot be used",
+        expected=expected,
+        actual=actual,
+        where=_tell_place(settings),
+        remedy=(
+            "Peers get the bytes from this node meanwhile. Check the bucket, and the credentials in the "
+            "environment or in ~/.aws/credentials."
+        ),
+    )
+
+
+def _tell_place(settings: ObjectStorage) -> str:
+    return f"{settings.endpoint_url or 'Amazon S3'}, bucket {settings.bucket}"

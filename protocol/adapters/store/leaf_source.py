@@ -1,0 +1,91 @@
+"""Leaves of a dataset that this node can show: of a whole one, or those that it has kept."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.adapters.store.chunk_leaves import RootList, cut_chunk, is_proven
+from touchstone.protocol.adapters.store.leaf_answers import encode_answer
+from touchstone.protocol.adapters.store.leaf_runs import LeafRun
+from touchstone.protocol.adapters.store.part_store import Outline, PartStore
+from touchstone.protocol.spec.containers import LeafProof
+
+Arguments = ParamSpec("Arguments")
+
+
+Found = TypeVar("Found")
+
+
+_THREADS = ThreadPoolExecutor(4, "leaves")
+
+
+async def run_apart(
+    work: Callable[Arguments, Found], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> Found:
+    """The result of `work` in a thread of its own kind. Those of asyncio may all wait for leaves: they
+    compute steps, and what brings them the leaves must not wait for one of them."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
+
+
+@dataclass(frozen=True)
+class LeafSource:
+    """store: whole datasets; parts: single leaves of others, None where there are none."""
+
+    store: BlobStore
+    parts: PartStore | None = None
+    _whole: dict[BlobKey, Outline] = field(default_factory=dict)
+
+    def has_parts(self, key: BlobKey) -> bool:
+        """Whether leaves of this dataset may be here though it is not whole."""
+        return self._find_kept(key) is not None
+
+    def _find_kept(self, key: BlobKey) -> Outline | None:
+        is_known = self.parts is not None and key.kind is BlobKind.DATASET
+        return self.parts.find_outline(key.root) if is_known and self.parts else None
+
+    def find_outline(self, key: BlobKey) -> Outline | None:
+        """Length and chunk roots of a dataset; None where neither whole nor parts of it are here."""
+        size = self.store.get_size_bytes(key)
+        if size is None:
+            return self._find_kept(key)
+        if key not in self._whole:
+            ref, roots = BlobRef(key, size), RootList(self.store.get_chunk_roots(key))
+            self._whole[key] = Outline(ref, roots if len(roots) else (key.root,))
+        return self._whole[key]
+
+    def get_chunk_roots(self, key: BlobKey) -> bytes:
+        """The roots of a blob's chunks, one after the other; empty where they are not known."""
+        kept = None if self.store.get_size_bytes(key) is not None else self._find_kept(key)
+        return self.store.get_chunk_roots(key) if kept is None else b"".join(kept.chunk_roots)
+
+    def answer(self, outline: Outline, runs: Sequence[LeafRun]) -> bytes:
+        """The answer to a request (`leaf_runs`); what is not here, or has rotted, is left out."""
+        leaves = [leaf for run in runs for leaf in run.leaves]
+        return encode_answer(outline.ref, runs, self.read(outline, leaves))
+
+    def read(self, outline: Outline, leaves: Iterable[int], kept_until: int = 0) -> dict[int, LeafProof]:
+        """Those of some leaves that are here, proven, by number, each with its path inside its chunk.
+        kept_until: of single leaves, a block until which they stay."""
+        ref = outline.ref
+        if self.store.has(ref) and len(outline.chunk_roots) == ref.chunk_count:
+            return self._read_whole(outline, leaves)
+        return {} if self.parts is None else self.parts.get(ref.key.root, leaves, kept_until)
+
+    def _read_whole(self, outline: Outline, leaves: Iterable[int]) -> dict[int, LeafProof]:
+        ref, found = outline.ref, dict[int, LeafProof]()
+        wanted: dict[int, list[int]] = {}
+        for leaf in leaves:
+            wanted.setdefault(leaf // ref.key.kind.chunk_leaves, []).append(leaf)
+        for number, inside in wanted.items():
+            place = ref.locate_chunks(range(number, number + 1))
+            chunk = b"".join(self.store.open_range(ref.key, place.start, place.stop))
+            cut = cut_chunk(ref, number, chunk, inside)
+            # One that holds tells that all of the chunk is right.
+            if is_proven(ref, inside[0], cut[inside[0]], outline.chunk_roots):
+                found |= cut
+        return found

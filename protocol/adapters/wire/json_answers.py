@@ -1,0 +1,38 @@
+"""What a node answers in JSON: its own status, or why it refuses."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from touchstone.protocol.adapters.messages import Address, Count, Form, Message
+
+MAX_STATUS_BYTES = 4096
+
+
+MAX_REFUSAL_BYTES = 4096
+
+
+class NodeStatus(Message, frozen=True):
+    """What a node says of itself: how far it has read the chain, and for which block it waits (None: for
+    the others only)."""
+
+    account: Address
+    processed_block: Count
+    waiting_for_block: Count | None
+
+
+class RefusalAnswer(Message, frozen=True):
+    """Why a request is not served. unix_second: of the server's clock, where it does not take a
+    signature."""
+
+    what: str
+    expected: str = ""
+    actual: str = ""
+    remedy: str = ""
+    unix_second: Annotated[int, Meta(ge=0, lt=1 << 40)] | None = None
+
+
+STATUS_FORM = Form(NodeStatus, MAX_STATUS_BYTES, "the status is malformed")
+
+
+REFUSAL = Form(RefusalAnswer, MAX_REFUSAL_BYTES, "the refusal is malformed")

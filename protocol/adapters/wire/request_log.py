@@ -1,0 +1,29 @@
+"""Keeps malformed requests out of the log.
+
+Any peer can send as many as the line takes, and each would leave a traceback; a node's log must not fill its
+disk.
+"""
+
+import logging
+
+from aiohttp.http_exceptions import HttpProcessingError
+
+log = logging.getLogger(__name__)
+
+
+class NoStrangersNoise(logging.Filter):
+    """Drops what tells of a malformed request, or of a peer that hung up before its answer had come; errors
+    of the node itself pass."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | ConnectionError)
+
+
+def make_request_log() -> logging.Logger:
+    """For the library that reads requests."""
+    log = logging.getLogger(__name__)
+    if not log.filters:
+        log.addFilter(NoStrangersNoise())
+    return log

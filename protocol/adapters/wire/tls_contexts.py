@@ -1,0 +1,94 @@
+"""What a TLS connection takes: of a peer its registered certificate alone.
+
+No certificate authority is asked: the chain says which certificate belongs to which account, and a client
+accepts that one and no other.
+"""
+
+import asyncio
+import hashlib
+import ssl
+from functools import lru_cache
+
+from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
+
+MOST_PINS = 256
+"""Contexts that are kept: those of the peers that were asked last."""
+
+
+GROUP = "prime256v1"
+"""The one group in which keys are exchanged. The other side names the group, and by default also groups of
+8,192 bits, in which a handshake holds up the thread that answers everybody for a fifth of a second."""
+
+
+def make_server_context(identity: TlsIdentity) -> ssl.SSLContext:
+    """A server's context with this identity."""
+    context = _limit(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    context.load_cert_chain(identity.certificate_path, identity.key_path)
+    return context
+
+
+def make_client_context() -> ssl.SSLContext:
+    """A client's context that takes any certificate."""
+    context = _limit(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def make_public_context() -> ssl.SSLContext:
+    """A client's context for servers with the certificate of an authority, which are no nodes: TLS 1.2 too,
+    with the same group."""
+    context = ssl.create_default_context()
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    context.set_ecdh_curve(GROUP)
+    return context
+
+
+def _limit(context: ssl.SSLContext) -> ssl.SSLContext:
+    """The same context, for TLS 1.3 and one group alone. In an older version a server chooses the numbers
+    that the other side computes with, of up to 10,000 bits."""
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_ecdh_curve(GROUP)
+    return context
+
+
+class OtherCertificate(ssl.SSLCertVerificationError):
+    """A server has shown another certificate than its pin. shown: that one's SHA-256."""
+
+    shown = b""
+
+
+@lru_cache(MOST_PINS)
+def make_pinned_context(fingerprint: bytes) -> ssl.SSLContext:
+    """A client's context that takes the certificate with this SHA-256 alone; the same one each time, for
+    connection pools tell peers apart by it. A handshake that shows another raises OtherCertificate."""
+
+    class Pinned(ssl.SSLObject):
+        """A connection that compares the certificate before anything is sent."""
+
+        def do_handshake(self) -> None:
+            """Raises OtherCertificate."""
+            super().do_handshake()
+            shown = _hash_shown(self)
+            if shown != fingerprint:
+                error = OtherCertificate("another certificate than the registered one")
+                error.shown = shown
+                raise error
+
+    context = make_client_context()
+    context.sslobject_class = Pinned
+    return context
+
+
+def _hash_shown(connection: ssl.SSLObject) -> bytes:
+    return hashlib.sha256(connection.getpeercert(binary_form=True) or b"").digest()
+
+
+async def fetch_fingerprint(host: str, port: int, server_name: str | None = None) -> bytes:
+    """SHA-256 of the certificate that a server shows: it is compared, so none is trusted. server_name: asked
+    for in the handshake, None for `host`. Nothing is sent after it, and no answer is waited for."""
+    context = make_client_context()
+    _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=server_name)
+    try:
+        return _hash_shown(writer.get_extra_info("ssl_object"))
+    finally:
+        writer.transport.abort()
