@@ -383,7 +383,7 @@ async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[Ta
     async with open_party(open_config(options, console)) as party:
         await catch_up(party)
         task, _ = find_game(party.state, options.task)
-        spec = read_spec(party, task)
+        spec = read_spec(party.state, task)
         refuse_broken(find_training_malformations(spec))
         peers = partial(list_peers, party, task, first=spec.terms.submitter)
         await fetch_step(StepSource(party.store, party.client, peers, party.say), spec)

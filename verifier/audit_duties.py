@@ -20,6 +20,7 @@ from touchstone.node.kit.party import Duty, Party, Wait, list_peers
 from touchstone.node.models.claim_openings import OwnClaims, find_work
 from touchstone.node.models.outer_step import BaseModels
 from touchstone.node.records.audit_records import AuditBook
+from touchstone.node.serving.audit_room import AuditRoom, read_audit_task
 from touchstone.node.serving.audit_serving import BODY_BYTES, Audits
 from touchstone.node.training.idle_mode import pause
 from touchstone.node.training.replay_pool import ProcessWorker, ReplayPool, ReplayWorker, open_ray
@@ -43,7 +44,6 @@ from touchstone.protocol.spec.game.auditing import (
 from touchstone.protocol.spec.game.disputes import has_bond_alone
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.statements import Statement
-from touchstone.verifier.audit_room import AuditRoom, read_audit_task
 from touchstone.verifier.audit_votes import list_waiting, offer
 from touchstone.verifier.replaying import audit
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.verifier.audit_room import AuditRoom
 
 LATELY_S = 60.0
 """An answer counts for so long, and no answer from before the solver was waited for."""

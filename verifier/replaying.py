@@ -37,6 +37,7 @@ from touchstone.node.serving.audit_messages import (
     read_work,
     say_sealed,
 )
+from touchstone.node.serving.audit_room import AuditRoom, AuditTask, StateShelf
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blobs import refer_delta, refer_tensor
 from touchstone.protocol.compute.audit.compare import judge_state
@@ -54,7 +55,6 @@ from touchstone.protocol.spec.game.auditing import (
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
 from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord, compute_carried_root
 from touchstone.protocol.spec.tokens import format_tokens
-from touchstone.verifier.audit_room import AuditRoom, AuditTask, StateShelf
 from touchstone.verifier.sealing import NotServed, ask_until, hold, make_seal
 
 

@@ -23,6 +23,7 @@ from touchstone.node.serving.audit_messages import (
     make_form,
     read_boundary,
 )
+from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
@@ -34,7 +35,6 @@ from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statements import compute_seal
-from touchstone.verifier.audit_room import AuditRoom
 from touchstone.verifier.own_network import was_anybody_reached
 
 ASK_PAUSE_S = 0.25

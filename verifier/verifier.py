@@ -35,6 +35,7 @@ from touchstone.node.serving.audit_messages import (
     are_steps_right,
     make_form,
 )
+from touchstone.node.serving.audit_room import AuditTask, StateShelf, read_audit_task
 from touchstone.node.training import idle_mode
 from touchstone.node.upkeep import pruning, upkeep_duties
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
@@ -72,7 +73,6 @@ from touchstone.protocol.spec.statements import (
 )
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 from touchstone.verifier import audit_duties as audits
-from touchstone.verifier.audit_room import AuditTask, StateShelf, read_audit_task
 from touchstone.verifier.replaying import carry_nothing, judge_ends
 from touchstone.whistleblower import contesting
 from touchstone.whistleblower import dispute_duties as disputes

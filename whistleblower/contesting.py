@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.party import Duty, Party, Wait, fund_bonds
+from touchstone.node.kit.view import View
 from touchstone.node.merging.posting import SPREAD_BLOCKS, compute_rank, take_turn
 from touchstone.node.models.claim_openings import fetch_delta, find_work
 from touchstone.node.models.global_model import load_outer, load_outer_state
@@ -160,10 +161,10 @@ def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
     state = get_state_at(party.game, block)
     for game_round in state.rounds.values():
         if game_round.phase == RoundPhase.POSTED and block <= game_round.root_until:
-            yield from _list_checks(party, state, game_round, block)
+            yield from _list_checks(party.view, state, game_round, block)
     for contest in party.state.contests[party.task.task].contests.values():
         if contest.turn not in ENDED and block <= contest.clock:
-            yield from _list_moves(party, state, contest, block)
+            yield from _list_moves(party.view, state, contest, block)
 
 
 def list_own_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
@@ -173,26 +174,26 @@ def list_own_moves(party: Party, block: int) -> Iterator[Duty | Wait]:
     for contest in party.state.contests[party.task.task].contests.values():
         is_open = contest.turn not in ENDED and block <= contest.clock
         if is_open and contest.contester == party.account:
-            yield from _list_moves(party, state, contest, block)
+            yield from _list_moves(party.view, state, contest, block)
 
 
-def _list_checks(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+def _list_checks(view: View, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
     assert game_round.root is not None
-    made, posting = find_own_merge(party, game_round), (game_round.root, game_round.root_until)
+    made, posting = find_own_merge(view, game_round), (game_round.root, game_round.root_until)
     if made is None:
         yield CheckRoot(game_round.index, *posting)
     elif get_root(made) != game_round.root:
-        yield from _list_contest(party, state, game_round, block)
+        yield from _list_contest(view, state, game_round, block)
 
 
-def _list_contest(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+def _list_contest(view: View, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
     """An own contest, by turns. While another account contests the root, this node waits for the outcome as
     long as there is time: the other contester may give up, or lose on purpose."""
     open_ones = [contest for contest in state.contests.values() if _is_about(contest, game_round)]
     assert game_round.root is not None
-    if any(contest.contester == party.account for contest in open_ones):
+    if any(contest.contester == view.account for contest in open_ones):
         return
-    attempt = _count_ended(party, game_round)
+    attempt = _count_ended(view, game_round)
     if attempt >= ATTEMPTS_MAX:
         return
     name = BeginContest(game_round.index, game_round.root, game_round.root_until, attempt)
@@ -200,15 +201,15 @@ def _list_contest(party: Party, state: GameState, game_round: GameRound, block: 
     if open_ones:
         yield name if block >= latest else Wait(latest)
     else:
-        yield from take_turn(party, game_round, name, block, name, game_round.root_until)
+        yield from take_turn(view, game_round, name, block, name, game_round.root_until)
 
 
-def _count_ended(party: Party, game_round: GameRound) -> int:
+def _count_ended(view: View, game_round: GameRound) -> int:
     """Own contests of a root that have ended without its fall: this node was silent in them, or it errs."""
     return sum(
-        (contest.round, contest.root, contest.contester) == (game_round.index, game_round.root, party.account)
+        (contest.round, contest.root, contest.contester) == (game_round.index, game_round.root, view.account)
         and contest.turn == InnerTurn.STANDS
-        for contest in party.state.contests[party.task.task].contests.values()
+        for contest in view.chain_state.contests[view.task].contests.values()
     )
 
 
@@ -218,28 +219,28 @@ def _is_about(contest: RootContest, game_round: GameRound) -> bool:
     return (contest.round, contest.root, contest.root_until) == posting
 
 
-def _list_moves(party: Party, state: GameState, contest: InnerContest, block: int) -> Iterator[Duty | Wait]:
+def _list_moves(view: View, state: GameState, contest: InnerContest, block: int) -> Iterator[Duty | Wait]:
     """The contester's own move at once; answers and the leaf of a right root, by turns."""
     game_round = state.rounds[contest.round]
     is_there = game_round.phase == RoundPhase.POSTED and game_round.root == contest.root
-    made = find_own_merge(party, game_round) if is_there else None
+    made = find_own_merge(view, game_round) if is_there else None
     if made is None:
         return
-    move, is_own = MoveContest(contest.name, contest.turn, contest.level), contest.contester == party.account
+    move, is_own = MoveContest(contest.name, contest.turn, contest.level), contest.contester == view.account
     is_right = get_root(made) == contest.root
     if contest.turn == InnerTurn.CONTESTER:
         if is_own and not is_right:
             yield move
     elif is_right:
-        turn = _get_turn_block(party, state, contest, game_round)
+        turn = _get_turn_block(view, state, contest, game_round)
         yield move if block >= turn else Wait(turn)
 
 
-def _get_turn_block(party: Party, state: GameState, contest: InnerContest, game_round: GameRound) -> int:
+def _get_turn_block(view: View, state: GameState, contest: InnerContest, game_round: GameRound) -> int:
     """Signers of the root answer first, one after the other; within half of the clock all do."""
     respond = state.terms.windows.respond
-    slot = find_own_slot(state, game_round, party.account)
+    slot = find_own_slot(state, game_round, view.account)
     seat = None if slot is None else game_round.pool.solvers[slot]
     first = 0 if seat in game_round.signers else respond // 4
-    delay = min(first + SPREAD_BLOCKS * compute_rank(party, game_round), respond // 2)
+    delay = min(first + SPREAD_BLOCKS * compute_rank(view, game_round), respond // 2)
     return contest.clock - respond + delay

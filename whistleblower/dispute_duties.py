@@ -20,6 +20,7 @@ from touchstone.node.defending import step_serving
 from touchstone.node.defending.step_serving import show_steps, show_trace
 from touchstone.node.kit.party import Party, Wait, find_round, keep_state
 from touchstone.node.kit.stored_tensors import TraceKeeper, describe_layout, load_buffer
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import open_boundary
 from touchstone.node.records.dispute_records import TracedStep, to_sentence
 from touchstone.node.training.segments import (
@@ -75,22 +76,22 @@ class DisputeDuty:
 def list_duties(party: Party, block: int) -> Iterator[DisputeDuty | Wait]:
     """What is due in `block`."""
     yield from _list_answers(party, block)
-    yield from _list_moves(party, block)
+    yield from _list_moves(party.view, block)
     yield from _list_served(party, block)
-    yield from _list_openings(party, block)
+    yield from _list_openings(party.view, block)
     yield from _list_proofs(party, block)
 
 
 # --- As the accused -----------------------------------------------------------------------------------------
 def _list_answers(party: Party, block: int) -> Iterator[DisputeDuty]:
-    for dispute, moves in list_playable(party, block):
+    for dispute, moves in list_playable(party.view, block):
         if Move.POST_ROOTS in moves:
             yield _make("post roots", dispute.name, dispute, post_roots)
         if Move.POST_TRACE in moves:
             yield _make("post the trace", dispute.name, dispute, post_trace)
         if Move.SHOW_LEAVES in moves:
             yield _make("show leaves", dispute.name, dispute, show_leaves)
-    for asked in queries.list_own_asked(party, block):
+    for asked in queries.list_own_asked(party.view, block):
         yield _make("answer", asked.name, asked, queries.answer_own)
     for asked in queries.list_others_asked(party, block):
         yield _make("answer for another", asked.name, asked, queries.answer_others)
@@ -98,12 +99,12 @@ def _list_answers(party: Party, block: int) -> Iterator[DisputeDuty]:
 
 def _list_served(party: Party, block: int) -> Iterator[DisputeDuty]:
     shown = party.task.cases.shown
-    for dispute in get_inner(party).disputes.values():
+    for dispute in get_inner(party.view).disputes.values():
         kinds = [kind for kind in ("steps", "trace") if (kind, dispute.name) in shown]
         if not dispute.is_open:
             for kind in kinds:
                 yield _make("forget", (kind, dispute.name), (kind, dispute.name), _forget)
-        elif dispute.roots and find_claimant(party, dispute) == party.account:
+        elif dispute.roots and find_claimant(party.view, dispute) == party.account:
             is_traced = dispute.trace is None or "trace" in kinds
             if "steps" not in kinds or not is_traced:
                 yield _make("serve", (dispute.name, dispute.stage), dispute, serve)
@@ -114,7 +115,7 @@ def _list_served(party: Party, block: int) -> Iterator[DisputeDuty]:
 async def _forget(party: Party, name: tuple[str, bytes]) -> None:
     """Two disputes may be about one segment, whose states then stay with the other one."""
     step_serving.forget(party, name)
-    book, disputes = party.task.cases, get_inner(party).disputes
+    book, disputes = party.task.cases, get_inner(party.view).disputes
     book.traces.pop(name[1], None)
     place = _get_place(disputes[name[1]])
     if not any(_get_place(one) == place for one in disputes.values() if ("steps", one.name) in book.shown):
@@ -126,9 +127,9 @@ def _get_place(dispute: InnerDispute) -> tuple[int, int, int]:
 
 
 # --- As the opener ------------------------------------------------------------------------------------------
-def _list_moves(party: Party, block: int) -> Iterator[DisputeDuty]:
-    searched = party.task.cases.searched
-    for dispute, moves in list_playable(party, block):
+def _list_moves(view: View, block: int) -> Iterator[DisputeDuty]:
+    searched = view.cases.searched
+    for dispute, moves in list_playable(view, block):
         if Move.NAME_STEP in moves:
             yield _make("name a step", dispute.name, dispute, step_judging.name_step)
         if Move.PROVE in moves and dispute.name not in searched:
@@ -136,50 +137,50 @@ def _list_moves(party: Party, block: int) -> Iterator[DisputeDuty]:
 
 
 # --- What no clock waits for --------------------------------------------------------------------------------
-def _list_openings(party: Party, block: int) -> Iterator[DisputeDuty | Wait]:
-    for unread in judging_work.list_unread(party, block):
+def _list_openings(view: View, block: int) -> Iterator[DisputeDuty | Wait]:
+    for unread in judging_work.list_unread(view, block):
         yield _make("read votes", unread, unread, judging_work.read_votes)
-    for found in dispute_opening.list_unjudged(party, block):
+    for found in dispute_opening.list_unjudged(view, block):
         yield _make("judge steps", found.sentence, found, dispute_opening.judge_case)
-    for case in dispute_opening.list_unopened(party, block):
+    for case in dispute_opening.list_unopened(view, block):
         duty, ref = _make("dispute", case.salt, case, dispute_opening.open_case), to_sentence(case).ref
-        until = get_statement_until(get_now(party), ref) - dispute_opening.OPENING_BLOCKS
-        yield _take_turn(party, DisputeStatement(ref, 0), until, block, duty)
-    for doubt in queries.list_doubts(party, block):
+        until = get_statement_until(get_now(view), ref) - dispute_opening.OPENING_BLOCKS
+        yield _take_turn(view, DisputeStatement(ref, 0), until, block, duty)
+    for doubt in queries.list_doubts(view, block):
         duty = _make("ask", doubt, doubt, queries.ask)
-        last = get_ask_until(get_now(party), doubt.statement) or block
+        last = get_ask_until(get_now(view), doubt.statement) or block
         call = AskSigner(doubt.statement, VoteWord.ACCEPT, doubt.leaf, 0)
-        yield _take_turn(party, call, last - dispute_opening.OPENING_BLOCKS, block, duty)
+        yield _take_turn(view, call, last - dispute_opening.OPENING_BLOCKS, block, duty)
 
 
-def _take_turn(party: Party, call: GameCall, until: int, block: int, duty: DisputeDuty) -> DisputeDuty | Wait:
+def _take_turn(view: View, call: GameCall, until: int, block: int, duty: DisputeDuty) -> DisputeDuty | Wait:
     """The duty when it is this node's turn, or time is short. Several nodes know the same fault, so the turn
     to open it first goes round with the blocks."""
-    turn = find_turn(get_now(party), party.account, call, block)
+    turn = find_turn(get_now(view), view.account, call, block)
     return duty if turn <= block or block >= until else Wait(min(turn, until))
 
 
 def _list_proofs(party: Party, block: int) -> Iterator[DisputeDuty]:
     """Each is tried as often as the loop likes: a refusal tells that it does not hold, or came too late."""
-    for game_round in list_provable_rounds(get_now(party), block):
+    for game_round in list_provable_rounds(get_now(party.view), block):
         for listing in (list_cases, list_work_cases):
             for case in listing(party, game_round, block):
                 yield DisputeDuty("prove", case.name, case.prove, game_round.index)
 
 
 # --- Helpers ------------------------------------------------------------------------------------------------
-def list_playable(party: Party, block: int) -> Iterator[tuple[InnerDispute, tuple[Move, ...]]]:
+def list_playable(view: View, block: int) -> Iterator[tuple[InnerDispute, tuple[Move, ...]]]:
     """Open disputes and what this node may do in them."""
-    for dispute in get_inner(party).disputes.values():
-        seat = get_now(party).seats.get(dispute.seat)
+    for dispute in get_inner(view).disputes.values():
+        seat = get_now(view).seats.get(dispute.seat)
         if dispute.is_open and seat is not None:
             is_closed = seat.status == SeatStatus.CLOSED
-            yield dispute, list_moves(dispute, party.account, seat.account, block, is_closed)
+            yield dispute, list_moves(dispute, view.account, seat.account, block, is_closed)
 
 
-def find_claimant(party: Party, dispute: InnerDispute) -> str | None:
+def find_claimant(view: View, dispute: InnerDispute) -> str | None:
     """The account of the accused seat."""
-    seat = get_now(party).seats.get(dispute.seat)
+    seat = get_now(view).seats.get(dispute.seat)
     return None if seat is None else seat.account
 
 
@@ -202,7 +203,7 @@ async def post_roots(party: Party, dispute: InnerDispute) -> None:
 
 async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
     first = dispute.segment
-    ends = [open_boundary(party, dispute.statement.round, boundary) for boundary in (first, first + 1)]
+    ends = [open_boundary(party.view, dispute.statement.round, boundary) for boundary in (first, first + 1)]
     require_end(ends[1].header, roots[-1])
     await party.chain.disputes.post_claim_roots(party.task.task, dispute.name, roots, *ends)
 
@@ -211,9 +212,9 @@ async def _post_vote_roots(party: Party, dispute: InnerDispute, roots: tuple[byt
     """The start's opening is the one that the solver has shown before this node sealed, the end's the one
     that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and takes
     whatever stands there."""
-    ref, replay = dispute.statement, find_replay(party, dispute.statement)
+    ref, replay = dispute.statement, find_replay(party.view, dispute.statement)
     require_end(replay.own_end, roots[-1])
-    solver = find_solver(get_now(party), ref.round, ref.slot)
+    solver = find_solver(get_now(party.view), ref.round, ref.slot)
     ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
     await party.chain.disputes.post_vote_roots(party.task.task, dispute.name, roots, *ends)
 
@@ -279,7 +280,7 @@ async def trace_named_step(party: Party, dispute: InnerDispute) -> TracedStep:
             start = await restore_own_start(party, dispute)
             traced = await party.task.retraining.compute(dispute.clock, _trace, party, dispute, start)
             book.traces[name] = traced
-            show_trace(party, dispute, book.traces[name])
+            show_trace(party.view, dispute, book.traces[name])
         return book.traces[name]
 
 

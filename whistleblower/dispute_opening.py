@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from touchstone.node.defending.step_serving import start_waiting
 from touchstone.node.kit.party import Party, fund_bonds
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import (
     CLAIM,
@@ -67,10 +68,10 @@ class Suspicion:
     denied: bytes = b""
 
 
-def list_suspicions(party: Party, index: int) -> Iterator[Suspicion]:
+def list_suspicions(view: View, index: int) -> Iterator[Suspicion]:
     """What this node's own replays and claim of a round show to be false or drifted."""
-    votes = list(party.task.audits.list_votes(index))
-    for replay in party.task.audits.list_replays(index):
+    votes = list(view.audits.list_votes(index))
+    for replay in view.audits.list_replays(index):
         if replay.claimed_end is None:
             continue
         start, end = (compute_state_root(one.header) for one in (replay.start, replay.claimed_end))
@@ -80,47 +81,47 @@ def list_suspicions(party: Party, index: int) -> Iterator[Suspicion]:
         if replay.beyond_leaf is not None:
             ref = StatementRef(index, replay.ref.slot)
             yield Suspicion(Sentence(ref, replay.segment), (start, end))
-            yield from _list_followers(party, here, start, end)
+            yield from _list_followers(view, here, start, end)
         else:
-            yield from _list_slanders(party, here, start, end, compute_state_root(replay.own_end))
-    yield from _list_own_slanders(party, index, votes)
-    yield from _list_supporters(party, index, votes)
+            yield from _list_slanders(view, here, start, end, compute_state_root(replay.own_end))
+    yield from _list_own_slanders(view, index, votes)
+    yield from _list_supporters(view, index, votes)
 
 
-def _list_supporters(party: Party, index: int, votes: list[KnownVote]) -> Iterator[Suspicion]:
+def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator[Suspicion]:
     """Votes that stand by a claim which was convicted, for whistleblowers. An auditor may have accepted a
     right segment of a false claim: its own steps tell."""
-    seat = find_seat(get_now(party), party.account)
+    seat = find_seat(get_now(view), view.account)
     if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
         return
-    claims = get_now(party).rounds[index].claims
+    claims = get_now(view).rounds[index].claims
     for known in votes:
         claim = claims.get(known.vote.slot)
         is_fallen = claim is not None and claim.is_convicted and known.vote.word == VoteWord.ACCEPT
-        if is_fallen and (known.opening is not None or is_counted(get_now(party), known)):
+        if is_fallen and (known.opening is not None or is_counted(get_now(view), known)):
             yield Suspicion(name_vote(known), (b"", _get_own_end(known)))
 
 
-def _list_followers(party: Party, votes: list[KnownVote], start: bytes, end: bytes) -> Iterator[Suspicion]:
+def _list_followers(view: View, votes: list[KnownVote], start: bytes, end: bytes) -> Iterator[Suspicion]:
     """Votes whose own replay came to the very end that is suspected. In an exact task each ACCEPT says so,
     also one that is never opened: its signer may have the right end, and no ask shows that."""
     for known in votes:
-        is_accept = party.game.terms.is_exact and known.vote.word == VoteWord.ACCEPT
-        is_hidden = is_accept and known.opening is None and is_counted(get_now(party), known)
+        is_accept = view.game.terms.is_exact and known.vote.word == VoteWord.ACCEPT
+        is_hidden = is_accept and known.opening is None and is_counted(get_now(view), known)
         if is_hidden or _get_own_end(known) == end:
             yield Suspicion(name_vote(known), (start, end))
 
 
 def _list_slanders(
-    party: Party, votes: list[KnownVote], start: bytes, end: bytes, own: bytes
+    view: View, votes: list[KnownVote], start: bytes, end: bytes, own: bytes
 ) -> Iterator[Suspicion]:
     """Rejections by a replay that came to another end than those that this node stands by (of the claim, its
     own), or whose end is withheld: an ask shows one leaf of it, and a liar seals an end that is false there
     alone. In an exact task there are no asks, and the withheld end may be the claim's."""
     for known in votes:
-        is_told = known.opening is not None or is_withheld(party, known)
+        is_told = known.opening is not None or is_withheld(view, known)
         if known.vote.word == VoteWord.REJECT_STATE and is_told and _get_own_end(known) not in (end, own):
-            denied = end if party.game.terms.is_exact else b""
+            denied = end if view.game.terms.is_exact else b""
             yield Suspicion(name_vote(known), (start, _get_own_end(known)), denied)
 
 
@@ -129,13 +130,13 @@ def _get_own_end(known: KnownVote) -> bytes:
     return b"" if known.opening is None else known.opening.own_end_root
 
 
-def _list_own_slanders(party: Party, index: int, votes: list[KnownVote]) -> Iterator[Suspicion]:
-    boundaries = list_own_boundaries(party, index)
+def _list_own_slanders(view: View, index: int, votes: list[KnownVote]) -> Iterator[Suspicion]:
+    boundaries = list_own_boundaries(view, index)
     for known in votes:
-        segment, solver = known.vote.segment, find_solver(get_now(party), index, known.vote.slot)
-        if solver == party.account and segment + 1 < len(boundaries):
+        segment, solver = known.vote.segment, find_solver(get_now(view), index, known.vote.slot)
+        if solver == view.account and segment + 1 < len(boundaries):
             start, end = (compute_state_root(boundaries[segment + at]) for at in (0, 1))
-            yield from _list_slanders(party, [known], start, end, end)
+            yield from _list_slanders(view, [known], start, end, end)
 
 
 ASKED_SHARE = 6
@@ -145,24 +146,24 @@ OPENING_BLOCKS = 12
 
 
 # --- Judging ------------------------------------------------------------------------------------------------
-def is_open(party: Party, sentence: Sentence, block: int) -> bool:
+def is_open(view: View, sentence: Sentence, block: int) -> bool:
     """Whether a statement can be disputed in `block`, and its claimant owes a look at its steps."""
-    known = find_vote(party, sentence)
+    known = find_vote(view, sentence)
     if sentence.signature and known is None:
         return False
-    accused = find_accused(get_now(party), sentence.ref, known)
-    return is_disputable(get_now(party), sentence.ref, accused, party.account, block)
+    accused = find_accused(get_now(view), sentence.ref, known)
+    return is_disputable(get_now(view), sentence.ref, accused, view.account, block)
 
 
-def list_unjudged(party: Party, block: int) -> Iterator[Suspicion]:
+def list_unjudged(view: View, block: int) -> Iterator[Suspicion]:
     """Suspicions about which nothing is decided yet."""
-    book = party.task.cases
-    for game_round in list_provable_rounds(get_now(party), block):
-        for found in list_suspicions(party, game_round.index):
+    book = view.cases
+    for game_round in list_provable_rounds(get_now(view), block):
+        for found in list_suspicions(view, game_round.index):
             ref, segment = found.sentence.ref, found.sentence.segment
             is_new = found.sentence not in book.cases and found.sentence not in book.dropped
-            are_shown = are_steps_shown(get_now(party), game_round, ref.slot, segment, block)
-            if is_new and are_shown and is_open(party, found.sentence, block):
+            are_shown = are_steps_shown(get_now(view), game_round, ref.slot, segment, block)
+            if is_new and are_shown and is_open(view, found.sentence, block):
                 yield found
 
 
@@ -173,7 +174,7 @@ async def judge_case(party: Party, found: Suspicion) -> None:
     since = book.first_seen.setdefault(sentence, party.state.head_block)
     until = since + compute_patience(party.game.terms) + 1
     try:
-        step, around = await _find_false_step(party, found, start_waiting(party, until))
+        step, around = await _find_false_step(party, found, start_waiting(party.view, until))
     except (ProtocolFault, EnvironmentFault):
         if party.state.head_block < until:
             raise
@@ -200,8 +201,8 @@ async def _find_false_step(
 ) -> tuple[int | None, tuple[bytes, bytes]]:
     """The step, None where all lie inside, and the roots of the states around it. until: as of `Claimed`."""
     ref = found.sentence.ref
-    vote = find_vote(party, found.sentence)
-    accused = find_accused(get_now(party), ref, vote)
+    vote = find_vote(party.view, found.sentence)
+    accused = find_accused(get_now(party.view), ref, vote)
     assert accused is not None
     peer = party.state.network.find(accused.account)
     claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment, until)
@@ -230,36 +231,36 @@ def _require_other(claimed: Claimed, found: Suspicion, end: bytes) -> None:
 
 
 # --- Opening ------------------------------------------------------------------------------------------------
-def list_unopened(party: Party, block: int) -> Iterator[CaseMade]:
+def list_unopened(view: View, block: int) -> Iterator[CaseMade]:
     """Cases that nothing pursues as this node itself would."""
-    for sentence, case in party.task.cases.cases.items():
-        if sentence.ref.round in get_now(party).rounds and is_open(party, sentence, block):
-            known = list_disputes_on(party, sentence)
-            is_own = any(one.opener == party.account for one in known)
-            if not is_own and not any(_is_pursued(party, case, one) for one in known):
+    for sentence, case in view.cases.cases.items():
+        if sentence.ref.round in get_now(view).rounds and is_open(view, sentence, block):
+            known = list_disputes_on(view, sentence)
+            is_own = any(one.opener == view.account for one in known)
+            if not is_own and not any(_is_pursued(view, case, one) for one in known):
                 yield case
 
 
-def list_disputes_on(party: Party, sentence: Sentence) -> list[InnerDispute]:
+def list_disputes_on(view: View, sentence: Sentence) -> list[InnerDispute]:
     """All disputes that were opened on a statement and a segment of it."""
-    book, place = get_inner(party), (sentence.ref, sentence.segment)
+    book, place = get_inner(view), (sentence.ref, sentence.segment)
     return [one for one in book.disputes.values() if (one.statement, one.segment) == place]
 
 
-def _is_pursued(party: Party, case: CaseMade, dispute: InnerDispute) -> bool:
-    until = get_statement_until(get_now(party), dispute.statement)
+def _is_pursued(view: View, case: CaseMade, dispute: InnerDispute) -> bool:
+    until = get_statement_until(get_now(view), dispute.statement)
     step = None if case.step == NO_STEP else case.step
-    return is_pursued(dispute, step, until, OPENING_BLOCKS, party.game.terms.windows.respond)
+    return is_pursued(dispute, step, until, OPENING_BLOCKS, view.game.terms.windows.respond)
 
 
 async def open_case(party: Party, case: CaseMade) -> None:
     """Open the dispute; the k-th open one on a seat costs k bonds."""
-    known = find_vote(party, to_sentence(case))
+    known = find_vote(party.view, to_sentence(case))
     draw = None if case.draw == CLAIM else case.draw
-    accused = find_accused(get_now(party), StatementRef(case.round, case.slot, draw, case.rank), known)
+    accused = find_accused(get_now(party.view), StatementRef(case.round, case.slot, draw, case.rank), known)
     assert accused is not None
     async with party.task.locks["credit", None]:
-        count = count_open_disputes(get_now(party), accused.number)
+        count = count_open_disputes(get_now(party.view), accused.number)
         limit_wei = await fund_bonds(party, count, party.game.terms.amounts.dispute_bond)
         await _send(party, case, known, limit_wei)
 

@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import compute_own_leaf, find_own_root, open_boundary
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.dispute_records import KnownSeal, KnownVote
@@ -169,7 +170,7 @@ class Case:
 def list_cases(party: Party, game_round: GameRound, block: int) -> Iterator[Case]:
     """Statements about a round that can be proven false in `block`, by what is known of them alone; one for
     each seat is enough, for a conviction takes the whole seat."""
-    votes, seals = _list_known(party, game_round.index, block)
+    votes, seals = _list_known(party.view, game_round.index, block)
     for first, second in combinations(votes, 2):
         if first.auditor == second.auditor and do_votes_differ(first.vote, second.vote):
             yield _two_votes(first, second)
@@ -178,9 +179,9 @@ def list_cases(party: Party, game_round: GameRound, block: int) -> Iterator[Case
         yield from _list_vote_cases(party, known)
 
 
-def _list_known(party: Party, index: int, block: int) -> tuple[list[KnownVote], list[KnownSeal]]:
+def _list_known(view: View, index: int, block: int) -> tuple[list[KnownVote], list[KnownSeal]]:
     """Votes and seals of others that a seat answers for."""
-    audits, state, me = party.task.audits, get_now(party), party.account
+    audits, state, me = view.audits, get_now(view), view.account
     votes = [
         one
         for one in audits.list_votes(index)
@@ -212,41 +213,41 @@ def _list_vote_cases(party: Party, known: KnownVote) -> Iterator[Case]:
     opening = known.opening
     if party.game.terms.is_exact and opening is not None and not do_roots_fit_word(opening):
         yield Case(("ends", known.signature), lambda party: prove_ends(party, known, opening))
-    if _is_on_own_claim(party, known.vote):
-        yield from _list_misnamed_own(party, known)
+    if _is_on_own_claim(party.view, known.vote):
+        yield from _list_misnamed_own(party.view, known)
     else:
-        yield from _list_misnamed(party, known)
+        yield from _list_misnamed(party.view, known)
 
 
-def _is_on_own_claim(party: Party, vote: Vote) -> bool:
+def _is_on_own_claim(view: View, vote: Vote) -> bool:
     """Whether a vote is on a claim that this home has made."""
-    is_own = find_solver(get_now(party), vote.round, vote.slot) == party.account
-    return is_own and find_own_root(party, vote.round) == vote.claim_root
+    is_own = find_solver(get_now(view), vote.round, vote.slot) == view.account
+    return is_own and find_own_root(view, vote.round) == vote.claim_root
 
 
-def _list_misnamed(party: Party, known: KnownVote) -> Iterator[Case]:
+def _list_misnamed(view: View, known: KnownVote) -> Iterator[Case]:
     """A vote that names another leaf than the claim's tree holds, by what its solver has shown."""
-    vote, claim = known.vote, find_claim(get_now(party), known.vote.round, known.vote.slot)
+    vote, claim = known.vote, find_claim(get_now(view), known.vote.round, known.vote.slot)
     if claim is None:
         return
-    openings = party.task.audits.get_openings(vote.round, vote.slot)
+    openings = view.audits.get_openings(vote.round, vote.slot)
     last = {} if openings.last is None else {claim.segments: openings.last}
     for boundary, proof in {**last, **openings.boundaries}.items():
         if boundary in (vote.segment, vote.segment + 1):
-            place = (party.task.domain, vote.round, claim.account, boundary, proof.salt)
+            place = (view.domain, vote.round, claim.account, boundary, proof.salt)
             leaf = compute_boundary_leaf(*place, compute_state_root(proof.header))
             if does_vote_misname(vote, boundary, leaf):
                 yield _misnamed(known, boundary, leaf, proof.path)
 
 
-def _list_misnamed_own(party: Party, known: KnownVote) -> Iterator[Case]:
+def _list_misnamed_own(view: View, known: KnownVote) -> Iterator[Case]:
     """The same of this node's own claim: it knows each leaf, whatever its states are pruned to. An auditor
     may have asked for none, and made one up. A path costs the whole tree, so only a false vote has one."""
     vote = known.vote
     for boundary in (vote.segment, vote.segment + 1):
-        leaf = compute_own_leaf(party, vote.round, boundary)
+        leaf = compute_own_leaf(view, vote.round, boundary)
         if does_vote_misname(vote, boundary, leaf):
-            yield _misnamed(known, boundary, leaf, open_boundary(party, vote.round, boundary).path)
+            yield _misnamed(known, boundary, leaf, open_boundary(view, vote.round, boundary).path)
 
 
 def _two_votes(first: KnownVote, second: KnownVote) -> Case:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import (
     fetch_delta,
     find_work,
@@ -25,6 +26,7 @@ from touchstone.node.models.global_model import load_outer, load_weights
 from touchstone.node.records.audit_records import VoteTaken
 from touchstone.node.records.claim_records import WorkProof, find_carried_round
 from touchstone.node.records.dispute_records import ClaimOpenings, KnownVote
+from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote
 from touchstone.node.training.segments import restore_boundary
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.contract_events import Event
@@ -44,7 +46,6 @@ from touchstone.protocol.spec.statements import (
     compute_seal,
     is_vote_whole,
 )
-from touchstone.verifier.audit_votes import WITH_OPENING, HandedVote
 from touchstone.whistleblower import evidence
 from touchstone.whistleblower.evidence import NO_WORK, Case, Form, delta_form, start_form
 from touchstone.whistleblower.known_statements import (
@@ -62,32 +63,34 @@ WORK_WORDS = frozenset({VoteWord.REJECT_START, VoteWord.REJECT_DELTA})
 
 def list_work_cases(party: Party, game_round: GameRound, block: int) -> Iterator[Case]:
     """What can be proven in `block` of starts and pseudo-gradients of a round."""
-    votes = list(party.task.audits.list_votes(game_round.index))
+    votes = list(party.task.audits.known.list_votes(game_round.index))
     own = {one.vote.slot: one for one in votes if one.auditor == party.account and one.vote.word in COMPARED}
     for slot, found in own.items():
         ref = StatementRef(game_round.index, slot)
-        accused = find_accused(get_now(party), ref, None)
-        if found.vote.word in WORK_WORDS and is_provable(get_now(party), ref, accused, party.account, block):
+        accused = find_accused(get_now(party.view), ref, None)
+        if found.vote.word in WORK_WORDS and is_provable(
+            get_now(party.view), ref, accused, party.account, block
+        ):
             yield _make_claim_case(found)
-    for slot, _ in party.task.audits.list_wrong_starts(game_round.index):
+    for slot, _ in party.task.audits.known.list_wrong_starts(game_round.index):
         ref = StatementRef(game_round.index, slot)
-        accused = find_accused(get_now(party), ref, None)
-        if slot not in own and is_provable(get_now(party), ref, accused, party.account, block):
+        accused = find_accused(get_now(party.view), ref, None)
+        if slot not in own and is_provable(get_now(party.view), ref, accused, party.account, block):
             yield _make_start_case(ref)
     for known in votes:
-        accused = find_accused(get_now(party), known.ref, known)
+        accused = find_accused(get_now(party.view), known.ref, known)
         if (
             known.vote.word in WORK_WORDS
-            and is_provable(get_now(party), known.ref, accused, party.account, block)
-            and _is_right(party, known, own.get(known.vote.slot))
+            and is_provable(get_now(party.view), known.ref, accused, party.account, block)
+            and _is_right(party.view, known, own.get(known.vote.slot))
         ):
             yield _make_vote_case(known)
 
 
-def _is_right(party: Party, known: KnownVote, own: KnownVote | None) -> bool:
+def _is_right(view: View, known: KnownVote, own: KnownVote | None) -> bool:
     """Whether this node stands by the claim's start and work, against a vote."""
-    if find_solver(get_now(party), known.vote.round, known.vote.slot) == party.account:
-        return bool(list_own_boundaries(party, known.vote.round))
+    if find_solver(get_now(view), known.vote.round, known.vote.slot) == view.account:
+        return bool(list_own_boundaries(view, known.vote.round))
     return own is not None and own.vote.word not in WORK_WORDS
 
 
@@ -107,7 +110,7 @@ def _make_vote_case(known: KnownVote) -> Case:
 async def prove_claim(party: Party, found: KnownVote) -> None:
     """Prove what this node's own vote says of a claim."""
     index, slot = found.vote.round, found.vote.slot
-    openings = get_openings(party, index, slot)
+    openings = get_openings(party.view, index, slot)
     if found.vote.word == VoteWord.REJECT_START:
         await prove_wrong_start(party, found.ref)
         return
@@ -120,7 +123,7 @@ async def prove_claim(party: Party, found: KnownVote) -> None:
 
 async def prove_wrong_start(party: Party, ref: StatementRef) -> None:
     """Show boundary 0 of a claim, which is not what the claim must start from."""
-    openings = get_openings(party, ref.round, ref.slot)
+    openings = get_openings(party.view, ref.round, ref.slot)
     start = await make_start(party, ref.round, ref.slot, openings)
     await evidence.prove_start(party, ref.round, ref.slot, start)
 
@@ -129,7 +132,7 @@ async def _prove_delta(party: Party, found: KnownVote, openings: ClaimOpenings) 
     index, slot, leaf = found.vote.round, found.vote.slot, found.vote.named_leaf
     if openings.work is None:
         raise _make_unknown(index, slot, "the work leaf")
-    await fetch_delta(party, get_now(party).rounds[index], slot)
+    await fetch_delta(party, get_now(party.view).rounds[index], slot)
     ref = refer_delta(openings.work.delta_root, party.task.spec.terms.parameter_count)
     [opened] = party.store.open_leaves(ref, [leaf])
     if are_scales_valid(opened):
@@ -142,7 +145,7 @@ async def _prove_delta(party: Party, found: KnownVote, openings: ClaimOpenings) 
 async def prove_vote(party: Party, known: KnownVote) -> None:
     """Show that a claim starts as it must, or that the named leaf is the encoded difference."""
     index, slot = known.vote.round, known.vote.slot
-    openings = get_openings(party, index, slot)
+    openings = get_openings(party.view, index, slot)
     if known.vote.word == VoteWord.REJECT_START:
         await evidence.prove_right_start(party, known, await make_start(party, index, slot, openings))
     else:
@@ -156,33 +159,33 @@ def are_scales_valid(leaf: LeafProof) -> bool:
 
 
 # --- What a proof takes -------------------------------------------------------------------------------------
-def get_openings(party: Party, index: int, slot: int) -> ClaimOpenings:
+def get_openings(view: View, index: int, slot: int) -> ClaimOpenings:
     """What is known of a claim: all where it is this node's own."""
-    if find_solver(get_now(party), index, slot) != party.account:
-        return party.task.audits.get_openings(index, slot)
-    last = len(list_own_boundaries(party, index)) - 1
-    first, end = (open_boundary(party, index, boundary) for boundary in (0, last))
-    return ClaimOpenings({0: first, last: end}, open_work(party, index), end)
+    if find_solver(get_now(view), index, slot) != view.account:
+        return view.audits.get_openings(index, slot)
+    last = len(list_own_boundaries(view, index)) - 1
+    first, end = (open_boundary(view, index, boundary) for boundary in (0, last))
+    return ClaimOpenings({0: first, last: end}, open_work(view, index), end)
 
 
 async def make_start(party: Party, index: int, slot: int, openings: ClaimOpenings) -> Form:
     """Boundary 0 of a claim and what it must be."""
     if 0 not in openings.boundaries:
         raise _make_unknown(index, slot, "boundary 0")
-    base = await load_outer(party, get_now(party).rounds[index].base_root)
+    base = await load_outer(party, get_now(party.view).rounds[index].base_root)
     return start_form(openings.boundaries[0], base, await _find_carried_work(party, index, slot))
 
 
 async def _find_carried_work(party: Party, index: int, slot: int) -> WorkProof:
     """The work leaf of the solver's last merged claim, where moments carry over from one."""
-    claim = find_claim(get_now(party), index, slot)
-    seat = None if claim is None else get_now(party).seats.get(claim.seat)
+    claim = find_claim(get_now(party.view), index, slot)
+    seat = None if claim is None else get_now(party.view).seats.get(claim.seat)
     if not party.task.spec.terms.carry_moments or seat is None:
         return NO_WORK
-    earlier = find_carried_round(get_now(party), index, seat)
+    earlier = find_carried_round(get_now(party.view), index, seat)
     if earlier is None:
         return NO_WORK
-    before = get_now(party).rounds[earlier]
+    before = get_now(party.view).rounds[earlier]
     merged = next(one for one in before.claims.values() if one.seat == seat.number)
     return await find_work(party, before, merged)
 
@@ -193,7 +196,7 @@ async def make_delta(party: Party, index: int, slot: int, leaf: int, openings: C
     work, last = openings.work, openings.last
     if work is None or last is None:
         raise _make_unknown(index, slot, "the work leaf" if work is None else "the last boundary")
-    game_round, count = get_now(party).rounds[index], party.task.spec.terms.parameter_count
+    game_round, count = get_now(party.view).rounds[index], party.task.spec.terms.parameter_count
     base = await load_outer(party, game_round.base_root)
     await load_weights(party, base)
     await fetch_delta(party, game_round, slot)
@@ -206,9 +209,9 @@ async def make_delta(party: Party, index: int, slot: int, leaf: int, openings: C
 
 async def _have_final(party: Party, index: int, slot: int, ref: BlobRef) -> None:
     """Have the final weights of a claim; of an own one that were pruned they are trained again."""
-    solver = find_solver(get_now(party), index, slot)
+    solver = find_solver(get_now(party.view), index, slot)
     if solver == party.account and not party.store.has(ref):
-        await restore_boundary(party, index, max(list_own_boundaries(party, index)))
+        await restore_boundary(party, index, max(list_own_boundaries(party.view, index)))
         return
     known = party.state.network.peers.get(solver or "")
     await party.client.fetch_from_any([known] if known is not None else [], ref)
@@ -241,22 +244,22 @@ class Unread:
     votes: frozenset[tuple[StatementRef, CountedVote]]
 
 
-def list_unread(party: Party, block: int) -> Iterator[Unread]:
+def list_unread(view: View, block: int) -> Iterator[Unread]:
     """What to read: votes on claims that this node has replayed or made, that were convicted, or that its
     dice fell on."""
-    for game_round in list_provable_rounds(get_now(party), block):
-        found = frozenset(_list_missing(party, game_round))
+    for game_round in list_provable_rounds(get_now(view), block):
+        found = frozenset(_list_missing(view, game_round))
         if found:
             yield Unread(game_round.index, found)
 
 
-def _list_missing(party: Party, game_round: GameRound) -> Iterator[tuple[StatementRef, CountedVote]]:
+def _list_missing(view: View, game_round: GameRound) -> Iterator[tuple[StatementRef, CountedVote]]:
     """Counted votes of other accounts that this node has not read on chain yet.
 
     A vote that a peer offered to this node may not be the one that counts: a liar could sign two, and offer
     the other one."""
-    slots, index, read = _list_slots(party, game_round), game_round.index, party.task.cases.read
-    own = {one.ref for one in party.task.audits.list_votes(index) if one.auditor == party.account}
+    slots, index, read = _list_slots(view, game_round), game_round.index, view.cases.read
+    own = {one.ref for one in view.audits.list_votes(index) if one.auditor == view.account}
     for (slot, draw), votes in game_round.votes.items():
         for rank, counted in votes.items():
             ref = StatementRef(index, slot, draw, rank)
@@ -264,18 +267,18 @@ def _list_missing(party: Party, game_round: GameRound) -> Iterator[tuple[Stateme
                 yield ref, counted
 
 
-def _list_slots(party: Party, game_round: GameRound) -> set[int]:
-    slots = {one.ref.slot for one in party.task.audits.list_replays(game_round.index)}
+def _list_slots(view: View, game_round: GameRound) -> set[int]:
+    slots = {one.ref.slot for one in view.audits.list_replays(game_round.index)}
     slots |= {slot for slot, claim in game_round.claims.items() if claim.is_convicted}
-    slots |= set(list_spot_slots(get_now(party), party.account, party.task.cases.dice, game_round))
-    if list_own_boundaries(party, game_round.index):
-        own = (slot for slot in game_round.claims if _is_own(party, game_round.index, slot))
+    slots |= set(list_spot_slots(get_now(view), view.account, view.cases.dice, game_round))
+    if list_own_boundaries(view, game_round.index):
+        own = (slot for slot in game_round.claims if _is_own(view, game_round.index, slot))
         slots |= set(own)
     return slots
 
 
-def _is_own(party: Party, index: int, slot: int) -> bool:
-    return find_solver(get_now(party), index, slot) == party.account
+def _is_own(view: View, index: int, slot: int) -> bool:
+    return find_solver(get_now(view), index, slot) == view.account
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -344,7 +347,7 @@ def _get_word(body: bytes, place: int) -> int:
 
 
 async def _take(party: Party, index: int, handed: HandedVote) -> None:
-    found = _rebuild(get_now(party), index, handed)
+    found = _rebuild(get_now(party.view), index, handed)
     if found is None:
         return
     drawn, vote, opening = found

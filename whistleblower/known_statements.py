@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import KnownVote, Sentence
 from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
 from touchstone.protocol.spec.game.fates import (
@@ -48,22 +48,22 @@ from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord, is_vote_whole
 
 
-def get_inner(party: Party) -> InnerBook:
+def get_inner(view: View) -> InnerBook:
     """What is said inside the disputes and asks of the joined task."""
-    return party.state.inner[party.task.task]
+    return view.chain_state.inner[view.task]
 
 
-def get_now(party: Party) -> GameState:
+def get_now(view: View) -> GameState:
     """The joined task as a call of the next block finds it: a round that the clock has closed is closed."""
-    book, block = party.task.cases, party.state.head_block + 1
-    if book.now is None or book.now[0] is not party.game or book.now[1] != block:
-        book.now = (party.game, block, get_state_at(party.game, block))
+    book, block = view.cases, view.head_block + 1
+    if book.now is None or book.now[0] is not view.game or book.now[1] != block:
+        book.now = (view.game, block, get_state_at(view.game, block))
     return book.now[2]
 
 
-def find_vote(party: Party, sentence: Sentence) -> KnownVote | None:
+def find_vote(view: View, sentence: Sentence) -> KnownVote | None:
     """The vote that a sentence is of; None for a claim's, and where the vote is not known."""
-    votes = party.task.audits.list_votes(sentence.ref.round) if sentence.signature else ()
+    votes = view.audits.list_votes(sentence.ref.round) if sentence.signature else ()
     return next((one for one in votes if one.signature == sentence.signature), None)
 
 
@@ -125,16 +125,16 @@ def is_counted(state: GameState, known: KnownVote) -> bool:
     return vote.rank in get_votes(state.rounds[vote.round], vote.slot, vote.draw)
 
 
-def is_withheld(party: Party, known: KnownVote) -> bool:
+def is_withheld(view: View, known: KnownVote) -> bool:
     """Whether the signer of a counted vote does not open it: it has answered an ask instead, or no opening
     counts any more. A vote that does not count is left alone: it harms no claim."""
-    state = get_now(party)
+    state = get_now(view)
     if known.opening is not None or not is_counted(state, known):
         return False
-    seat, asks = find_accused(state, known.ref, known), get_inner(party).asks.values()
+    seat, asks = find_accused(state, known.ref, known), get_inner(view).asks.values()
     cleared = [one.seat for one in asks if one.vote == known.vote and one.ending == AskEnding.CLEARED]
     is_answered = seat is not None and seat.number in cleared
-    return is_answered or party.state.head_block >= get_heard_until(state, get_place(known.vote))
+    return is_answered or view.head_block >= get_heard_until(state, get_place(known.vote))
 
 
 def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:

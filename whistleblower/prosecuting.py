@@ -20,6 +20,7 @@ from torch import Tensor
 from touchstone.node.defending.step_serving import BlocksLeft, get_half_time, start_waiting, wait_for
 from touchstone.node.kit.party import Party, fetch_state, has_state, keep_state, load_state
 from touchstone.node.kit.stored_tensors import RemoteTrace, TraceLayout, describe_layout, open_trace
+from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import get_shards
 from touchstone.node.training.segments import compute_state, get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -111,17 +112,17 @@ async def prove_input(party: Party, dispute: InnerDispute, start: StateHeader, f
     """Show the token, label or scalar that the task gives beside the claimed one."""
     facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
     if fault.buffer == SCALARS:
-        datum = open_scalars(party, start, fault.element)
+        datum = open_scalars(party.view, start, fault.element)
     else:
         datum = await open_token(party, dispute, fault.element, fault.buffer == LABELS)
     place = (fault.buffer, fault.element, fault.opening, datum)
     await party.chain.disputes.prove_datum(party.task.task, dispute.name, facts, start, *place)
 
 
-def open_scalars(party: Party, start: StateHeader, which: int) -> LeafProof:
+def open_scalars(view: View, start: StateHeader, which: int) -> LeafProof:
     """The leaf with a scalar of the step: the learning rate goes by the global step, the bias corrections by
     the local one."""
-    leaves = compute_scalar_leaves(party.task.spec)
+    leaves = compute_scalar_leaves(view.spec)
     place = start.local_step if which else start.global_step
     return LeafProof(leaves[place], tuple(compute_path(compute_scalar_levels(leaves), place)))
 
@@ -129,7 +130,7 @@ def open_scalars(party: Party, start: StateHeader, which: int) -> LeafProof:
 async def open_token(party: Party, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
     """The leaf of the dataset with the token (or label) that was dealt to a position of the batch."""
     training, ref = party.task.spec.training, dispute.statement
-    game_round = get_now(party).rounds[ref.round]
+    game_round = get_now(party.view).rounds[ref.round]
     assert game_round.beacon is not None and dispute.step is not None
     inner_step = dispute.segment * party.task.spec.terms.segment_steps + dispute.step
     row, column = divmod(position, training.sequence_tokens)
@@ -191,9 +192,9 @@ async def find_fault(party: Party, dispute: InnerDispute, trace: PostedTrace) ->
     """The first fault of the claimed step, or what the claimant does not serve of it in time."""
     built = get_program(party.task.spec.training)
     withheld: list[int] = []
-    until = _get_waited_until(party, dispute)
+    until = _get_waited_until(party.view, dispute)
     try:
-        peer = party.state.network.find(get_now(party).seats[dispute.seat].account)
+        peer = party.state.network.find(get_now(party.view).seats[dispute.seat].account)
         start = await _find_step_start(party, dispute, peer, trace, until)
         remote = await wait_for(party, until, open_remote(party, built, peer, trace))
         try:
@@ -206,11 +207,11 @@ async def find_fault(party: Party, dispute: InnerDispute, trace: PostedTrace) ->
         return Withheld(withheld[0] if withheld else None, fault)
 
 
-def _get_waited_until(party: Party, dispute: InnerDispute) -> int:
+def _get_waited_until(view: View, dispute: InnerDispute) -> int:
     """The block at which what still is on its way is given up. Leaves are demanded in PROVE alone; later
     nothing is left to do but to find the fault."""
     is_demandable = dispute.stage == DisputeStage.PROVE
-    return start_waiting(party, get_half_time(party, dispute) if is_demandable else dispute.clock)
+    return start_waiting(view, get_half_time(view, dispute) if is_demandable else dispute.clock)
 
 
 async def _search_remote(
@@ -252,7 +253,7 @@ async def _search_remote(
         return watch(buffer, fetching) if is_exact else hurry(fetching)
 
     batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
-    batch = await asyncio.to_thread(batches, get_inner_step(party, dispute))
+    batch = await asyncio.to_thread(batches, get_inner_step(party.view, dispute))
     is_exact = party.task.spec.training.numeric_format in PRODUCT_BITS
     roots, listed = remote.roots, remote.listed
     claimed: ClaimedTrace | ClaimedRoots = ClaimedTrace(roots, fetch, listed, fetch_cut, find_leaf)
@@ -279,7 +280,7 @@ def _recompute_start(party: Party, dispute: InnerDispute, trace: PostedTrace) ->
     assert dispute.step is not None
     place = (dispute.statement.round, dispute.statement.slot)
     try:
-        start = find_start(party, dispute)
+        start = find_start(party.view, dispute)
         if has_state(party, start):
             state = compute_state(party, place, dispute.segment, start, dispute.step)
             return load_state(party, trace.start) if keep_state(party, state) == trace.start else None
@@ -312,7 +313,7 @@ def _search(
     return FaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
 
 
-def get_inner_step(party: Party, dispute: InnerDispute) -> int:
+def get_inner_step(view: View, dispute: InnerDispute) -> int:
     """The named step's number in its round."""
     assert dispute.step is not None
-    return dispute.segment * party.task.spec.terms.segment_steps + dispute.step
+    return dispute.segment * view.spec.terms.segment_steps + dispute.step

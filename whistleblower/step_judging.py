@@ -48,6 +48,7 @@ from touchstone.node.defending.step_serving import (
 from touchstone.node.kit.party import Party, fetch_tensors, load_state, open_state
 from touchstone.node.kit.recompute_queue import AUDITS
 from touchstone.node.kit.stored_tensors import StoredState
+from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import NO_STEP, KnownVote
 from touchstone.node.training.segments import compute_roots, find_own_boundary, get_batches, restore_boundary
 from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
@@ -104,28 +105,28 @@ async def ask_headers(
         found = compute_state_root(headers[step])
         if found != root:
             raise _blame(peer, "another state than its statement has", root.hex(), found.hex())
-    _require_placed(party, claimed, headers)
+    _require_placed(party.view, claimed, headers)
     if bound is not None:
-        _require_bound(party, claimed, bound, headers, shown)
+        _require_bound(party.view, claimed, bound, headers, shown)
     return headers
 
 
 def _require_bound(
-    party: Party, claimed: Claimed, known: KnownVote, headers: Sequence[StateHeader], shown: StepsShown
+    view: View, claimed: Claimed, known: KnownVote, headers: Sequence[StateHeader], shown: StepsShown
 ) -> None:
     """Raises ProtocolFault unless the states run from the vote's start leaf to what it has sealed, and that
     leaf is in the claim. Else a liar could show honest steps from a start of its choice: none moves from
     zeros. In an exact task an ACCEPT says that they end where the claim does. The contract asks for the
     same."""
     vote, roots = known.vote, [compute_state_root(headers[at]) for at in (0, -1)]
-    claim = find_claim(get_now(party), claimed.round, claimed.slot)
+    claim = find_claim(get_now(view), claimed.round, claimed.slot)
     solver, segments = ("", 0) if claim is None else (claim.account, claim.segments)
     place = (vote.domain, vote.round, solver, vote.segment)
     sealed = (vote.domain, vote.round, vote.slot, vote.draw, vote.rank, known.auditor, vote.start_leaf)
     starts = [compute_boundary_leaf(*place, salt, roots[0]) for salt in shown.salts[:1]]
     seals = [compute_seal(*sealed, roots[1], salt) for salt in shown.salts[1:]]
     ends = [compute_boundary_leaf(*place[:3], vote.segment + 1, salt, roots[1]) for salt in shown.salts[1:]]
-    is_same = party.game.terms.is_exact and vote.word == VoteWord.ACCEPT
+    is_same = view.game.terms.is_exact and vote.word == VoteWord.ACCEPT
     if is_same and vote.end_leaf not in ends:
         raise _blame(claimed.peer, "another end than the one that its vote accepts", vote.end_leaf, ends)
     if vote.start_leaf not in starts or vote.seal not in seals:
@@ -138,10 +139,10 @@ def _require_bound(
         raise _blame(claimed.peer, what, fault.expected, fault.actual) from fault
 
 
-def _require_placed(party: Party, claimed: Claimed, headers: Sequence[StateHeader]) -> None:
+def _require_placed(view: View, claimed: Claimed, headers: Sequence[StateHeader]) -> None:
     """Raises ProtocolFault unless the states have the step numbers of the segment. No schedule tells what
     others would be trained with, and the contract takes none."""
-    terms, local = party.task.spec.terms, headers[0].local_step
+    terms, local = view.spec.terms, headers[0].local_step
     begin = claimed.round * terms.inner_steps + claimed.segment * terms.segment_steps
     expected = [(min(local, begin) + step, begin + step) for step in range(len(headers))]
     actual = [(header.local_step, header.global_step) for header in headers]
@@ -259,7 +260,7 @@ async def borrow_state(party: Party, claimed: Claimed, header: StateHeader) -> A
 
 
 def _give_back(party: Party, keys: Sequence[BlobKey]) -> None:
-    book, kept = party.task.cases, list_kept(party)
+    book, kept = party.task.cases, list_kept(party.view)
     book.borrowed.subtract(keys)
     for key in {key for key in keys if book.borrowed[key] <= 0}:
         del book.borrowed[key]
@@ -281,16 +282,16 @@ async def find_step(party: Party, dispute: InnerDispute) -> int:
     Else the first step that lies beyond the limits, from the claimant's own state before it; the one farthest
     off where none does. Where the states are not shown in half of the time, be it that they come slowly, the
     first one after which the posted roots part from this node's own."""
-    judged = _find_judged(party, dispute)
+    judged = _find_judged(party.view, dispute)
     if judged is not None:
         return judged
     found: list[Verdict] = []
     try:
-        claimed = make_claimed(party, dispute)
+        claimed = make_claimed(party.view, dispute)
         headers = await ask_headers(party, claimed, dict(enumerate(dispute.roots)))
         await judge_steps(party, claimed, headers, found, dispute.clock)
     except (ProtocolFault, EnvironmentFault) as fault:
-        if party.state.head_block < get_half_time(party, dispute):
+        if party.state.head_block < get_half_time(party.view, dispute):
             raise
         party.say(f"dispute {format_name(dispute)}: {fault.what}; going by what is known")
         if found:
@@ -300,9 +301,9 @@ async def find_step(party: Party, dispute: InnerDispute) -> int:
     return max(range(len(found)), key=lambda at: (found[at].is_beyond, found[at].excess))
 
 
-def _find_judged(party: Party, dispute: InnerDispute) -> int | None:
+def _find_judged(view: View, dispute: InnerDispute) -> int | None:
     """The step that a case of this node on the disputed segment has, if its start and end are posted."""
-    for sentence, case in party.task.cases.cases.items():
+    for sentence, case in view.cases.cases.items():
         if (sentence.ref, sentence.segment) == (dispute.statement, dispute.segment) and case.step != NO_STEP:
             around = dispute.roots[case.step : case.step + 2]
             if tuple(around) == (case.before, case.after):
@@ -310,11 +311,11 @@ def _find_judged(party: Party, dispute: InnerDispute) -> int | None:
     return None
 
 
-def make_claimed(party: Party, dispute: InnerDispute) -> Claimed:
+def make_claimed(view: View, dispute: InnerDispute) -> Claimed:
     """Whose steps are disputed. Raises EnvironmentFault where the claimant has no endpoint."""
-    peer = party.state.network.find(get_now(party).seats[dispute.seat].account)
+    peer = view.chain_state.network.find(get_now(view).seats[dispute.seat].account)
     place = (dispute.statement.round, dispute.statement.slot, dispute.segment)
-    return Claimed(peer, *place, start_waiting(party, get_half_time(party, dispute)))
+    return Claimed(peer, *place, start_waiting(view, get_half_time(view, dispute)))
 
 
 def _find_by_roots(party: Party, dispute: InnerDispute, start: StateHeader) -> int:
@@ -326,17 +327,17 @@ def _find_by_roots(party: Party, dispute: InnerDispute, start: StateHeader) -> i
 
 async def restore_start(party: Party, dispute: InnerDispute) -> StateHeader:
     """What `find_start` finds; of an own claim it is in the store from then on."""
-    if find_own_boundary(party, dispute) is not None:
+    if find_own_boundary(party.view, dispute) is not None:
         await restore_boundary(party, dispute.statement.round, dispute.segment, dispute.clock)
-    return find_start(party, dispute)
+    return find_start(party.view, dispute)
 
 
-def find_start(party: Party, dispute: InnerDispute) -> StateHeader:
+def find_start(view: View, dispute: InnerDispute) -> StateHeader:
     """The state that the disputed segment starts from: of this node's own claim, or as its solver has shown
     it. Raises EnvironmentFault where there is neither."""
-    ref, found = dispute.statement, find_own_boundary(party, dispute)
+    ref, found = dispute.statement, find_own_boundary(view, dispute)
     if found is None:
-        shown = party.task.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)
+        shown = view.audits.get_openings(ref.round, ref.slot).boundaries.get(dispute.segment)
         found = None if shown is None else shown.header
     if found is None or compute_state_root(found) != dispute.roots[0]:
         raise EnvironmentFault(

@@ -33,6 +33,7 @@ from touchstone.node.kit.party import Party, has_state, keep_state
 from touchstone.node.kit.recompute_queue import AUDITS, QUESTIONS
 from touchstone.node.kit.retention_windows import find_asked_until, find_supported_until, list_named
 from touchstone.node.kit.stored_tensors import describe_layout
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import Asker, TracedStep
 from touchstone.node.training.segments import find_replay, iterate_states, restore_own_start
@@ -85,10 +86,10 @@ ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
 SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")
 
 
-def compute_place(party: Party, slot: int, segment: int) -> int:
+def compute_place(view: View, slot: int, segment: int) -> int:
     """The number under which the steps of a segment of a slot's claim are asked for: an auditor may have
     replayed the same segment of several."""
-    return slot * party.game.terms.segment_count + segment
+    return slot * view.game.terms.segment_count + segment
 
 
 # --- In a dispute -------------------------------------------------------------------------------------------
@@ -102,15 +103,15 @@ async def show_steps(party: Party, dispute: InnerDispute) -> None:
     book.shown["steps", dispute.name] = list_keys(headers)
 
 
-def show_trace(party: Party, dispute: InnerDispute, traced: TracedStep) -> None:
+def show_trace(view: View, dispute: InnerDispute, traced: TracedStep) -> None:
     """Show a trace that is in the store, and the states around its step."""
-    program = get_program(party.task.spec.training).program
+    program = get_program(view.spec.training).program
     layout, constants = describe_layout(program), get_constant_roots(program)
     keys = {BlobKey(BlobKind.ROOTS, traced.tree.root)}
     for number, (root, buffer) in enumerate(zip(traced.tree.roots, layout, strict=True)):
         if number not in constants:
             keys.add(refer_trace_tensor(root, buffer.size_bytes, buffer.leaf_bytes).key)
-    party.task.cases.shown["trace", dispute.name] = frozenset(keys) | list_keys([traced.start, traced.end])
+    view.cases.shown["trace", dispute.name] = frozenset(keys) | list_keys([traced.start, traced.end])
 
 
 def keep_steps(party: Party, place: tuple[int, int], segment: int, start: StateHeader) -> list[StateHeader]:
@@ -130,15 +131,15 @@ def forget(party: Party, name: object) -> None:
     """Show something no more, and let go of what nothing else needs."""
     book = party.task.cases
     keys = book.shown.pop(name, frozenset())
-    for key in keys - list_kept(party):
+    for key in keys - list_kept(party.view):
         party.store.delete(key)
 
 
-def list_kept(party: Party) -> frozenset[BlobKey]:
+def list_kept(view: View) -> frozenset[BlobKey]:
     """What a record names, all that is shown, and what audits under way have fetched or computed. What
     is named and settled goes by pruning."""
-    book, shown = party.task.audits.room.book, party.task.cases.shown.values()
-    return list_named(party.task.claims, book).union(*shown, *book.held.values())
+    book, shown = view.audits.book, view.cases.shown.values()
+    return list_named(view.claims, book).union(*shown, *book.held.values())
 
 
 # --- Before a dispute ---------------------------------------------------------------------------------------
@@ -158,26 +159,29 @@ def find_own_start(party: Party, index: int, place: int, block: int) -> StateHea
     """The start of the segment at a place, where this node made a statement on it and its steps may be shown.
     None else, and where it is not on disk: for a question alone no round is trained again. What auditors may
     ask for before they dispute it stays as long as they need."""
-    ref, segment = _find_own_statement(party, index, place, block), place % party.game.terms.segment_count
+    ref, segment = (
+        _find_own_statement(party.view, index, place, block),
+        place % party.game.terms.segment_count,
+    )
     if ref is None:
         return None
     if ref.draw is None:
-        start = list_own_boundaries(party, index).get(segment)
+        start = list_own_boundaries(party.view, index).get(segment)
     else:
-        start = find_replay(party, ref).start.header
+        start = find_replay(party.view, ref).start.header
     return start if start is not None and has_state(party, start) else None
 
 
-def _find_own_statement(party: Party, index: int, place: int, block: int) -> StatementRef | None:
-    slot, segment = divmod(place, party.game.terms.segment_count)
-    game_round, seat = get_now(party).rounds.get(index), find_seat(get_now(party), party.account)
+def _find_own_statement(view: View, index: int, place: int, block: int) -> StatementRef | None:
+    slot, segment = divmod(place, view.game.terms.segment_count)
+    game_round, seat = get_now(view).rounds.get(index), find_seat(get_now(view), view.account)
     if game_round is None or seat is None or seat.settled > index or slot not in game_round.claims:
         return None
-    if not are_steps_shown(get_now(party), game_round, slot, segment, block):
+    if not are_steps_shown(get_now(view), game_round, slot, segment, block):
         return None
-    if find_solver(get_now(party), index, slot) == party.account:
+    if find_solver(get_now(view), index, slot) == view.account:
         return StatementRef(index, slot)
-    replays = party.task.audits.list_replays(index)
+    replays = view.audits.list_replays(index)
     return next((one.ref for one in replays if (one.ref.slot, one.segment) == (slot, segment)), None)
 
 
@@ -209,29 +213,29 @@ def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
     """Whether a blob is shown because of a dispute, or of wanted steps."""
     if party.joined is None:
         return False
-    return party.task.cases.may_read(account, kind, root, is_served(party, account))
+    return party.task.cases.may_read(account, kind, root, is_served(party.view, account))
 
 
-def is_served(party: Party, account: str) -> bool:
+def is_served(view: View, account: str) -> bool:
     """Whether steps are shown to an account: with a seat of this task, or an open dispute in it. A seat of
     another task may cost next to nothing, and each question the training of a segment."""
-    opened = get_inner(party).disputes.values()
-    return party.state.is_member(account, party.task.task) or any(
+    opened = get_inner(view).disputes.values()
+    return view.chain_state.is_member(account, view.task) or any(
         one.is_open and one.opener == account for one in opened
     )
 
 
-def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
+def is_auditor(view: View, account: str, asked: StepsAsked) -> bool:
     """Whether an account was drawn for the segment in any rank, is the solver that trained it, or has a
     whistleblower's seat while the claim is convicted. For each only as long as it may have to judge the
     segment, which it does also in a round that is undone."""
-    state, game_round = party.game, party.game.rounds.get(asked.round)
+    state, game_round = view.game, view.game.rounds.get(asked.round)
     if game_round is None or asked.slot not in game_round.claims:
         return False
-    if _is_prosecutor(party, account, game_round, asked):
+    if _is_prosecutor(view, account, game_round, asked):
         return True
     until = find_asked_until(state, game_round, asked.slot, asked.segment)
-    if until is None or party.state.head_block >= until:
+    if until is None or view.head_block >= until:
         return False
     if find_solver(state, asked.round, asked.slot) == account:
         return True
@@ -240,14 +244,14 @@ def is_auditor(party: Party, account: str, asked: StepsAsked) -> bool:
     return any(one and (one.seat.account, one.segment) == (account, asked.segment) for one in drawn)
 
 
-def _is_prosecutor(party: Party, account: str, game_round: GameRound, asked: StepsAsked) -> bool:
+def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: StepsAsked) -> bool:
     """Whether a whistleblower may have to judge the vote of this node that stands by a convicted claim. What
     it is not shown it disputes, and the vote may be right: then its bond is lost."""
-    seat = find_seat(party.game, account)
+    seat = find_seat(view.game, account)
     if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
         return False
-    until = find_supported_until(party.game, game_round, asked.slot, asked.segment)
-    return until is not None and party.state.head_block < until
+    until = find_supported_until(view.game, game_round, asked.slot, asked.segment)
+    return until is not None and view.head_block < until
 
 
 def _look_at_news(party: Party, account: str) -> None:
@@ -260,14 +264,14 @@ def _look_at_news(party: Party, account: str) -> None:
             party.wake()
 
 
-def _show(party: Party, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShown:
+def _show(view: View, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShown:
     """The answer with these states. Those of this node's own claim need nothing that binds them."""
-    replays = list(party.task.audits.list_replays(asked.round))
+    replays = list(view.audits.list_replays(asked.round))
     here = [one for one in replays if (one.ref.slot, one.segment) == (asked.slot, asked.segment)]
     if not here:
         return StepsShown(states)
     start, salts = here[0].start, [one.seal_salt for one in here]
-    if party.game.terms.is_exact:
+    if view.game.terms.is_exact:
         salts += dict.fromkeys(one.claimed_end.salt for one in here if one.claimed_end is not None)
     return StepsShown(states, (start.salt, *salts), tuple(start.path))
 
@@ -276,16 +280,16 @@ async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
     """The states of a segment of this node's own. Where they are not at hand they are noted, and computed if
     they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
     asked = ASKED_FORM.decode(body, account)
-    if party.joined is not None and asked.task == party.task.task and is_served(party, account):
-        book, place = party.task.cases, compute_place(party, asked.slot, asked.segment)
+    if party.joined is not None and asked.task == party.task.task and is_served(party.view, account):
+        book, place = party.task.cases, compute_place(party.view, asked.slot, asked.segment)
         states = book.steps.get((asked.round, asked.slot, asked.segment))
         if states is not None:
-            return _show(party, asked, states)
-        asker = Asker(account, is_auditor(party, account, asked))
+            return _show(party.view, asked, states)
+        asker = Asker(account, is_auditor(party.view, account, asked))
         found = book.desk.find(asker, asked.task, asked.round, place)
         if found is not None:
             pieces = range(0, len(found), STATE_BYTES)
-            return _show(party, asked, tuple(found[at : at + STATE_BYTES] for at in pieces))
+            return _show(party.view, asked, tuple(found[at : at + STATE_BYTES] for at in pieces))
         _look_at_news(party, account)
     raise EnvironmentFault(
         what="the steps are not shown now",
@@ -344,11 +348,11 @@ def _make_slow(until: int) -> EnvironmentFault:
     )
 
 
-def get_half_time(party: Party, dispute: InnerDispute) -> int:
+def get_half_time(view: View, dispute: InnerDispute) -> int:
     """The block from which on the opener goes by what it knows: half of its turn is left."""
-    return dispute.clock - party.game.terms.windows.respond // 2
+    return dispute.clock - view.game.terms.windows.respond // 2
 
 
-def start_waiting(party: Party, until: int) -> int:
+def start_waiting(view: View, until: int) -> int:
     """`until`, but one block more than now at least: a node may have been down."""
-    return max(until, party.state.head_block + 1)
+    return max(until, view.head_block + 1)

@@ -40,6 +40,7 @@ from touchstone.node.joining.task_step import as_reader, fetch_step
 from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
 from touchstone.node.kit.party import Party, list_peers
 from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.node.kit.view import View
 from touchstone.node.loop.opening import RECORDS, Reader, open_reader
 from touchstone.node.models.global_model import ask_outer, load_outer
 from touchstone.node.models.outer_step import find_oldest
@@ -365,7 +366,7 @@ class KeepModel:
         take it."""
         claims, task = party.task.claims, party.task.task
         header = await load_outer(party, self.choice.root)
-        ref = _refer(party, header)
+        ref = _refer(party.view, header)
         await party.client.fetch_from_any(list_peers(party, task), ref)
         await asyncio.to_thread(party.store.flush, ref.key)
         if self.choice.root not in claims.kept:
@@ -383,8 +384,8 @@ def list_duties(party: Party, block: int) -> Iterator[KeepModel]:
 
 def _is_kept(party: Party, choice: Choice) -> bool:
     claims = party.task.claims
-    return choice.root in claims.kept and party.store.has(_refer(party, claims.outer[choice.root]))
+    return choice.root in claims.kept and party.store.has(_refer(party.view, claims.outer[choice.root]))
 
 
-def _refer(party: Party, header: OuterHeader) -> BlobRef:
-    return refer_tensor(header.weights_root, party.task.spec.terms.parameter_count)
+def _refer(view: View, header: OuterHeader) -> BlobRef:
+    return refer_tensor(header.weights_root, view.spec.terms.parameter_count)

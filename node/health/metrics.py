@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from touchstone.node.health.checks import Watch
 from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import find_own_slot
 from touchstone.protocol.adapters.reports.metrics_server import Metric, MetricsServer, Samples
 from touchstone.protocol.adapters.reports.node_state import Trouble
@@ -173,7 +174,7 @@ class Measures:
             "touchstone_round_loss": {} if newest is None else _one(newest.mean_micronats / 1e6),
             "touchstone_deadline_blocks": self._nearest,
             "touchstone_votes": {(word.name,): float(words[word]) for word in VoteWord},
-            "touchstone_disputes": count_disputes(party),
+            "touchstone_disputes": count_disputes(party.view),
             **_read_seat(get_state_at(party.game, block), party.account),
             **self._money,
         }
@@ -184,7 +185,7 @@ class Measures:
         now = (block, self.party.game, state.inner[task], state.contests[task])
         if not _is_same(now, self._listed_for):
             nearest: dict[tuple[str, ...], float] = {}
-            for duty, last_block in list_deadlines(self.party, block):
+            for duty, last_block in list_deadlines(self.party.view, block):
                 left = float(last_block - state.head_block)
                 nearest[duty,] = min(left, nearest.get((duty,), left))
             game, account = self.party.game, self.party.account
@@ -230,18 +231,18 @@ def _read_money(money: AccountMoney) -> Values:
 
 
 # --- Deadlines ----------------------------------------------------------------------------------------------
-def list_deadlines(party: Party, block: int) -> Iterator[tuple[str, int]]:
+def list_deadlines(view: View, block: int) -> Iterator[tuple[str, int]]:
     """What this node's account has to bring to the chain, as a duty's name and the last block that takes it,
     where a call of `block` finds it missing."""
-    game, account = get_state_at(party.game, block), party.account
-    yield from ((CONTEST, last_block) for last_block in _list_contest_moves(party, game))
-    for dispute in party.state.inner[party.task.task].disputes.values():
+    game, account = get_state_at(view.game, block), view.account
+    yield from ((CONTEST, last_block) for last_block in _list_contest_moves(view, game))
+    for dispute in view.chain_state.inner[view.task].disputes.values():
         if _has_move(game, dispute, account, block):
             yield DISPUTE, dispute.clock
     seat = find_seat(game, account)
     if seat is None or seat.status == SeatStatus.CLOSED:
         return
-    for ask in party.state.inner[party.task.task].asks.values():
+    for ask in view.chain_state.inner[view.task].asks.values():
         if ask.seat == seat.number and is_answerable(ask, block):
             yield ASK, ask.clock
     yield from ((COMMIT, last_block) for last_block in _list_commitments(game, account))
@@ -275,10 +276,10 @@ def _has_move(game: GameState, dispute: InnerDispute, account: str, block: int) 
     return any(move is not Move.END for move in moves)
 
 
-def _list_contest_moves(party: Party, game: GameState) -> Iterator[int]:
+def _list_contest_moves(view: View, game: GameState) -> Iterator[int]:
     """Of contests of a root that this node has signed, and of its own."""
-    for contest in party.state.contests[party.task.task].contests.values():
-        side = _find_side(game, contest.contester, contest.round, party.account)
+    for contest in view.chain_state.contests[view.task].contests.values():
+        side = _find_side(game, contest.contester, contest.round, view.account)
         is_contesters = contest.turn == InnerTurn.CONTESTER
         if contest.turn not in ENDED and side == (OPENER if is_contesters else ACCUSED):
             yield contest.clock
@@ -294,17 +295,17 @@ def _find_side(game: GameState, contester: str, index: int, account: str) -> str
 
 
 # --- Disputes -----------------------------------------------------------------------------------------------
-def count_disputes(party: Party) -> Samples:
+def count_disputes(view: View) -> Samples:
     """Disputes, asks and contests that this account opened, or has to answer for, by how they ended."""
-    game, account, found = party.game, party.account, Counter[tuple[str, ...]]()
-    seat, inner = find_seat(game, account), party.state.inner[party.task.task]
+    game, account, found = view.game, view.account, Counter[tuple[str, ...]]()
+    seat, inner = find_seat(game, account), view.chain_state.inner[view.task]
     for dispute in inner.disputes.values():
         end = OPEN if dispute.is_open else dispute.stage.name.lower()
         found[DISPUTE, _tell_side(seat, dispute.opener, dispute.seat, account), end] += 1
     for ask in inner.asks.values():
         end = OPEN if ask.ending == AskEnding.OPEN else ask.ending.name.lower()
         found[ASK, _tell_side(seat, ask.asker, ask.seat, account), end] += 1
-    for contest in party.state.contests[party.task.task].contests.values():
+    for contest in view.chain_state.contests[view.task].contests.values():
         end = contest.turn.name.lower() if contest.turn in ENDED else OPEN
         found[CONTEST, _find_side(game, contest.contester, contest.round, account), end] += 1
     return {labels: float(count) for labels, count in found.items() if labels[1]}

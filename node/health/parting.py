@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from touchstone.node.health.metrics import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
 from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.spec.game.fates import find_seat, get_stake, is_held
 from touchstone.protocol.spec.game.ledger import get_state_at
@@ -33,7 +34,7 @@ def tell_parting(party: Party) -> None:
     name = f"{seat.role.name.lower()} {seat.number & NUMBER_MASK}"
     is_leaving = seat.status == SeatStatus.LEAVING
     ends = "The seat is leaving already" if is_leaving else "`touchstone leave` gives the seat up"
-    sentences = [_tell_return(party), *_tell_next_round(party, seat), ends]
+    sentences = [_tell_return(party), *_tell_next_round(party.view, seat), ends]
     party.say(
         f"WARNING: this node stops, its seat stays: {name} keeps {stake} locked. {'. '.join(sentences)}; the "
         "node is needed until the stake is out"
@@ -51,9 +52,9 @@ def _tell_unsent(party: Party) -> str:
     return f"{count} transactions of this node are not mined yet: the next start goes on with them"
 
 
-def _tell_next_round(party: Party, seat: Seat) -> Iterator[str]:
+def _tell_next_round(view: View, seat: Seat) -> Iterator[str]:
     """What it costs to miss a round that may open before the node is back."""
-    game, block = party.game, party.state.head_block + 1
+    game, block = view.game, view.head_block + 1
     if game.next_round >= game.terms.rounds or is_over(get_state_at(game, block), block):
         return
     pools = (pool for index, pool in game.pools.items() if index >= game.next_round)
@@ -70,7 +71,9 @@ def _tell_return(party: Party) -> str:
     head = party.state.head_block
     if not party.game.rounds:
         return "Be back before the task begins"
-    soonest, duty = min(((last, duty) for duty, last in list_deadlines(party, head + 1)), default=(0, ""))
+    soonest, duty = min(
+        ((last, duty) for duty, last in list_deadlines(party.view, head + 1)), default=(0, "")
+    )
     silence = head + party.game.terms.windows.respond
     last, why = (soonest, COSTS[duty]) if duty and soonest <= silence else (silence, ANY_TIME)
     block_s = BLOCK_S.get(party.chain.limits.name)

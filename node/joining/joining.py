@@ -95,7 +95,7 @@ async def _rehearse(party: Party) -> None:
     facts = await asyncio.to_thread(compute_step_facts, task.spec)
     await require_referee(party)
     await prepare_steps(task.corpus, task.spec.training, seed, 0, (0,))
-    weights = await load_weights(party, get_initial_header(party))
+    weights = await load_weights(party, get_initial_header(party.view))
     found = await asyncio.to_thread(_rehearse_step, weights, task.spec.training, task.corpus, seed)
     for exhibit in found.exhibits:
         await require_verdict(party, facts, found, exhibit)
@@ -187,7 +187,7 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     task, EnvironmentFault where this machine lacks the configured device, and what fetching its data
     raises."""
     pin_kernels(party.config.threads, device=party.config.device)
-    spec = read_spec(party, task)
+    spec = read_spec(party.state, task)
     refuse_harmful(party.state.games[task].terms, spec, figures, party.chain.limits)
     require_format(party.state.task_terms[task].format, spec)
     peers = partial(list_peers, party, task, first=spec.terms.submitter)
@@ -217,7 +217,7 @@ async def _have_start(party: Party) -> None:
     or makes that state when it needs it."""
     try:
         require_start_here(party)
-        await load_outer_state(party, get_initial_header(party))
+        await load_outer_state(party, get_initial_header(party.view))
     except EnvironmentFault as fault:
         if not has_duties(party.game, party.account):
             raise
@@ -313,17 +313,17 @@ def require_records(party: Party) -> None:
 
 
 # --- Reading and refusing -----------------------------------------------------------------------------------
-def read_spec(party: Party, task: bytes) -> TaskSpec:
+def read_spec(state: ChainState, task: bytes) -> TaskSpec:
     """The spec as it was posted."""
-    if task not in party.state.games:
-        known = ", ".join(f"0x{name.hex()}" for name in party.state.games) or "none"
+    if task not in state.games:
+        known = ", ".join(f"0x{name.hex()}" for name in state.games) or "none"
         raise InvalidInput(
-            what="unknown task" if task not in party.state.refused else "the task cannot be understood",
+            what="unknown task" if task not in state.refused else "the task cannot be understood",
             expected=f"a task of this deployment: {known}",
-            actual=party.state.refused.get(task, f"0x{task.hex()}"),
+            actual=state.refused.get(task, f"0x{task.hex()}"),
             remedy="Copy the id from `touchstone status` or from who posted it.",
         )
-    return make_spec(party.state.task_terms[task], decode_training(party.state.texts[task]))
+    return make_spec(state.task_terms[task], decode_training(state.texts[task]))
 
 
 def refuse_harmful(

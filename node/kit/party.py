@@ -23,6 +23,7 @@ from touchstone.node.kit.config import LossBoard, Meter, PartyConfig, Status
 from touchstone.node.kit.recompute_queue import Retraining
 from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.kit.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
+from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.serving.audit_serving import Audits
@@ -120,6 +121,15 @@ class Party:
         return self.state.games[self.task.task]
 
     @property
+    def view(self) -> View:
+        """What a decision may look at now."""
+        task, game = self.task, self.state.games.get(self.task.task)
+        return View(
+            self.account, task.task, task.domain, task.spec, game, self.state.head_block, self.state,
+            task.claims, task.audits.known, task.cases, task.pruning,
+        )  # fmt: skip
+
+    @property
     def signing(self) -> SigningDomain:
         """Where this party's signatures count."""
         return self.chain.signing
@@ -179,10 +189,10 @@ class Party:
         self.config.say(line)
 
 
-def list_news(party: Party) -> Iterator[str]:
+def list_news(game: LoggedGame, account: str) -> Iterator[str]:
     """What an operator has to know of its task, and could not tell from the silence that follows: that no
     further round opens, which is days before the seats are paid out; that its own seat sits in none."""
-    game, seat = party.game, find_seat(party.game, party.account)
+    seat = find_seat(game, account)
     is_through = game.next_round >= game.terms.rounds and get_live_round(game) is None
     if game.is_halted or is_through:
         cause = "the task is halted" if game.is_halted else f"round {game.next_round - 1} was the last"

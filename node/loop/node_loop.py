@@ -112,7 +112,7 @@ class Loop:
                 self.bond_block = self.party.state.head_block
 
     def _tell_news(self) -> None:
-        for line in list_news(self.party) if self.party.is_task_known else ():
+        for line in list_news(self.party.game, self.party.account) if self.party.is_task_known else ():
             if line not in self.told:
                 self.told.add(line)
                 self.party.say(line)

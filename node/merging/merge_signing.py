@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import answer_work, have_delta, is_fetched, may_read_delta
 from touchstone.node.models.global_model import (
     MAX_BYTES,
@@ -116,12 +117,12 @@ def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVo
 
 
 # --- Of the joined task -------------------------------------------------------------------------------------
-def judge_round(party: Party, state: GameState, index: int, block: int) -> Judged:
+def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
     """What handing in all votes that this node has of a round would do."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.seed is None or game_round.phase == RoundPhase.UNDONE:
         return Judged(state, ())
-    return judge(state, index, party.task.audits.list_handed(index), block, party.account)
+    return judge(state, index, view.audits.list_handed(index, view.head_block + 1), block, view.account)
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,11 @@ class MergeSet:
     is_final: bool
 
 
-def find_merge_set(party: Party, game_round: GameRound, block: int) -> MergeSet:
+def find_merge_set(view: View, game_round: GameRound, block: int) -> MergeSet:
     """The set of the waiting round in `block`, as far as this node's votes tell."""
-    state, index = get_state_at(party.game, block), game_round.index
-    now = judge_round(party, state, index, block)
-    before = judge_round(party, now.state, index - 1, block)
+    state, index = get_state_at(view.game, block), game_round.index
+    now = judge_round(view, state, index, block)
+    before = judge_round(view, now.state, index - 1, block)
     after = before.state.rounds[index]
     slots = list_mergeable(before.state, after, block)
     closed, audit_max = after.closed or 0, state.terms.windows.audit_max
@@ -168,7 +169,9 @@ async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
         raise _refuse("claims of the round in shard order", "others", account)
     if account not in {seat.account for seat in list_open_solvers(party.game, game_round)}:
         raise _refuse("a solver of the round", account, account)
-    missing = find_missing(party, find_merge_set(party, game_round, party.state.head_block + 1), key.slots)
+    missing = find_missing(
+        party.view, find_merge_set(party.view, game_round, party.state.head_block + 1), key.slots
+    )
     if missing is not None:
         raise _not_yet(*missing)
     made, wanted = party.task.claims.merges.get(key), party.task.claims.wanted
@@ -202,7 +205,7 @@ def _require_waiting(party: Party, asked: AskMerge) -> GameRound:
     return game_round
 
 
-def find_missing(party: Party, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
+def find_missing(view: View, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
     """Expected and actual, where this node does not sign a merge of these slots; None where it does. It does
     not where a claim is not accepted as far as it knows, one is left out that is and that it has, or one is
     undecided: a signature that is given before could be kept, and used to leave out what is accepted
@@ -212,7 +215,7 @@ def find_missing(party: Party, chosen: MergeSet, slots: tuple[int, ...]) -> tupl
         return f"claims that are accepted: slots {known}", f"slots {slots}"
     if not chosen.is_final:
         return "no undecided claim", "one at least"
-    if any(slot not in slots and is_fetched(party, chosen.game_round, slot) for slot in known):
+    if any(slot not in slots and is_fetched(view, chosen.game_round, slot) for slot in known):
         return f"every accepted claim: slots {known}", f"slots {slots}"
     return None
 
@@ -237,9 +240,9 @@ def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
 
 
 # --- Asking -------------------------------------------------------------------------------------------------
-def is_majority(party: Party, game_round: GameRound, count: int) -> bool:
+def is_majority(view: View, game_round: GameRound, count: int) -> bool:
     """Whether so many signatures are more than half of the round's solver seats that are not convicted."""
-    return 2 * count > len(list_open_solvers(party.game, game_round))
+    return 2 * count > len(list_open_solvers(view.game, game_round))
 
 
 async def gather_signatures(party: Party, game_round: GameRound, made: MergeMade) -> dict[int, bytes]:
@@ -255,7 +258,7 @@ async def gather_signatures(party: Party, game_round: GameRound, made: MergeMade
     try:
         for done in asyncio.as_completed(asking):
             await done
-            if is_majority(party, game_round, len(kept.keys() & seats)):
+            if is_majority(party.view, game_round, len(kept.keys() & seats)):
                 break
     finally:
         for task in asking:
@@ -311,25 +314,25 @@ def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
     if party.joined is None:
         return False
     if kind is BlobKind.DELTA:
-        return may_read_delta(party, root)
+        return may_read_delta(party.view, root)
     is_member = party.state.is_staked(account) or account == party.game.terms.submitter
-    return kind is BlobKind.TENSOR and _is_model(party, root, is_member=is_member)
+    return kind is BlobKind.TENSOR and _is_model(party.view, root, is_member=is_member)
 
 
-def _is_model(party: Party, root: bytes, *, is_member: bool) -> bool:
+def _is_model(view: View, root: bytes, *, is_member: bool) -> bool:
     """Whether a tensor is of a global model that may be shown."""
-    initial = get_initial_header(party)
+    initial = get_initial_header(view)
     if root in (initial.weights_root, initial.momentum_root):
         return True
-    headers = {name: (h.weights_root, h.momentum_root) for name, h in party.task.claims.outer.items()}
-    posted = [r for r in party.game.rounds.values() if r.phase == RoundPhase.POSTED and r.root is not None]
-    shown = [r.root for r in posted if is_member or _is_settled(party, r)]
-    return any(root in headers.get(one or b"", ()) for one in (*shown, find_oldest(party.game)[1]))
+    headers = {name: (h.weights_root, h.momentum_root) for name, h in view.claims.outer.items()}
+    posted = [r for r in view.game.rounds.values() if r.phase == RoundPhase.POSTED and r.root is not None]
+    shown = [r.root for r in posted if is_member or _is_settled(view, r)]
+    return any(root in headers.get(one or b"", ()) for one in (*shown, find_oldest(view.game)[1]))
 
 
-def _is_settled(party: Party, game_round: GameRound) -> bool:
+def _is_settled(view: View, game_round: GameRound) -> bool:
     """Whether no account can contest the root any more."""
-    return party.state.head_block > game_round.root_until
+    return view.head_block > game_round.root_until
 
 
 # --- Merges that peers ask for ------------------------------------------------------------------------------
@@ -342,30 +345,30 @@ class NameMerge:
     async def perform(self, party: Party) -> None:
         """Fetch first: a peer that shows its bytes slowly holds up no other merge. Compute it unless it would
         not be signed any more. Raises EnvironmentFault or ProtocolFault where the bytes cannot be had."""
-        game_round = require_round(party, self.key)
+        game_round = require_round(party.view, self.key)
         for slot in self.key.slots:
             await have_delta(party, game_round, slot)
         async with party.task.locks["asked merge", None]:
-            if self.key in _list_signable(party, party.state.head_block + 1):
+            if self.key in _list_signable(party.view, party.state.head_block + 1):
                 await name_merge(party, self.key)
 
 
 def list_duties(party: Party, block: int) -> Iterator[NameMerge]:
     """What others asked for, and this node would sign."""
-    yield from (NameMerge(key) for key in _list_signable(party, block))
+    yield from (NameMerge(key) for key in _list_signable(party.view, block))
 
 
-def _list_signable(party: Party, block: int) -> list[MergeKey]:
-    book, game_round = party.task.claims, _find_round(party, block)
+def _list_signable(view: View, block: int) -> list[MergeKey]:
+    book, game_round = view.claims, _find_round(view, block)
     asked = dict.fromkeys(key for key in book.wanted.by_account.values() if key not in book.merges)
     if not asked or game_round is None:
         return []
-    chosen = find_merge_set(party, game_round, block)
+    chosen = find_merge_set(view, game_round, block)
     found = [key for key in asked if is_on_chain(game_round, key)]
-    return [key for key in found if find_missing(party, chosen, key.slots) is None]
+    return [key for key in found if find_missing(view, chosen, key.slots) is None]
 
 
-def _find_round(party: Party, block: int) -> GameRound | None:
+def _find_round(view: View, block: int) -> GameRound | None:
     """The waiting round; None where none waits, or its shards are not dealt."""
-    game_round = get_waiting_round(get_state_at(party.game, block))
+    game_round = get_waiting_round(get_state_at(view.game, block))
     return None if game_round is None or game_round.beacon is None else game_round

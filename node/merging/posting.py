@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.kit.view import View
 from touchstone.node.merging.merge_signing import (
     MergeSet,
     find_merge_set,
@@ -52,12 +53,12 @@ class PostMerge:
         game_round = party.game.rounds[self.key.round]
         made, head = await merge_claims(party, self.key), party.state.head_block
         signatures = await gather_signatures(party, game_round, made)
-        while not is_majority(party, game_round, len(signatures)) and party.state.head_block == head:
+        while not is_majority(party.view, game_round, len(signatures)) and party.state.head_block == head:
             await asyncio.sleep(POLL_S)
             signatures = await gather_signatures(party, game_round, made)
-        if not is_majority(party, game_round, len(signatures)):
+        if not is_majority(party.view, game_round, len(signatures)):
             raise _make_lonely(len(signatures))
-        chosen = find_merge_set(party, game_round, party.state.head_block + 1)
+        chosen = find_merge_set(party.view, game_round, party.state.head_block + 1)
         await _send(party, replace(chosen, slots=self.key.slots), get_root(made), signatures)
 
 
@@ -83,9 +84,9 @@ def count_votes(chosen: MergeSet) -> int:
     return len(chosen.votes) + len(chosen.late)
 
 
-def _do_fit(party: Party, chosen: MergeSet) -> bool:
+def _do_fit(view: View, chosen: MergeSet) -> bool:
     """Whether all votes may fit beside the root: as far as this node has tried."""
-    return count_votes(chosen) <= party.task.claims.fitting.get(chosen.game_round.index, FAR)
+    return count_votes(chosen) <= view.claims.fitting.get(chosen.game_round.index, FAR)
 
 
 def _make_lonely(count: int) -> EnvironmentFault:
@@ -107,7 +108,7 @@ class HandVotes:
     async def perform(self, party: Party) -> None:
         """Hand in what counts."""
         block = party.state.head_block + 1
-        votes = judge_round(party, get_state_at(party.game, block), self.round, block).votes
+        votes = judge_round(party.view, get_state_at(party.game, block), self.round, block).votes
         if not votes:
             return
         chain, where = party.chain.votes, (party.task.task, self.round)
@@ -128,68 +129,68 @@ def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
     state = get_state_at(party.game, block)
     waiting = get_waiting_round(state)
     if waiting is not None and waiting.beacon is not None:
-        yield from _list_post(party, state, waiting, block)
+        yield from _list_post(party.view, state, waiting, block)
     for game_round in state.rounds.values():
         if game_round.seed is not None and game_round.phase != RoundPhase.UNDONE:
-            yield from _list_votes(party, state, game_round, block, waiting)
+            yield from _list_votes(party.view, state, game_round, block, waiting)
 
 
-def _list_post(party: Party, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
+def _list_post(view: View, state: GameState, game_round: GameRound, block: int) -> Iterator[Duty | Wait]:
     """The root, once it is clear what is merged, while it can be posted."""
-    chosen, last = find_merge_set(party, game_round, block), get_post_window(state, game_round, block)[1]
+    chosen, last = find_merge_set(view, game_round, block), get_post_window(state, game_round, block)[1]
     if not chosen.is_final or not chosen.slots or block > last:
         return
-    if find_own_slot(state, game_round, party.account) is None or not _do_fit(party, chosen):
+    if find_own_slot(state, game_round, view.account) is None or not _do_fit(view, chosen):
         return
-    slots, without = choose_slots(party, chosen), last - state.terms.windows.post // WITHHELD_DIVISOR
+    slots, without = choose_slots(view, chosen), last - state.terms.windows.post // WITHHELD_DIVISOR
     if slots != chosen.slots and block < without:
         yield Wait(without)
     elif slots:
         key = make_key(game_round, slots)
-        yield from take_turn(party, game_round, key, block, PostMerge(key), last)
+        yield from take_turn(view, game_round, key, block, PostMerge(key), last)
 
 
-def choose_slots(party: Party, chosen: MergeSet) -> tuple[int, ...]:
+def choose_slots(view: View, chosen: MergeSet) -> tuple[int, ...]:
     """The accepted claims whose pseudo-gradients this node has. A solver that shows its own to auditors alone
     must not keep other claims from being merged."""
-    return tuple(slot for slot in chosen.slots if is_fetched(party, chosen.game_round, slot))
+    return tuple(slot for slot in chosen.slots if is_fetched(view, chosen.game_round, slot))
 
 
 def _list_votes(
-    party: Party, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
+    view: View, state: GameState, game_round: GameRound, block: int, waiting: GameRound | None
 ) -> Iterator[Duty | Wait]:
     """Votes that go in without a root: where the post of this round, or of the next one, will not take them,
     once they decide all that is drawn, or are too many for it; else when their time is nearly over."""
-    judged = judge_round(party, state, game_round.index, block)
+    judged = judge_round(view, state, game_round.index, block)
     if not judged.votes:
         return
     duty = HandVotes(game_round.index, len(judged.votes))
     is_taken = waiting is not None and waiting.index in (game_round.index, game_round.index + 1)
     are_many = False
     if is_taken and waiting is not None:
-        chosen = find_merge_set(party, waiting, block)
-        are_many = chosen.is_final and not _do_fit(party, chosen)
+        chosen = find_merge_set(view, waiting, block)
+        are_many = chosen.is_final and not _do_fit(view, chosen)
         is_taken = not are_many and (bool(chosen.slots) or not chosen.is_final)
     after = judged.state.rounds[game_round.index]
     draws = list_draws(judged.state, after)
     is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
     deadline = _get_deadline(state, game_round, block)
     if block >= deadline:
-        yield _rotate(party, game_round, deadline, block, duty)
+        yield _rotate(view, game_round, deadline, block, duty)
     elif are_many or (is_done and not is_taken):
-        since = party.task.claims.seen.setdefault((game_round.index, HandVotes), block)
-        yield _rotate(party, game_round, since, block, duty)
+        since = view.claims.seen.setdefault((game_round.index, HandVotes), block)
+        yield _rotate(view, game_round, since, block, duty)
     else:
         yield Wait(deadline)
 
 
-def _rotate(party: Party, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
+def _rotate(view: View, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
     """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
     margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
-    margin, count = _get_margin(party.game), max(1, len(list_open_solvers(party.game, game_round)))
+    margin, count = _get_margin(view.game), max(1, len(list_open_solvers(view.game, game_round)))
     blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
     groups = min(count, max(1, margin // blocks))
-    group = min(compute_rank(party, game_round) * groups // count, groups - 1)
+    group = min(compute_rank(view, game_round) * groups // count, groups - 1)
     turns = (block - since) // blocks
     until = (group - turns) % groups
     return duty if until == 0 else Wait(since + (turns + until) * blocks)
@@ -209,20 +210,20 @@ def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
 
 
 def take_turn(
-    party: Party, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
+    view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
 ) -> Iterator[Duty | Wait]:
     """The duty when it is this node's turn, counted from when it was first seen to be due. last: the last
     block of its window. In the second half of what is left of the window any node may move, however many
     before it are silent."""
-    since = party.task.claims.seen.setdefault((game_round.index, what), block)
-    delay = min(SPREAD_BLOCKS * compute_rank(party, game_round), max(0, last - since) // 2)
+    since = view.claims.seen.setdefault((game_round.index, what), block)
+    delay = min(SPREAD_BLOCKS * compute_rank(view, game_round), max(0, last - since) // 2)
     yield duty if block >= since + delay else Wait(since + delay)
 
 
-def compute_rank(party: Party, game_round: GameRound) -> int:
+def compute_rank(view: View, game_round: GameRound) -> int:
     """How many go before this node in this round: the line of solvers begins at another one each round, then
     come all others."""
-    accounts = [seat.account for seat in list_open_solvers(party.game, game_round)]
-    if party.account not in accounts:
+    accounts = [seat.account for seat in list_open_solvers(view.game, game_round)]
+    if view.account not in accounts:
         return len(accounts)
-    return (accounts.index(party.account) - game_round.index) % len(accounts)
+    return (accounts.index(view.account) - game_round.index) % len(accounts)

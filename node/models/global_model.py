@@ -23,6 +23,7 @@ from torch import Tensor
 from touchstone.node.joining.task_inputs import load_start
 from touchstone.node.kit.party import Party, list_peers
 from touchstone.node.kit.stored_tensors import keep_tree, load_tensor
+from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.messages import Count, Form, Message, Signature, Word
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_tensor
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
@@ -100,16 +101,16 @@ async def ask_peer(party: Party, peer: Peer, desk: str, question: Message, kind:
     return await party.client.ask(peer, desk, question, make_form(kind))
 
 
-def get_initial_header(party: Party) -> OuterHeader:
+def get_initial_header(view: View) -> OuterHeader:
     """What stands behind the root that the task begins with."""
-    terms = party.task.spec.terms
+    terms = view.spec.terms
     return OuterHeader(terms.initial_weights_root, terms.zero_root)
 
 
 async def load_outer(party: Party, root: bytes) -> OuterHeader:
     """What stands behind an outer root: known, or from the first peer that knows it. Raises EnvironmentFault
     or ProtocolFault where no peer tells it."""
-    initial, known = get_initial_header(party), party.task.claims.outer
+    initial, known = get_initial_header(party.view), party.task.claims.outer
     if root == compute_outer_root(initial):
         return initial
     if root not in known:
@@ -153,14 +154,14 @@ async def answer_outer(party: Party, account: str, body: bytes) -> OuterAnswer:
 
 async def load_weights(party: Party, header: OuterHeader) -> Tensor:
     """W of the outer state under these roots: from the store, else from any peer that shows it."""
-    if header == get_initial_header(party):
+    if header == get_initial_header(party.view):
         return (await _begin(party)).weights
     return await _load(party, header.weights_root)
 
 
 async def load_outer_state(party: Party, header: OuterHeader) -> OuterState:
     """W and M under these roots; from where `load_weights` has them."""
-    if header == get_initial_header(party):
+    if header == get_initial_header(party.view):
         return await _begin(party)
     return OuterState(await _load(party, header.weights_root), await _load(party, header.momentum_root))
 
@@ -183,7 +184,7 @@ def keep_outer(party: Party, state: OuterState) -> OuterHeader:
 async def _begin(party: Party) -> OuterState:
     """The state before any training, its weights made from the seed or fetched: once, unless the store has
     lost it. Raises as `load_start` does."""
-    header, book = get_initial_header(party), party.task.claims
+    header, book = get_initial_header(party.view), party.task.claims
     if book.begun == header:
         with suppress(InvalidInput, EnvironmentFault):
             return await asyncio.to_thread(_load_kept, party, header)

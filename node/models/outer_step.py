@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.party import Duty, Party
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import fetch_delta, is_fetched
 from touchstone.node.models.global_model import keep_outer, load_outer, load_outer_state, load_weights
 from touchstone.node.records.claim_records import MergeKey, MergeMade, sort_by_shard
@@ -121,9 +122,9 @@ def get_root(made: MergeMade) -> bytes:
     return compute_outer_root(OuterHeader(made.weights_root, made.momentum_root))
 
 
-def find_own_merge(party: Party, game_round: GameRound) -> MergeMade | None:
+def find_own_merge(view: View, game_round: GameRound) -> MergeMade | None:
     """What this node came to over the claims that a posted root says it merged."""
-    return party.task.claims.merges.get(make_key(game_round, game_round.merged))
+    return view.claims.merges.get(make_key(game_round, game_round.merged))
 
 
 def make_statement(domain: bytes, made: MergeMade) -> MergeSignature:
@@ -164,7 +165,7 @@ def list_duties(party: Party, block: int) -> Iterator[Duty]:
     if game_round is None or game_round.beacon is None:
         return
     hopeful = list_open(state, game_round, block)
-    missing = [slot for slot in hopeful if not is_fetched(party, game_round, slot)]
+    missing = [slot for slot in hopeful if not is_fetched(party.view, game_round, slot)]
     yield from (FetchDelta(game_round.index, s, game_round.claims[s].claim_root) for s in missing)
     key = make_key(game_round, hopeful)
     if hopeful and not missing and key not in party.task.claims.merges:
@@ -197,7 +198,7 @@ async def name_merge(party: Party, key: MergeKey) -> MergeMade:
 
 async def compute_merge(party: Party, key: MergeKey) -> OuterState:
     """The outer state after a merge. Raises as `merge_claims` does."""
-    game_round, terms = require_round(party, key), party.task.spec.terms
+    game_round, terms = require_round(party.view, key), party.task.spec.terms
     deltas = [await fetch_delta(party, game_round, slot) for slot in key.slots]
     before = await load_outer_state(party, await load_outer(party, key.base_root))
     return await asyncio.to_thread(merge, before, deltas, terms.outer_learning_rate, terms.outer_momentum)
@@ -214,9 +215,9 @@ def _is_kept(party: Party, made: MergeMade) -> bool:
     return all(party.store.has(refer_tensor(root, count)) for root in (made.weights_root, made.momentum_root))
 
 
-def require_round(party: Party, key: MergeKey) -> GameRound:
+def require_round(view: View, key: MergeKey) -> GameRound:
     """The round of a merge. Raises EnvironmentFault where the chain has another one now."""
-    game_round = party.game.rounds.get(key.round)
+    game_round = view.game.rounds.get(key.round)
     is_there = game_round is not None and game_round.base_root == key.base_root
     if game_round is None or not is_there or not is_on_chain(game_round, key):
         raise EnvironmentFault(

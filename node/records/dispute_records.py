@@ -4,10 +4,6 @@ Journal records have the fields that recovery needs and that nothing else knows.
 round, slot, draw (CLAIM: the claim itself) and rank. For a vote they add its signature, because a liar may
 sign several votes for one place.
 
-`Audits` is what this room reads of the audit room: known votes and seals, openings of claims, own replays.
-After a reorg it may still list a statement that the chain no longer has. So the user of a statement checks
-it with `known_statements.py`.
-
 `StepDesk` notes for which segments peers have asked this node for step states, and which it has at hand.
 Recomputing a segment costs the training of k steps. So what auditors ask for is bounded by what was drawn:
 each segment is recomputed once and stays as long as they may ask. What others ask for is bounded by number.
@@ -19,10 +15,10 @@ and are not written down.
 
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from touchstone.node.records.claim_records import Wakes, WorkProof
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
@@ -125,25 +121,6 @@ class OwnReplay:
     claimed_end: BoundaryProof | None
     beyond_leaf: int | None
     seal_salt: bytes
-
-
-class KnownAudits(Protocol):
-    """The audit room, as this room reads it; all from memory."""
-
-    def list_votes(self, index: int) -> Iterable[KnownVote]:
-        """Votes on claims of a round, this node's own among them."""
-
-    def list_seals(self, index: int) -> Iterable[KnownSeal]:
-        """Seals on claims of a round."""
-
-    def list_replays(self, index: int) -> Iterable[OwnReplay]:
-        """This node's replays of segments of a round."""
-
-    def list_wrong_starts(self, index: int) -> Iterable[tuple[int, BoundaryProof]]:
-        """Slots of a round whose boundary 0 has step numbers that no claim starts from, and that boundary."""
-
-    def get_openings(self, index: int, slot: int) -> ClaimOpenings:
-        """What the solver of a slot has shown of its claim of a round."""
 
 
 Place = tuple[bytes, int, int]

@@ -17,9 +17,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from touchstone.node.kit.retention_windows import is_recent
-from touchstone.node.records.audit_records import SealMade, SealTaken, ShownWork, VoteMade, VoteTaken
-from touchstone.node.records.claim_records import WorkProof
-from touchstone.node.records.dispute_records import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.node.records.audit_records import SealTaken
+from touchstone.node.records.known_audits import KnownAudits
 from touchstone.node.serving.audit_messages import (
     MAX_BYTES,
     MAX_VOTES_BYTES,
@@ -40,6 +39,8 @@ from touchstone.node.serving.audit_messages import (
     read_sealed,
     say_boundary,
 )
+from touchstone.node.serving.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
+from touchstone.node.serving.taken_votes import take_votes
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
@@ -47,7 +48,6 @@ from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import (
-    COMPARED_ENDS,
     AuditPlace,
     DrawnAudit,
     find_drawn,
@@ -57,11 +57,9 @@ from touchstone.protocol.spec.game.auditing import (
     is_boundary_public,
     is_segment_public,
 )
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase, StatementRef
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.statements import Sealed, VoteWord
-from touchstone.verifier.audit_room import AuditRoom, BoundaryPlace, RootIndex, WorkOpening
-from touchstone.verifier.audit_votes import HandedVote, list_handed, take_votes
+from touchstone.protocol.spec.statements import Sealed
 
 START_FORM, SEAL_FORM, PUBLIC_FORM = make_form(AskStart), make_form(SealHanded), make_form(SegmentAsked)
 KEPT_ROUNDS = 16
@@ -316,83 +314,10 @@ class Audits:
         """As the function of this name."""
         return may_read(self.room, account, kind, root)
 
-    def list_handed(self, index: int) -> tuple[HandedVote, ...]:
-        """Votes and openings of a round that the chain lacks and would count now, as `judge` takes them."""
-        return list_handed(self.room, index)
-
-    # --- What is known, for disputes ------------------------------------------------------------------------
-    def list_votes(self, index: int) -> Iterator[KnownVote]:
-        """Votes on claims of a round as the chain has it, this node's own among them; of an auditor that said
-        two things, both."""
-        book = self.room.book
-        found: list[VoteMade | VoteTaken] = [*book.list_round(index)]
-        second = (book.second.get(place) for place in sorted(book.places[index]))
-        found += [one for one in second if isinstance(one, VoteTaken)]
-        for made in found:
-            auditor = self._find_auditor(made.vote)
-            if auditor:
-                opening = made.opening if isinstance(made, VoteTaken) else book.open_vote(made)
-                yield KnownVote(made.vote, made.signature, auditor, opening)
-
-    def list_seals(self, index: int) -> Iterator[KnownSeal]:
-        """Seals that were handed to this node, of claims of a round as the chain has it."""
-        book = self.room.book
-        places = sorted(book.places[index])
-        found = [book.taken_seals.get(place) for place in places] + [
-            book.second.get(place) for place in places
-        ]
-        for taken in found:
-            if not isinstance(taken, SealTaken):
-                continue
-            auditor = self._find_auditor(taken.sealed)
-            if auditor:
-                yield KnownSeal(taken.sealed, taken.signature, auditor)
-
-    def list_replays(self, index: int) -> Iterator[OwnReplay]:
-        """This node's replays of drawn segments of a round as the chain has it."""
-        for made in self.room.book.list_seals(index):
-            if self._find_auditor(made.sealed):
-                yield self._read_replay(made)
-
-    def list_wrong_starts(self, index: int) -> Iterator[tuple[int, BoundaryProof]]:
-        """Slots of a round, as the chain has it, whose boundary 0 has step numbers that no claim of the round
-        starts from; and that boundary."""
-        for place, made in self.room.book.wrong_starts.items():
-            if place.round == index and self._find_auditor(made.said):
-                yield place.slot, made.first
-
-    def get_openings(self, index: int, slot: int) -> ClaimOpenings:
-        """What the solver of a slot has shown to this node of its claim of a round."""
-        wrong = dict(self.list_wrong_starts(index))
-        boundaries: dict[int, BoundaryProof] = {0: wrong[slot]} if slot in wrong else {}
-        work: WorkProof | None = None
-        last: BoundaryProof | None = None
-        for made in self.room.book.list_seals(index):
-            sealed = made.sealed
-            if sealed.slot != slot or not self._find_auditor(sealed):
-                continue
-            boundaries |= {0: made.first, sealed.segment: made.start}
-            vote = self.room.book.votes.get(get_place(sealed))
-            if vote is not None and vote.ends is not None:
-                boundaries[sealed.segment + 1] = vote.ends.end
-                work, last = WorkProof(**vars(vote.ends.work)), vote.ends.last
-        return ClaimOpenings(boundaries, work, last)
-
-    def list_works(self) -> Mapping[bytes, ShownWork]:
-        """Work leaves of claims, by claim root, as their solvers have shown them to this node."""
-        return self.room.book.works
-
-    def _read_replay(self, made: SealMade) -> OwnReplay:
-        said = made.sealed
-        ref = StatementRef(said.round, said.slot, said.draw, said.rank)
-        vote = self.room.book.votes.get(get_place(said))
-        is_compared = vote is not None and vote.vote.word in COMPARED_ENDS
-        end = vote.ends.end if is_compared and vote is not None and vote.ends is not None else None
-        is_beyond = vote is not None and vote.vote.word == VoteWord.REJECT_STATE
-        leaf = vote.vote.named_leaf if vote is not None and is_beyond else None
-        return OwnReplay(ref, said.segment, made.start, made.own_end, end, leaf, made.salt)
-
-    def _find_auditor(self, said: Sealed) -> str | None:
-        """The account that a statement is of; None where it is not of the chain."""
-        stated = find_stated(self.room.get_game(), get_place(said))
-        return None if stated is None else stated.seat.account
+    @property
+    def known(self) -> KnownAudits:
+        """What this node knows of the audits of the rounds, as the chain has them now."""
+        game = None
+        with suppress(KeyError):
+            game = self.room.get_game()
+        return KnownAudits(self.room.book, game)

@@ -31,9 +31,11 @@ from touchstone.node.defending import step_serving as disputes
 from touchstone.node.joining.task_inputs import refer_start
 from touchstone.node.kit.party import Duty, Party
 from touchstone.node.kit.stored_step import list_step_keys
+from touchstone.node.kit.view import View
 from touchstone.node.merging import merge_signing as merge_serving
 from touchstone.node.records.audit_records import DistancesReported, SealMade, VoteMade
 from touchstone.node.records.claim_records import ClaimWork, LossReported, find_own_slot
+from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.node.serving.reachability_probe import Lookout
 from touchstone.protocol.adapters.reports.round_reports import (
     AUDITS_MAX,
@@ -61,7 +63,6 @@ from touchstone.protocol.spec.game.auditing import (
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.verifier import audit_duties as audits
-from touchstone.verifier.audit_room import AuditRoom
 
 MAY_READ: tuple[Callable[[Party, str, BlobKind, bytes], bool], ...] = (
     merge_serving.may_read,
@@ -131,7 +132,7 @@ class Offers:
         known = self.said.get(index)
         if known is None or known.game is not game or known.counts != counts:
             found = islice(list_distances(party.task.audits.room, index), AUDITS_MAX)
-            known = Answered(game, counts, ReportsSaid(find_loss(party, index), tuple(found)))
+            known = Answered(game, counts, ReportsSaid(find_loss(party.view, index), tuple(found)))
             for forgotten in self.said.keys() - game.rounds.keys():
                 del self.said[forgotten]
             self.said[index] = known
@@ -139,19 +140,19 @@ class Offers:
 
 
 # --- Reports of losses --------------------------------------------------------------------------------------
-def find_loss(party: Party, index: int) -> LossSaid | None:
+def find_loss(view: View, index: int) -> LossSaid | None:
     """What this node reports of the losses of its claim on round `index`, once the round is closed."""
-    key = _find_closed_claim(party, get_state_at(party.game, party.state.head_block + 1), index)
-    made = None if key is None else party.task.claims.reports.get(key)
+    key = _find_closed_claim(view, get_state_at(view.game, view.head_block + 1), index)
+    made = None if key is None else view.claims.reports.get(key)
     return None if made is None else say_loss(made.report, made.signature)
 
 
-def _find_closed_claim(party: Party, state: GameState, index: int) -> tuple[int, bytes] | None:
+def _find_closed_claim(view: View, state: GameState, index: int) -> tuple[int, bytes] | None:
     """Round and root of this node's claim as the chain has it; None before the round has closed."""
     game_round = state.rounds.get(index)
     if game_round is None or game_round.closed is None:
         return None
-    own = (claim for claim in game_round.claims.values() if claim.account == party.account)
+    own = (claim for claim in game_round.claims.values() if claim.account == view.account)
     return next(((index, claim.claim_root) for claim in own), None)
 
 
@@ -163,24 +164,26 @@ class ReportLoss:
 
     async def perform(self, party: Party) -> None:
         """Nothing where the chain has taken the claim back."""
-        report = _make_loss_report(party, get_state_at(party.game, party.state.head_block + 1), self.round)
+        report = _make_loss_report(
+            party.view, get_state_at(party.game, party.state.head_block + 1), self.round
+        )
         if report is not None:
             signature = await party.sign(report)
             party.task.claims.write(LossReported(party.task.task, report, signature))
 
 
-def _make_loss_report(party: Party, state: GameState, index: int) -> LossReport | None:
+def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
     """The report that is missing; None where there is one, or nothing to report."""
-    key = _find_closed_claim(party, state, index)
-    if key is None or key in party.task.claims.reports:
+    key = _find_closed_claim(view, state, index)
+    if key is None or key in view.claims.reports:
         return None
-    game_round, work = state.rounds[index], party.task.claims.find(state.rounds[index])
-    slot = find_own_slot(state, game_round, party.account)
+    game_round, work = state.rounds[index], view.claims.find(state.rounds[index])
+    slot = find_own_slot(state, game_round, view.account)
     is_it = work.finished is not None and work.finished.claim_root == key[1]
     figures = _sum_losses(work) if is_it and slot is not None else None
     if slot is None or figures is None:
         return None
-    return LossReport(party.task.domain, index, slot, key[1], *figures)
+    return LossReport(view.domain, index, slot, key[1], *figures)
 
 
 def _sum_losses(work: ClaimWork) -> tuple[int, int, int, int] | None:
@@ -326,23 +329,23 @@ def list_gone(party: Party, bucket: Bucket) -> list[BlobKey]:
 def list_missing(party: Party, bucket: Bucket) -> list[BlobKey]:
     """What belongs into the bucket and is not whole there, the newest claim first."""
     there, missing = bucket.there or {}, list[BlobKey]()
-    for key in _list_wanted(party):
+    for key in _list_wanted(party.view):
         size = party.store.get_size_bytes(key)
         if size is not None and there.get(key) != size and bucket.may_upload(key):
             missing.append(key)
     return missing
 
 
-def _list_wanted(party: Party) -> Iterator[BlobKey]:
-    game, spec = party.game, party.task.spec
+def _list_wanted(view: View) -> Iterator[BlobKey]:
+    game, spec = view.game, view.spec
     for game_round in sorted(game.rounds.values(), key=lambda one: -one.index):
-        slot = find_own_slot(game, game_round, party.account)
+        slot = find_own_slot(game, game_round, view.account)
         claim = None if slot is None else game_round.claims.get(slot)
         if claim is not None and game_round.beacon is not None:
-            finished = party.task.claims.find(game_round).finished
+            finished = view.claims.find(game_round).finished
             if finished is not None and finished.claim_root == claim.claim_root:
                 yield BlobKey(BlobKind.DELTA, finished.delta_root)
-    if party.account == game.terms.submitter:
+    if view.account == game.terms.submitter:
         if spec.training.is_start_given:
             yield refer_start(spec).key
         yield from sorted(list_step_keys(spec.training), key=str)
@@ -350,17 +353,17 @@ def _list_wanted(party: Party) -> Iterator[BlobKey]:
 
 
 # --- What is due --------------------------------------------------------------------------------------------
-def list_losses(party: Party, block: int) -> Iterator[Duty]:
+def list_losses(view: View, block: int) -> Iterator[Duty]:
     """Reports of losses that this node has still to write down."""
-    state = get_state_at(party.game, block)
+    state = get_state_at(view.game, block)
     for index in state.rounds:
-        if _make_loss_report(party, state, index) is not None:
+        if _make_loss_report(view, state, index) is not None:
             yield ReportLoss(index)
 
 
 def list_reports(party: Party, block: int) -> Iterator[Duty]:
     """All reports that it has still to write down."""
-    yield from list_losses(party, block)
+    yield from list_losses(party.view, block)
     yield from (ReportDistances(place) for place in list_unreported(party.task.audits.room, block))
 
 

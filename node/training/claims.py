@@ -19,6 +19,7 @@ from itertools import count, takewhile
 
 from touchstone.node.kit.party import Duty, Party, has_state, keep_state, load_state
 from touchstone.node.kit.stored_tensors import keep_tree
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import compute_leaves
 from touchstone.node.models.global_model import load_weights
 from touchstone.node.models.outer_step import check_base, load_base
@@ -66,14 +67,14 @@ async def compute_start(
 ) -> ClaimStart:
     """Where this node's claim of round `index` starts. carried: the state whose moments go on."""
     outer = await load_base(party, base_root)
-    return ClaimStart(outer, make_start_header(party, index, outer.weights_root, carried), carried)
+    return ClaimStart(outer, make_start_header(party.view, index, outer.weights_root, carried), carried)
 
 
 def make_start_header(
-    party: Party, index: int, weights_root: bytes, carried: StateHeader | None
+    view: View, index: int, weights_root: bytes, carried: StateHeader | None
 ) -> StateHeader:
     """Boundary 0 of this node's claim of round `index`."""
-    terms = party.task.spec.terms
+    terms = view.spec.terms
     step = index * terms.inner_steps
     if carried is None:
         return StateHeader(weights_root, terms.zero_root, terms.zero_root, 0, step)
@@ -81,15 +82,15 @@ def make_start_header(
     return StateHeader(weights_root, *moments, step)
 
 
-def find_carried(party: Party, state: GameState, index: int) -> StateHeader | None:
+def find_carried(view: View, state: GameState, index: int) -> StateHeader | None:
     """The last state of this node's last merged claim before round `index`, where moments carry over."""
-    seat = find_seat(state, party.account)
-    if not party.task.spec.terms.carry_moments or seat is None:
+    seat = find_seat(state, view.account)
+    if not view.spec.terms.carry_moments or seat is None:
         return None
     earlier = find_carried_round(state, index, seat)
     if earlier is None:
         return None
-    boundaries = party.task.claims.find(state.rounds[earlier]).boundaries
+    boundaries = view.claims.find(state.rounds[earlier]).boundaries
     return boundaries[max(boundaries)]
 
 
@@ -132,11 +133,11 @@ def get_basis(game_round: GameRound) -> bytes | None:
     return None if beacon is None else compute_basis(game_round.base_root, beacon)
 
 
-def read_origin(party: Party, state: GameState, game_round: GameRound) -> Origin:
+def read_origin(view: View, state: GameState, game_round: GameRound) -> Origin:
     """What this node's claim of a dealt round of `state`, in which it sits, is trained from."""
-    slot = find_own_slot(state, game_round, party.account)
+    slot = find_own_slot(state, game_round, view.account)
     assert slot is not None and game_round.beacon is not None
-    shard, carried = get_shards(game_round)[slot], find_carried(party, state, game_round.index)
+    shard, carried = get_shards(game_round)[slot], find_carried(view, state, game_round.index)
     return Origin(game_round.index, game_round.base_root, game_round.beacon, shard, carried)
 
 
@@ -157,7 +158,7 @@ async def finish_claim(party: Party, origin: Origin, require: Require) -> ClaimF
     await check_base(party, origin.base_root)
     party.task.pruning.note_work(origin.index, origin.basis)
     work = party.task.claims.works[origin.index, origin.basis]
-    if not work.salts or not _is_begun_right(party, origin, work):
+    if not work.salts or not _is_begun_right(party.view, origin, work):
         begin_anew(party, origin.index, origin.basis)
     if not is_whole(party, work):
         delta = await _train(party, origin, work, require)
@@ -189,13 +190,13 @@ def _count_kept(party: Party, work: ClaimWork) -> int:
     )
 
 
-def _is_begun_right(party: Party, origin: Origin, work: ClaimWork) -> bool:
+def _is_begun_right(view: View, origin: Origin, work: ClaimWork) -> bool:
     """Whether boundary 0, if there is one, has the moments that the claim must start from: a root that was
     posted over other claims may be the guessed one, and the moments of this seat others."""
     first = work.boundaries.get(0)
     if first is None:
         return True
-    return first == make_start_header(party, origin.index, first.weights_root, origin.carried)
+    return first == make_start_header(view, origin.index, first.weights_root, origin.carried)
 
 
 async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require) -> bytes:
@@ -313,7 +314,7 @@ def _conclude(party: Party, origin: Origin, work: ClaimWork, delta: bytes) -> Cl
     delta_root = keep_tree(party.store, BlobKind.DELTA, build_delta_tree(delta)).key.root
     segments = party.task.spec.terms.segment_count
     carried = compute_carried_root(work.boundaries[segments])
-    root = compute_claim_root(compute_leaves(party, origin.index, work, delta_root))
+    root = compute_claim_root(compute_leaves(party.view, origin.index, work, delta_root))
     place = (party.task.task, origin.index, origin.basis)
     return ClaimFinished(*place, root, segments, delta_root, carried)
 
@@ -330,7 +331,7 @@ class MakeClaim:
         `GameChain.require_provable` do."""
         await party.chain.require_provable()
         async with party.task.locks[TRAINING]:
-            origin = read_origin(party, party.game, self.require_round(party))
+            origin = read_origin(party.view, party.game, self.require_round(party))
             finished = await finish_claim(party, origin, partial(self.require_round, party))
             game_round = self.require_round(party)
         await party.chain.require_provable()

@@ -13,6 +13,7 @@ from itertools import islice
 
 from touchstone.node.kit.party import Party, fetch_tensors, has_state, keep_state, load_state
 from touchstone.node.kit.recompute_queue import AUDITS, Turn, Until
+from touchstone.node.kit.view import View
 from touchstone.node.models.claim_openings import get_finished, list_own_boundaries
 from touchstone.node.records.claim_records import find_carried_round, get_shards
 from touchstone.node.records.dispute_records import OwnReplay
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 def get_batches(party: Party, index: int, slot: int) -> GetBatch:
     """The data that the beacon of a round dealt to a slot."""
-    game_round = get_now(party).rounds[index]
+    game_round = get_now(party.view).rounds[index]
     assert game_round.beacon is not None
     shard = get_shards(game_round)[slot]
     return partial(get_batch, party.task.corpus, party.task.spec.training, game_round.beacon, shard)
@@ -77,26 +78,26 @@ async def restore_own_start(party: Party, dispute: InnerDispute) -> StateHeader:
     ref = dispute.statement
     if ref.draw is None:
         return await restore_boundary(party, ref.round, dispute.segment, dispute.clock)
-    replay = find_replay(party, ref)
-    solver = find_solver(get_now(party), ref.round, ref.slot)
+    replay = find_replay(party.view, ref)
+    solver = find_solver(get_now(party.view), ref.round, ref.slot)
     known = party.state.network.peers
     peers = [known[account] for account in (solver, dispute.opener) if account in known]
     await fetch_tensors(party, peers, replay.start.header)
     return replay.start.header
 
 
-def find_own_boundary(party: Party, dispute: InnerDispute) -> StateHeader | None:
+def find_own_boundary(view: View, dispute: InnerDispute) -> StateHeader | None:
     """The start of a disputed segment, where the claim that the statement is about is this node's own; None
     where it is not, or where this home did not make it."""
     ref = dispute.statement
-    if find_solver(get_now(party), ref.round, ref.slot) != party.account:
+    if find_solver(get_now(view), ref.round, ref.slot) != view.account:
         return None
-    return list_own_boundaries(party, ref.round).get(dispute.segment)
+    return list_own_boundaries(view, ref.round).get(dispute.segment)
 
 
-def find_replay(party: Party, ref: StatementRef) -> OwnReplay:
+def find_replay(view: View, ref: StatementRef) -> OwnReplay:
     """This node's replay for its vote at a place. Raises EnvironmentFault where there is none."""
-    found = next((one for one in party.task.audits.list_replays(ref.round) if one.ref == ref), None)
+    found = next((one for one in view.audits.list_replays(ref.round) if one.ref == ref), None)
     if found is None:
         raise EnvironmentFault(
             what="the journal lacks the replay for a vote of this account",
@@ -123,7 +124,7 @@ def require_claimed_end(replay: OwnReplay) -> BoundaryProof:
 async def restore_boundary(party: Party, index: int, boundary: int, until: Until = AUDITS) -> StateHeader:
     """A boundary of this node's own claim, trained again from the last one before it that is left. until: the
     last block for the answer that needs it."""
-    boundaries = get_finished(party, index).boundaries
+    boundaries = get_finished(party.view, index).boundaries
     if _find_last_kept(party, index, boundary) is None:
         header = await asyncio.to_thread(keep_state, party, await _begin_own(party, index))
         _require_journalled(party, index, 0, boundaries[0], header)
@@ -134,32 +135,32 @@ async def restore_boundary(party: Party, index: int, boundary: int, until: Until
 
 
 def _find_last_kept(party: Party, index: int, boundary: int) -> int | None:
-    boundaries = get_finished(party, index).boundaries
+    boundaries = get_finished(party.view, index).boundaries
     return next((n for n in range(boundary, -1, -1) if has_state(party, boundaries[n])), None)
 
 
 async def _begin_own(party: Party, index: int) -> TrainingState:
     """Boundary 0 of this node's own claim, from the base root."""
-    game = get_now(party)
-    carried = find_carried(party, game, index)
+    game = get_now(party.view)
+    carried = find_carried(party.view, game, index)
     seat = find_seat(game, party.account)
     if carried is not None and seat is not None and not has_state(party, carried):
         earlier = find_carried_round(game, index, seat)
         assert earlier is not None
-        await restore_boundary(party, earlier, max(get_finished(party, earlier).boundaries))
+        await restore_boundary(party, earlier, max(get_finished(party.view, earlier).boundaries))
     return await begin_state(party, await compute_start(party, index, game.rounds[index].base_root, carried))
 
 
 async def _train_on(party: Party, turn: Turn, index: int, boundary: int) -> None:
     """On the way what another open dispute wants is kept too, so that nothing is trained twice for it."""
-    boundaries, retraining = get_finished(party, index).boundaries, party.task.retraining
+    boundaries, retraining = get_finished(party.view, index).boundaries, party.task.retraining
     first = _find_last_kept(party, index, boundary) or 0
     if first == boundary:
         return
     state = await retraining.run(load_state, party, boundaries[first])
     for segment in range(first, boundary):
         await retraining.give_way(turn)
-        is_kept = segment + 1 in {boundary, *list_disputed(party, index)}
+        is_kept = segment + 1 in {boundary, *list_disputed(party.view, index)}
         state = await retraining.run(_train_segment, party, index, segment, state, is_kept)
 
 
@@ -167,18 +168,18 @@ def _train_segment(
     party: Party, index: int, segment: int, state: TrainingState, is_kept: bool
 ) -> TrainingState:
     steps, training = party.task.spec.terms.segment_steps, party.task.spec.training
-    batches = get_batches(party, index, get_own_slot(party, index))
+    batches = get_batches(party, index, get_own_slot(party.view, index))
     state, _ = party.task.cases.compute.train(state, training, batches, segment * steps, steps)
     header = keep_state(party, state) if is_kept else state_header(state)
-    expected = get_finished(party, index).boundaries[segment + 1]
+    expected = get_finished(party.view, index).boundaries[segment + 1]
     _require_journalled(party, index, segment + 1, expected, header)
     return state
 
 
-def list_disputed(party: Party, index: int) -> set[int]:
+def list_disputed(view: View, index: int) -> set[int]:
     """Segments of this node's own claim of a round whose start it needs in an open dispute."""
-    claim = StatementRef(index, get_own_slot(party, index))
-    return list_disputed_segments(get_inner(party), claim, party.account)
+    claim = StatementRef(index, get_own_slot(view, index))
+    return list_disputed_segments(get_inner(view), claim, view.account)
 
 
 def _require_journalled(
@@ -192,10 +193,10 @@ def _require_journalled(
     require_same(expected, actual)
 
 
-def get_own_slot(party: Party, index: int) -> int:
+def get_own_slot(view: View, index: int) -> int:
     """The slot of this node's own claim of a round."""
-    claims = get_now(party).rounds[index].claims
-    return next(slot for slot in claims if find_solver(get_now(party), index, slot) == party.account)
+    claims = get_now(view).rounds[index].claims
+    return next(slot for slot in claims if find_solver(get_now(view), index, slot) == view.account)
 
 
 def require_same(expected: StateHeader, actual: StateHeader) -> None:

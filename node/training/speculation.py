@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.kit.view import View
 from touchstone.node.merging.merge_signing import judge_round
 from touchstone.node.models.claim_openings import is_fetched
 from touchstone.node.models.outer_step import (
@@ -51,44 +52,44 @@ class Guess:
         return foresee(self.state, self.state.rounds[self.key.round], root, self.slots, self.block)
 
 
-def find_guess(party: Party, block: int) -> Guess | Wait | None:
+def find_guess(view: View, block: int) -> Guess | Wait | None:
     """What this node can train next; None where there is nothing to train, or nothing to be said yet: until
     more than half of the open claims are in the guess. A Wait while pseudo-gradients are on their way."""
-    state = get_state_at(party.game, block)
-    game_round, seat = get_waiting_round(state), find_seat(state, party.account)
+    state = get_state_at(view.game, block)
+    game_round, seat = get_waiting_round(state), find_seat(state, view.account)
     # A seat that leaves has its fee to lose in the rounds that hold it, as any other.
     is_away = seat is None or seat.status == SeatStatus.CLOSED
-    if game_round is None or game_round.beacon is None or is_away or _is_contradicted(party, state, block):
+    if game_round is None or game_round.beacon is None or is_away or _is_contradicted(view, state, block):
         return None
-    state = judge_round(party, state, game_round.index, block).state
+    state = judge_round(view, state, game_round.index, block).state
     game_round = state.rounds[game_round.index]
-    likely = list_guessed(state, game_round, find_own_slot(state, game_round, party.account), block)
-    slots = tuple(slot for slot in likely if is_fetched(party, game_round, slot))
+    likely = list_guessed(state, game_round, find_own_slot(state, game_round, view.account), block)
+    slots = tuple(slot for slot in likely if is_fetched(view, game_round, slot))
     until = (game_round.closed or 0) + state.terms.windows.audit_max // FETCH_DIVISOR
     if slots != likely and block <= until:
         return Wait(until + 1)
     possible = list_open(state, game_round, block)
-    party.task.pruning.possible = (game_round.index, frozenset(possible))
-    beacon = _find_next_beacon(party, state, game_round, slots, block)
+    view.pruning.possible = (game_round.index, frozenset(possible))
+    beacon = _find_next_beacon(view, state, game_round, slots, block)
     if beacon is None or 2 * len(slots) <= len(possible):
         return None
     return Guess(make_key(game_round, slots), beacon, state, slots, block)
 
 
 def _find_next_beacon(
-    party: Party, state: GameState, game_round: GameRound, slots: tuple[int, ...], block: int
+    view: View, state: GameState, game_round: GameRound, slots: tuple[int, ...], block: int
 ) -> bytes | None:
     """The beacon of the round that a post opens; None where it is not known, or this node does not sit in
     it."""
     opened = foresee(state, game_round, state.root, slots, block).rounds.get(game_round.index + 1)
-    is_member = opened is not None and find_own_slot(state, opened, party.account) is not None
+    is_member = opened is not None and find_own_slot(state, opened, view.account) is not None
     return opened.beacon if opened is not None and is_member else None
 
 
-def _is_contradicted(party: Party, state: GameState, block: int) -> bool:
+def _is_contradicted(view: View, state: GameState, block: int) -> bool:
     """Whether a root that can still fall is another than this node's own merge."""
     for game_round in state.rounds.values():
-        made = find_own_merge(party, game_round) if game_round.phase == RoundPhase.POSTED else None
+        made = find_own_merge(view, game_round) if game_round.phase == RoundPhase.POSTED else None
         if made is not None and block <= game_round.root_until and get_root(made) != game_round.root:
             return True
     return False
@@ -121,8 +122,8 @@ class TrainAhead:
         """What the round is trained from if the guess is right. Raises EnvironmentFault where it is not."""
         opened = party.game.rounds.get(self.index)
         if opened is not None and get_basis(opened) == compute_basis(root, self.beacon):
-            return read_origin(party, party.game, opened)
-        guess = find_guess(party, party.state.head_block + 1) if opened is None else None
+            return read_origin(party.view, party.game, opened)
+        guess = find_guess(party.view, party.state.head_block + 1) if opened is None else None
         if not isinstance(guess, Guess) or (guess.key, guess.beacon) != (self.key, self.beacon):
             raise EnvironmentFault(
                 what="the guess does not hold any more",
@@ -131,12 +132,12 @@ class TrainAhead:
                 remedy="Nothing is lost but time: the next round is trained from what is likelier now.",
             )
         state = guess.foresee(root)
-        return read_origin(party, state, state.rounds[self.index])
+        return read_origin(party.view, state, state.rounds[self.index])
 
 
 def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
     """The round after the one that is audited, until it is trained."""
-    guess = find_guess(party, block)
+    guess = find_guess(party.view, block)
     if isinstance(guess, Wait):
         yield guess
     elif guess is not None and not _is_trained(party, guess):

@@ -71,7 +71,7 @@ class Prune:
         await _learn_foreign(party)
         candidates = await asyncio.to_thread(_list_here, party.store)
         await _learn_works(party, candidates)
-        books, state = open_books(party), get_now(party)
+        books, state = open_books(party), get_now(party.view)
         forget_steps(party, state, block - REORG_BLOCKS)
         kept = list_kept(state, books, block - REORG_BLOCKS)
         goes = list_removable(state, books, memory, candidates, kept.keys(), block)
@@ -101,7 +101,7 @@ class RestoreBoundary:
 
 def list_duties(party: Party, block: int) -> Iterator[Duty]:
     """What is to be deleted, and what has to be there again, at `block`."""
-    state = get_now(party)
+    state = get_now(party.view)
     stages = (*list_stages(state, block - REORG_BLOCKS), party.task.pruning.begun)
     if stages != party.task.pruning.done:
         yield Prune(stages)
@@ -139,9 +139,9 @@ def _list_carried(party: Party, state: GameState, block: int) -> Restored:
 def _list_needed(party: Party, block: int) -> Restored:
     """Starts that this node needs to name a step of a vote on its own claim, in a dispute that it opened. The
     vote's signer may show none of its steps."""
-    for dispute in get_inner(party).disputes.values():
+    for dispute in get_inner(party.view).disputes.values():
         is_running = dispute.is_open and dispute.opener == party.account and block <= dispute.clock
-        start = find_own_boundary(party, dispute) if is_running else None
+        start = find_own_boundary(party.view, dispute) if is_running else None
         if start is not None and not has_state(party, start):
             yield (dispute.statement.round, dispute.segment), dispute.clock
 
@@ -188,11 +188,11 @@ def _is_asked(state: GameState, game_round: GameRound, place: int, steps: Steps,
 def open_books(party: Party) -> Books:
     """What this node knows besides the chain."""
     task = party.task
-    known = (task.claims, task.audits.room.book, task.cases, get_inner(party))
+    known = (task.claims, task.audits.room.book, task.cases, get_inner(party.view))
     memory = task.pruning
     remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
     is_given = task.spec.training.is_start_given
-    return Books(party.account, get_initial_header(party), *known, *remembered, is_given)
+    return Books(party.account, get_initial_header(party.view), *known, *remembered, is_given)
 
 
 def list_removable(
@@ -235,7 +235,7 @@ async def _learn_foreign(party: Party) -> None:
 
 async def _learn_works(party: Party, here: Collection[BlobKey]) -> None:
     """After a restart the pseudo-gradients of others have no name: their work leaves tell."""
-    unknown = list_unknown_works(get_now(party), open_books(party), party.state.head_block)
+    unknown = list_unknown_works(get_now(party.view), open_books(party), party.state.head_block)
     if any(key.kind is BlobKind.DELTA for key in here):
         for game_round, slot in unknown:
             with suppress(EnvironmentFault, ProtocolFault, InvalidInput):

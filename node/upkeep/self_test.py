@@ -16,6 +16,7 @@ from functools import partial
 from touchstone.node.joining.task_inputs import require_start_here
 from touchstone.node.kit.config import describe_machine
 from touchstone.node.kit.party import Party, has_state
+from touchstone.node.kit.view import View
 from touchstone.node.models.global_model import get_initial_header, load_weights
 from touchstone.node.records.claim_records import find_own_slot
 from touchstone.node.training.claims import begin_anew
@@ -58,7 +59,7 @@ async def check_bits(party: Party) -> None:
                 raise
             party.say(f"WARNING: {UNTESTED} {fault}")
             _drop_untold(party)
-            party.task.pruning.unlike_until = find_last_stated(party)
+            party.task.pruning.unlike_until = find_last_stated(party.view)
             return
         await asyncio.to_thread(write_bits, home, read_bits(home) | {name: found})
         before = found
@@ -73,7 +74,7 @@ async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits
     is_step_same = before is None or step_root == before.step_root
     if not is_step_same or False in found:
         _drop_untold(party)
-    last = find_last_stated(party)
+    last = find_last_stated(party.view)
     # With the earlier bits back, what was stated between the two updates has other ones.
     is_back = before is not None and step_root == before.former_root and last <= unlike_until
     if not (is_step_same or is_back) or False in found:
@@ -90,7 +91,7 @@ async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits
 async def _compute_step_root(party: Party) -> str:
     """The root of the state after one step from the task's first weights, on the data of a fixed word."""
     training = party.task.spec.training
-    weights = await load_weights(party, get_initial_header(party))
+    weights = await load_weights(party, get_initial_header(party.view))
     batches = partial(get_batch, party.task.corpus, training, bytes(32), 0)
     train = party.task.cases.compute.train
     await prepare_steps(party.task.corpus, training, bytes(32), 0, (0,))
@@ -132,8 +133,8 @@ def _drop_untold(party: Party) -> None:
             begin_anew(party, index, basis)
 
 
-def find_last_stated(party: Party) -> int:
+def find_last_stated(view: View) -> int:
     """The last round of which this node has a claim or an audit; -1 where there is none."""
-    claimed = [index for (index, _), work in party.task.claims.works.items() if work.boundaries]
-    audited = [place.round for place in party.task.audits.room.book.seals]
+    claimed = [index for (index, _), work in view.claims.works.items() if work.boundaries]
+    audited = [place.round for place in view.audits.book.seals]
     return max([*claimed, *audited], default=-1)

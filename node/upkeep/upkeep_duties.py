@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from touchstone.node.kit.party import Party, Wait
+from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.call_parts import count_fitting
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
@@ -70,9 +71,9 @@ async def _prove(party: Party, call: GameCall) -> bytes:
     return await party.chain.prove_header(window[0] - 1)
 
 
-def _find_name(party: Party, number: int) -> bytes:
+def _find_name(view: View, number: int) -> bytes:
     """What the chain calls an open contest, ask or dispute."""
-    name = party.state.games[party.task.task].find_name(number)
+    name = view.chain_state.games[view.task].find_name(number)
     if name is None:
         raise EnvironmentFault(
             what="what is to be ended has ended",
@@ -105,16 +106,16 @@ async def _mark_silent(party: Party, task: bytes, call: calls.MarkSilent) -> Non
 
 
 async def _end_contest(party: Party, task: bytes, call: calls.EndRootContest) -> None:
-    await party.chain.contests.end_contest(task, _find_name(party, call.contest))
+    await party.chain.contests.end_contest(task, _find_name(party.view, call.contest))
 
 
 async def _end_ask(party: Party, task: bytes, call: calls.EndAsk) -> None:
-    opened = party.state.inner[task].asks[_find_name(party, call.ask)]
+    opened = party.state.inner[task].asks[_find_name(party.view, call.ask)]
     await party.chain.asks.end_ask(task, get_question(opened))
 
 
 async def _end_dispute(party: Party, task: bytes, call: calls.EndDispute) -> None:
-    await party.chain.disputes.end(task, _find_name(party, call.dispute))
+    await party.chain.disputes.end(task, _find_name(party.view, call.dispute))
 
 
 async def _settle(party: Party, task: bytes, call: SettleSeats) -> None:
@@ -166,19 +167,19 @@ def list_duties(party: Party, block: int) -> Iterator[Upkeep | Wait]:
     """What this node should send in `block`, and when its turn comes for the rest."""
     game = party.state.games[party.task.task]
     state = get_state_at(game, block)
-    for call in list_calls(party, game, block):
+    for call in list_calls(party.view, game, block):
         turn = find_turn(state, party.account, call, block)
         yield Upkeep(call) if turn <= block else Wait(turn)
 
 
-def list_calls(party: Party, game: LoggedGame, block: int) -> Iterator[GameCall]:
+def list_calls(view: View, game: LoggedGame, block: int) -> Iterator[GameCall]:
     """Every call that is due in `block`, whether or not it is this node's turn. Seats that settle together
     come in pages."""
     due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseGame) and is_gathering(game))]
     yield from _page(call for call in due if isinstance(call, SettleSeat))
     ends = {call.dispute for call in due if isinstance(call, EndDispute)}
     yield from (call for call in due if not isinstance(call, SettleSeat))
-    for name, inner in party.state.inner[party.task.task].disputes.items():
+    for name, inner in view.chain_state.inner[view.task].disputes.items():
         if inner.is_open and block > inner.clock and game.names[name] not in ends:
             yield EndDispute(game.names[name])
 

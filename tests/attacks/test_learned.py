@@ -20,6 +20,7 @@ from tests.attacks.steps import ATTACKS as STEPS
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first, respecify
 from touchstone.node.records.claim_records import ClaimFinished
+from touchstone.node.serving import audit_room
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.audit import compare
@@ -36,7 +37,7 @@ from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.protocol.spec.tolerance import is_element_beyond
 from touchstone.step.optimizers import AdamW
-from touchstone.verifier import audit_room, sealing
+from touchstone.verifier import sealing
 
 SPEC = build_tiny_training()
 BATCHES: GetBatch = partial(get_batch, open_corpus(TOKENS, SPEC), SPEC, bytes(32), 0)

@@ -11,6 +11,7 @@ from tests.e2e.planted import make_planting_compute, twist_input
 from tests.e2e.reading import DisputeTold, list_closed, read_happened
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
+from tests.kit.views import view_of
 from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.party import Duty, Party, Wait
 from touchstone.node.submit import RoundPlan
@@ -51,7 +52,9 @@ SEGMENT = 0
 def list_prosecutions(party: Party, block: int) -> Iterator[Duty]:
     """A dispute of every claim, whatever audits say: some errors show in the loss alone, and no state tells
     of them."""
-    mine = [one.statement for one in get_inner(party).disputes.values() if one.opener == party.account]
+    mine = [
+        one.statement for one in get_inner(view_of(party)).disputes.values() if one.opener == party.account
+    ]
     for game_round in list_provable_rounds(party.game, block):
         for slot in game_round.claims:
             ref = StatementRef(game_round.index, slot)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tests.e2e.roles import SOLVER
 from tests.e2e.world import Part
+from tests.kit.views import view_of
 from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.party import Duty, Party
 from touchstone.node.records.dispute_records import KnownVote
@@ -67,7 +68,7 @@ class Press:
     stage: DisputeStage
 
     async def perform(self, party: Party) -> None:
-        dispute = get_inner(party).disputes[self.name]
+        dispute = get_inner(view_of(party)).disputes[self.name]
         if dispute.stage == DisputeStage.NAME:
             await party.chain.disputes.name_step(party.task.task, dispute.name, 0, dispute.roots)
         elif dispute.stage == DisputeStage.PROVE:
@@ -75,14 +76,14 @@ class Press:
 
 
 def find_signed(party: Party, harass: Harass) -> KnownVote | None:
-    votes = party.task.audits.list_votes(harass.ref.round) if harass.signature else ()
+    votes = party.task.audits.known.list_votes(harass.ref.round) if harass.signature else ()
     return next((one for one in votes if one.signature == harass.signature), None)
 
 
 def list_harassment(party: Party, block: int) -> Iterator[Duty]:
     """In round 0 one dispute of each claim and of each primary's vote, and one ask of each of these."""
-    mine = [one for one in get_inner(party).disputes.values() if one.opener == party.account]
-    asked = [one.statement for one in get_inner(party).asks.values() if one.asker == party.account]
+    mine = [one for one in get_inner(view_of(party)).disputes.values() if one.opener == party.account]
+    asked = [one.statement for one in get_inner(view_of(party)).asks.values() if one.asker == party.account]
     for game_round in list_provable_rounds(party.game, block):
         if game_round.index > 0:
             continue
@@ -92,7 +93,7 @@ def list_harassment(party: Party, block: int) -> Iterator[Duty]:
             is_new = all(one.statement != harass.ref for one in mine)
             if is_new and is_disputable(party.game, harass.ref, accused, party.account, block):
                 yield harass
-        for known in party.task.audits.list_votes(0):
+        for known in party.task.audits.known.list_votes(0):
             if known.ref.rank > 0 or known.ref.draw == party.game.terms.draws:
                 continue
             accused = find_accused(party.game, known.ref, known)

@@ -13,6 +13,7 @@ from tests.e2e.harassing import HARASSER, Harass
 from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
+from tests.kit.views import view_of
 from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.party import Duty, Party, Wait, fetch_state
 from touchstone.node.training.segments import get_batches
@@ -50,7 +51,7 @@ def list_openings(party: Party, block: int, segments: Sequence[int]) -> Iterator
 
 def list_mine(party: Party) -> list[InnerDispute]:
     """Disputes that this account opened."""
-    return [one for one in get_inner(party).disputes.values() if one.opener == party.account]
+    return [one for one in get_inner(view_of(party)).disputes.values() if one.opener == party.account]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Name:
     name: bytes
 
     async def perform(self, party: Party) -> None:
-        dispute = get_inner(party).disputes[self.name]
+        dispute = get_inner(view_of(party)).disputes[self.name]
         await party.chain.disputes.name_step(party.task.task, self.name, 0, dispute.roots)
 
 
@@ -71,7 +72,7 @@ class Demand:
     name: bytes
 
     async def perform(self, party: Party) -> None:
-        await demand(party, get_inner(party).disputes[self.name], None)
+        await demand(party, get_inner(view_of(party)).disputes[self.name], None)
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ class ProveRight:
     name: bytes
 
     async def perform(self, party: Party) -> None:
-        dispute = get_inner(party).disputes[self.name]
+        dispute = get_inner(view_of(party)).disputes[self.name]
         assert dispute.trace is not None
         peer = party.state.network.find(party.game.seats[dispute.seat].account)
         start = await fetch_state(party, [peer], dispute.trace.start)
         batches = get_batches(party, dispute.statement.round, dispute.statement.slot)
-        place = (start, party.task.spec.training, batches, get_inner_step(party, dispute))
+        place = (start, party.task.spec.training, batches, get_inner_step(view_of(party), dispute))
         tree = (await asyncio.to_thread(retrace, *place)).tree
         number = self.name[0] % len(tree.program.nodes)
         fault = await asyncio.to_thread(prove_element, tree, number, 0)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.e2e.world import TINY_PLAN, make_dataset
+from tests.kit.views import Standin
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
 from touchstone.node.joining.task_inputs import refer_start
@@ -60,7 +61,7 @@ def make_party(folder: Path, credit_wei: int = 0) -> tuple[Party, Desk]:
     desk = Desk(store, credit_wei)
     chain = SimpleNamespace(tasks=desk, deposit_missing=desk.deposit_missing, limits=LIMITS_LOCAL)
     signing = SigningDomain(31337, "0x" + "7a" * 20)
-    found = SimpleNamespace(account=SUBMITTER, store=store, chain=chain, signing=signing)
+    found = Standin(account=SUBMITTER, store=store, chain=chain, signing=signing)
     return cast(Party, found), desk
 
 

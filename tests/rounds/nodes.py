@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.kit.views import view_of
 from tests.rounds.chain import RoundChain, Sent
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.answers import Head, read_logs
@@ -104,6 +106,11 @@ class _Node:
     chain: Any
     state: ChainState
     task: Any
+
+    @property
+    def view(self) -> View:
+        """As `Party.view`."""
+        return view_of(self)
 
     @property
     def game(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 
+from tests.kit.views import Standin
 from tests.rounds.campaign import AMOUNTS
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import Member, make_member, make_word
@@ -117,6 +118,10 @@ class ToyAudits:
     seals: list[KnownSeal] = field(default_factory=list)
     openings: dict[int, ClaimOpenings] = field(default_factory=dict)
     wrong_starts: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def known(self) -> "ToyAudits":
+        return self
 
     def list_votes(self, index: int) -> Iterable[KnownVote]:
         return self.votes
@@ -259,7 +264,7 @@ class Proofs:
             claims=claims, cases=CaseBook(journal, self.twin.task),
         )  # fmt: skip
         chain = SimpleNamespace(evidence=Contract(self.chain, "Evidence", member.address, sent))
-        party = SimpleNamespace(
+        party = Standin(
             account=member.address, chain=chain, store=store, game=state, task=task,
             client=StoreClient(store), say=lambda line: None,
             state=SimpleNamespace(head_block=self.chain.get_block(), network=Network()),

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin
 from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
@@ -113,7 +114,7 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
     if has_dispute:
         game = replace(game, **OPEN["dispute"](ACCOUNT))
     rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
-    party = SimpleNamespace(
+    party = Standin(
         task=SimpleNamespace(**rooms), game=game, account=ACCOUNT, say=print, **follow_nothing(),
         woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True,
         meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
@@ -147,7 +148,7 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
     joined = SimpleNamespace(
         **{name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
     )
-    party: Any = SimpleNamespace(
+    party: Any = Standin(
         task=joined, game=game, account=ACCOUNT, say=print, **follow_nothing(), woken=asyncio.Event(),
         state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True, config=SimpleNamespace(use=None),
     )  # fmt: skip
@@ -289,7 +290,7 @@ async def test_a_bond_needs_no_first_weights(monkeypatch: pytest.MonkeyPatch, is
     monkeypatch.setattr(joining, "require_start_here", lack)
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     training = SimpleNamespace(is_start_given=is_start_given)
-    party: Any = SimpleNamespace(
+    party: Any = Standin(
         task=SimpleNamespace(spec=SimpleNamespace(training=training)), game=game, account=ACCOUNT, say=print
     )
     with pytest.raises(EnvironmentFault):
@@ -306,7 +307,7 @@ def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, seats = replace(game, **OPEN["dispute"](ACCOUNT)), {7: replace(SEAT, account=ACCOUNT)}
     for now in (bound, game, replace(bound, seats=seats)):
         state, config = SimpleNamespace(games={TASK: now}), SimpleNamespace()
-        party: Any = SimpleNamespace(state=state, account=ACCOUNT, config=config, say=print)
+        party: Any = Standin(state=state, account=ACCOUNT, config=config, say=print)
         joining.open_own_team(party, TASK, cast(Any, None))
     assert len(opened) == 2
 
@@ -326,9 +327,7 @@ def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatc
         LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK))), **OPEN["dispute"](ACCOUNT)
     )
     config = PartyConfig(Path(), Path(), "", cast(Any, None), executor="ray")
-    party: Any = SimpleNamespace(
-        config=config, state=SimpleNamespace(games={TASK: game}), account=ACCOUNT, say=print
-    )
+    party: Any = Standin(config=config, state=SimpleNamespace(games={TASK: game}), account=ACCOUNT, say=print)
     audit_duties.open_seated_pool(party, TASK)
     assert not opened
     party.state.games[TASK] = replace(game, seats={7: replace(SEAT, account=ACCOUNT)})
@@ -348,7 +347,7 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
         monkeypatch.setattr(node_loop, name, do_nothing)
     game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
     rooms = {name: SimpleNamespace(close=lambda: None) for name in ("audits", "cases", "retraining", "team")}
-    party: Any = SimpleNamespace(
+    party: Any = Standin(
         task=SimpleNamespace(**rooms), game=replace(game, **OPEN["dispute"](ACCOUNT)), account=ACCOUNT,
         say=print, **follow_nothing(), woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK),
         is_task_known=True, meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.kit.views import Standin
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving.reachability_probe import Lookout
@@ -46,7 +47,7 @@ async def serve_peer(folder: Path) -> None:
     """Answer, until standard input ends."""
     party = Party(folder / str(PEER), PEER)
     state = SimpleNamespace(network=read_network(folder))
-    node: Any = SimpleNamespace(account=party.account, state=state, is_member=lambda account: False)
+    node: Any = Standin(account=party.account, state=state, is_member=lambda account: False)
     minutes = count(0, 60)
     party.desks = Lookout(node, lambda: next(minutes)).make_desks()
     server = party.make_server()

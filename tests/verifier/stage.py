@@ -18,6 +18,8 @@ from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
 from tests.task_models import draw_first
 from touchstone.node.records.audit_records import RECORDS, AuditBook, ShownWork
+from touchstone.node.records.handed_votes import HandedVote
+from touchstone.node.serving.audit_room import AuditRoom, AuditTask, read_audit_task
 from touchstone.node.serving.audit_serving import Audits
 from touchstone.node.serving.served_data import list_distances
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
@@ -55,7 +57,6 @@ from touchstone.protocol.spec.statements import (
     compute_claim_root,
     compute_work_leaf,
 )
-from touchstone.verifier.audit_room import AuditRoom, AuditTask, read_audit_task
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")
@@ -316,6 +317,11 @@ class KnownModels:
 
 def replace_weights(base: OuterHeader) -> StateHeader:
     return StateHeader(base.weights_root, base.momentum_root, base.momentum_root, 0, 0)
+
+
+def list_handed(node: Node) -> tuple[HandedVote, ...]:
+    """Votes of round 0 that the chain lacks and would count next, as a node knows them."""
+    return node.audits.known.list_handed(0, node.room.block)
 
 
 @dataclass

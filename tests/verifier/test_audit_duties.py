@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin
 from tests.node.merging.stage import TASK, open_stage
 from tests.node.silent_peer import run_silent
 from tests.protocol.spec.game.world import KEEPER
@@ -19,6 +20,7 @@ from tests.verifier.stage import (
     Stage,
     get_account,
     judge,
+    list_handed,
     make_bystander,
     make_solver,
     make_stage,
@@ -41,7 +43,7 @@ def list_due(node: Node) -> list[Any]:
 
 
 def make_party(node: Node) -> Any:
-    return cast(Any, SimpleNamespace(task=SimpleNamespace(audits=node.audits)))
+    return cast(Any, Standin(task=SimpleNamespace(audits=node.audits)))
 
 
 async def test_a_primary_audits_then_offers_then_rests(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ async def test_a_late_audit_goes_the_same_way(tmp_path: Path) -> None:
             await asyncio.gather(*(duty.perform(make_party(node)) for duty in list_due(node)))
         assert vote is not None and (vote.word, vote.draw) == (VoteWord.ACCEPT, 1)
         assert vote.seed == stage.game.rounds[0].late_seed != stage.game.rounds[0].seed
-        [handed] = solver.audits.list_handed(0)
+        [handed] = list_handed(solver)
         assert (handed.place >> 56 & 0xFF, handed.place >> 32 & 0xFF) == (1, 1)
     judge(stage, vote)
     assert get_votes(stage.game.rounds[0], stage.slot, 1)[0].word == VoteWord.ACCEPT

@@ -20,10 +20,12 @@ from tests.verifier.stage import (
     Stage,
     get_account,
     judge,
+    list_handed,
     make_solver,
     make_stage,
 )
 from touchstone.node.records.audit_records import make_sealed
+from touchstone.node.serving import taken_votes
 from touchstone.node.serving.audit_messages import (
     VOTES,
     VOTES_MAX,
@@ -38,7 +40,6 @@ from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes
 from touchstone.protocol.spec.game.fates import get_votes
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statements import Vote, VoteWord
-from touchstone.verifier import audit_votes
 from touchstone.verifier.audit_votes import list_waiting, offer
 from touchstone.verifier.replaying import audit
 
@@ -74,8 +75,8 @@ async def test_an_accept_reaches_every_solver_with_its_opening_and_the_chain(tmp
     async with run_all(stage, tmp_path, stage.find_auditor(), OTHER_SOLVER) as (solver, auditor, other):
         vote = await audit(auditor.room, stage.get_drawn())
         await offer_all(auditor)
-        handed = solver.audits.list_handed(0)
-        assert handed == other.audits.list_handed(0) == auditor.audits.list_handed(0)
+        handed = list_handed(solver)
+        assert handed == list_handed(other) == list_handed(auditor)
     assert vote is not None
     opening = auditor.room.book.open_vote(auditor.room.book.votes[stage.get_drawn().place])
     assert opening is not None
@@ -85,7 +86,7 @@ async def test_an_accept_reaches_every_solver_with_its_opening_and_the_chain(tmp
     judge(stage, vote)
     stage.world.send(JudgeVotes(0, (), (HandedOpening(vote.slot, 0, 0),)), "anybody")
     assert get_votes(stage.game.rounds[0], stage.slot, 0)[0].is_opened
-    assert solver.audits.list_handed(0) == ()
+    assert list_handed(solver) == ()
 
 
 async def test_reserves_show_no_opening_before_the_draw_is_decided(tmp_path: Path) -> None:
@@ -98,14 +99,14 @@ async def test_reserves_show_no_opening_before_the_draw_is_decided(tmp_path: Pat
             await offer_all(node)
         taken = solver.room.book.taken_votes
         assert [taken[stage.get_drawn(rank).place].opening for rank in (1, 2)] == [None, None]
-        handed = solver.audits.list_handed(0)
+        handed = list_handed(solver)
         assert [vote.place >> 32 & 0xFF for vote in handed] == [0, 0]
         # Decided on chain: now both are offered again, with their openings.
         judge(stage, *(taken[stage.get_drawn(rank).place].vote for rank in (1, 2)))
-        assert solver.audits.list_handed(0) == ()
+        assert list_handed(solver) == ()
         for node in (one, two):
             await offer_all(node)
-        handed = solver.audits.list_handed(0)
+        handed = list_handed(solver)
         assert [vote.place >> 32 & 0xFF for vote in handed] == [1, 1]
 
 
@@ -115,9 +116,9 @@ async def test_a_reserve_that_comes_with_its_primary_is_handed_in_with_it(tmp_pa
     async with run_all(stage, tmp_path, *(stage.find_auditor(rank) for rank in range(2))) as nodes:
         solver, primary, reserve = nodes
         assert await hand(reserve, solver, make_vote(stage, 1)) == (True,)
-        assert solver.audits.list_handed(0) == ()
+        assert list_handed(solver) == ()
         assert await hand(primary, solver, make_vote(stage, 0)) == (True,)
-        assert [vote.place >> 48 & 0xFF for vote in solver.audits.list_handed(0)] == [0, 1]
+        assert [vote.place >> 48 & 0xFF for vote in list_handed(solver)] == [0, 1]
 
 
 async def test_votes_that_are_not_what_they_say_are_not_taken(tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ async def test_votes_that_are_not_what_they_say_are_not_taken(tmp_path: Path) ->
         assert await hand(two, solver, right) == (False,), "signed by another"
         assert not solver.room.book.taken_votes and not list(solver.journal.replay())
         assert await hand(two, solver, right, signer=one) == (True,), "anybody with a seat may bring it"
-        assert [known.auditor for known in solver.audits.list_votes(0)] == [one.account]
+        assert [known.auditor for known in solver.audits.known.list_votes(0)] == [one.account]
         until = get_heard_until(stage.game, stage.get_drawn(1).place)
         stage.world.jump(until)
         assert await hand(two, solver, make_vote(stage, 1)) == (False,), "nobody needs to hear of it"
@@ -157,7 +158,7 @@ async def test_a_flood_of_offers_leaves_two_records(tmp_path: Path) -> None:
         for _ in range(4):
             await hand(auditor, solver, *leaves)
         assert len(list(solver.journal.replay())) == 2
-        known = [known.vote for known in solver.audits.list_votes(0)]
+        known = [known.vote for known in solver.audits.known.list_votes(0)]
         assert known == leaves[:2], "the first, and the one that contradicts it"
         with pytest.raises(EnvironmentFault, match="members only"):
             await hand(stranger, solver, make_vote(stage))
@@ -169,7 +170,7 @@ async def test_a_flood_of_offers_leaves_two_records(tmp_path: Path) -> None:
 async def test_who_brings_too_many_bad_signatures_is_heard_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_votes, "MAX_STRIKES", 5)
+    monkeypatch.setattr(taken_votes, "MAX_STRIKES", 5)
     stage = make_stage()
     async with run_all(stage, tmp_path, stage.find_auditor(), stage.find_auditor(1)) as (solver, one, two):
         right, recover, asked = make_vote(stage), solver.room.recover, list[str]()

@@ -9,10 +9,10 @@ from tests.node.records.test_audit_records import make_seal
 from tests.protocol.spec.game.world import make_word
 from tests.verifier.stage import HONEST, Claim, get_base, get_task, train_claim
 from touchstone.node.records.audit_records import EndsShown, SealMade
+from touchstone.node.serving.audit_room import StateShelf
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
-from touchstone.verifier.audit_room import StateShelf
 from touchstone.verifier.replaying import Finding, is_start_right, judge_ends, judge_work
 
 

@@ -149,7 +149,7 @@ async def test_a_wrong_start_is_rejected_on_a_replay_that_was_done(tmp_path: Pat
     require_true(stage, vote, auditor)
     made = auditor.room.book.seals[stage.get_drawn().place]
     assert made.own_end == stage.claim.headers[vote.segment + 1]
-    [replay] = auditor.audits.list_replays(0)
+    [replay] = auditor.audits.known.list_replays(0)
     assert replay.claimed_end is None, "the ends were not compared: no suspicion follows, but an answer may"
 
 
@@ -172,11 +172,11 @@ async def test_wrong_step_numbers_at_boundary_0_are_kept_as_a_proof(
         stage, folder = make_stage(Twist(steps=steps)), tmp_path / str(steps)
         vote, auditor = await run_audit(stage, folder)
         assert vote.word == VoteWord.UNSERVED
-        [(slot, first)] = auditor.audits.list_wrong_starts(0)
+        [(slot, first)] = auditor.audits.known.list_wrong_starts(0)
         assert (slot, first.header) == (stage.slot, stage.claim.headers[0])
-        assert auditor.audits.get_openings(0, slot).boundaries == {0: first}
+        assert auditor.audits.known.get_openings(0, slot).boundaries == {0: first}
         again = Node(stage, auditor.seed, auditor.folder)
-        assert list(again.audits.list_wrong_starts(0)) == [(slot, first)]
+        assert list(again.audits.known.list_wrong_starts(0)) == [(slot, first)]
         again.journal.close()
 
 

@@ -26,6 +26,7 @@ from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.config import PartyConfig, hold_folder
 from touchstone.node.models.global_model import AskWork
 from touchstone.node.serving.audit_messages import WorkSaid
+from touchstone.node.serving.audit_room import StateShelf
 from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
@@ -35,7 +36,6 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, Prot
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier import verifier
-from touchstone.verifier.audit_room import StateShelf
 from touchstone.verifier.replaying import carry_nothing
 from touchstone.verifier.verifier import ROOMS, Place, Replayed, SeatlessAudit, require_public
 

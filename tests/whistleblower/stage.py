@@ -79,6 +79,17 @@ class Known:
     starts: list[tuple[int, BoundaryProof]] = field(default_factory=list)
     openings: dict[int, ClaimOpenings] = field(default_factory=dict)
 
+    room: Any = None
+    """What has the records of audits, as `book`; None where there are none."""
+
+    @property
+    def known(self) -> Known:
+        return self
+
+    @property
+    def book(self) -> Any:
+        return None if self.room is None else self.room.book
+
     def list_votes(self, index: int) -> list[KnownVote]:
         return [one for one in self.votes if one.vote.round == index]
 

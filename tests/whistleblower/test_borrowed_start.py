@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import Standin
 from tests.node.merging.stage import get_corpus
 from tests.node.specs import get_spec
 from tests.verifier.stage import TASK, Node, Stage, Twist, make_solver, make_stage
@@ -33,7 +34,7 @@ def make_party(node: Node) -> Any:
     """What a look at a state needs of the node of an auditor."""
     books = {"claims": ClaimBook(node.journal, TASK), "cases": CaseBook(node.journal, TASK)}
     task = SimpleNamespace(spec=get_spec(), corpus=get_corpus(), audits=node.audits, **books)
-    return SimpleNamespace(store=node.store, task=task, state=SimpleNamespace(head_block=0))
+    return Standin(store=node.store, task=task, state=SimpleNamespace(head_block=0))
 
 
 def end_while_replaying(node: Node, end_look: EndLook) -> None:

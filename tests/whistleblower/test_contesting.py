@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.kit.test_party import Wallet
 from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
 from tests.node.specs import get_spec
@@ -196,7 +197,7 @@ async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go
         for seed, party in stage.parties.items():
             set_contest(party, clock=block + respond)
             is_signer = solvers[stage.get_slot(seed)] in SIGNERS
-            rank = compute_rank(party, stage.world.state.rounds[0])
+            rank = compute_rank(view_of(party), stage.world.state.rounds[0])
             first = (0 if is_signer else respond // 4) + SPREAD_BLOCKS * rank
             turn, move = block + min(first, respond // 2), MoveContest(NAME, InnerTurn.ANSWER, 0)
             assert list_due(party, turn) == [move]

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK
 from tests.whistleblower.stage import (
     ONLOOKER,
@@ -65,7 +66,7 @@ async def test_a_whistleblower_is_heard_though_a_member_used_up_the_share_of_all
             auditor.state._seated._members[member, TASK] += 1
         desk = auditor.task.cases.desk
         for number in range(MAX_GRANTED):
-            place = compute_place(auditor, 1 + number, 0)
+            place = compute_place(view_of(auditor), 1 + number, 0)
             assert desk.find(Asker(OTHER_ONLOOKER, False), TASK, 0, place) is None
             desk.offer((TASK, 0, place), (bytes([number]) * 192,))
 
@@ -74,10 +75,10 @@ async def test_a_whistleblower_is_heard_though_a_member_used_up_the_share_of_all
 
         party.client = cast(Any, SimpleNamespace(ask=ask))
         get_known(party).votes = [accept]
-        (found,) = list_suspicions(party, 0)
+        (found,) = list_suspicions(view_of(party), 0)
         with pytest.raises(EnvironmentFault, match="not shown now"):
             await judge_case(party, found)
-        assert list(desk.wanted) == [(TASK, 0, compute_place(auditor, 0, accept.vote.segment))]
+        assert list(desk.wanted) == [(TASK, 0, compute_place(view_of(auditor), 0, accept.vote.segment))]
 
 
 def test_whistleblowers_ask_as_long_as_a_vote_for_the_convicted_claim_can_be_disputed(
@@ -87,15 +88,17 @@ def test_whistleblowers_ask_as_long_as_a_vote_for_the_convicted_claim_can_be_dis
     until = get_statement_until(game, accept.ref)
     other = next(one for one in VERIFIERS if one != accept.auditor)
     with open_party(tmp_path, accept.auditor, game) as party:
-        assert not is_auditor(party, ONLOOKER, asked), "the claim stands"
+        assert not is_auditor(view_of(party), ONLOOKER, asked), "the claim stands"
         party.state.games[TASK] = cast(Any, convict(game))
         party.state.head_block = until - 1
-        assert is_auditor(party, ONLOOKER, asked) and is_auditor(party, OTHER_ONLOOKER, asked)
-        assert not is_auditor(party, other, asked), "a verifier disputes no such vote"
-        assert not is_auditor(party, accept.auditor, asked), "its own time to ask is over"
-        assert not is_auditor(party, ONLOOKER, ask_for(accept, 1)), "no vote is about it"
+        assert is_auditor(view_of(party), ONLOOKER, asked) and is_auditor(
+            view_of(party), OTHER_ONLOOKER, asked
+        )
+        assert not is_auditor(view_of(party), other, asked), "a verifier disputes no such vote"
+        assert not is_auditor(view_of(party), accept.auditor, asked), "its own time to ask is over"
+        assert not is_auditor(view_of(party), ONLOOKER, ask_for(accept, 1)), "no vote is about it"
         party.state.head_block = until
-        assert not is_auditor(party, ONLOOKER, asked)
+        assert not is_auditor(view_of(party), ONLOOKER, asked)
 
 
 def test_steps_for_whistleblowers_stay_until_the_vote_can_be_disputed_no_more(
@@ -106,7 +109,7 @@ def test_steps_for_whistleblowers_stay_until_the_vote_can_be_disputed_no_more(
     until = get_statement_until(game, accept.ref)
     with open_party(tmp_path, accept.auditor, game) as party:
         cast(Any, get_known(party)).room = SimpleNamespace(book=AuditBook(party.journal, TASK))
-        desk, place = party.task.cases.desk, compute_place(party, 0, accept.vote.segment)
+        desk, place = party.task.cases.desk, compute_place(view_of(party), 0, accept.vote.segment)
         desk.find(Asker(ONLOOKER, True), TASK, 0, place)
         desk.offer((TASK, 0, place), states)
         party.task.cases.shown["wanted", states] = frozenset()

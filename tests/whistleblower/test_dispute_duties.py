@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from torch import Tensor
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage
 from tests.node.upkeep.test_pruning import open_dispute, open_solver
 from tests.protocol.spec.game.world import is_drawn, make_world
@@ -66,7 +67,9 @@ def take_turns(monkeypatch: pytest.MonkeyPatch, game: GameState, block: int, unt
     monkeypatch.setattr(dispute_duties, "get_now", lambda party: game)
     duty, call = DisputeDuty("dispute", REF, do_nothing), DisputeStatement(REF, 0)
     return {
-        one: dispute_duties._take_turn(cast(Any, SimpleNamespace(account=one)), call, until, block, duty)
+        one: dispute_duties._take_turn(
+            view_of(cast(Any, SimpleNamespace(account=one))), call, until, block, duty
+        )
         for one in list_members(game)
     }
 
@@ -103,8 +106,8 @@ def test_what_others_asked_is_not_asked_again(
     assert seat is not None
     ask = InnerAsk(b"a" * 32, seat.number, known.vote, 3, asker, clock=30, ending=ending)
     party = set_asks(monkeypatch, game, ask)
-    assert queries._is_asked(party, known, 3) == is_asked
-    assert not queries._is_asked(party, known, 4), "another leaf"
+    assert queries._is_asked(view_of(party), known, 3) == is_asked
+    assert not queries._is_asked(view_of(party), known, 4), "another leaf"
 
 
 def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> Any:
@@ -130,7 +133,7 @@ def test_an_answer_of_another_vote_or_seat_tells_nothing(
         InnerAsk(b"a" * 32, seat.number, second, 3, "other", clock=30, ending=told),
         InnerAsk(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
     )
-    assert not queries._is_asked(set_asks(monkeypatch, game, *asks), known, 3)
+    assert not queries._is_asked(view_of(set_asks(monkeypatch, game, *asks)), known, 3)
 
 
 SEGMENT, STEP, SALT = 1, 1, b"s" * 32
@@ -143,7 +146,7 @@ def get_last_sent(party: Party) -> Any:
 def compute_true_roots(party: Party, slot: int) -> tuple[bytes, ...]:
     """The state roots of the segment, trained from the claim's boundary."""
     training, steps = party.task.spec.training, party.task.spec.terms.segment_steps
-    state = load_state(party, get_finished(party, 0).boundaries[SEGMENT])
+    state = load_state(party, get_finished(view_of(party), 0).boundaries[SEGMENT])
     states = [state]
     for step in range(SEGMENT * steps, (SEGMENT + 1) * steps):
         states.append(train_segment(states[-1], training, get_batches(party, 0, slot), step, 1)[0])
@@ -154,9 +157,9 @@ def dispute_vote(stage: Stage, party: Party, off: int = 0) -> InnerDispute:
     """A dispute on a vote of this account, as of an auditor that replayed the segment. off: local steps by
     which the end that it sealed is another one than this machine computes now."""
     ref = StatementRef(0, stage.get_slot(1), 0, 1)
-    end = get_finished(party, 0).boundaries[SEGMENT + 1]
+    end = get_finished(view_of(party), 0).boundaries[SEGMENT + 1]
     sealed = replace(end, local_step=end.local_step + off)
-    opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+    opened = [open_boundary(view_of(party), 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
     replay = OwnReplay(ref, SEGMENT, opened[0], sealed, opened[1], None, SALT)
     party.task.audits.replays = (replay,)  # type: ignore[attr-defined]
     return replace(open_dispute(stage, party, SEGMENT), statement=ref)
@@ -174,7 +177,7 @@ async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_
         name, words = get_last_sent(party)
         assert (name, words[:2]) == ("disputes.post_claim_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(party, stage.get_slot(1))
-        assert words[3:] == tuple(open_boundary(party, 0, one) for one in (SEGMENT, SEGMENT + 1))
+        assert words[3:] == tuple(open_boundary(view_of(party), 0, one) for one in (SEGMENT, SEGMENT + 1))
 
 
 async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(
         name, words = get_last_sent(party)
         assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(party, stage.get_slot(1))
-        opened = [open_boundary(party, 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
+        opened = [open_boundary(view_of(party), 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
         assert words[3:] == (party.account, *opened, SALT)
 
 
@@ -199,7 +202,7 @@ async def test_a_vote_that_says_nothing_of_the_end_is_answered_too(tmp_path: Pat
         audits.replays = (replace(audits.replays[0], claimed_end=None),)
         await post_roots(party, dispute)
         name, words = get_last_sent(party)
-        start = open_boundary(party, 0, SEGMENT)
+        start = open_boundary(view_of(party), 0, SEGMENT)
         assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(party, stage.get_slot(1)))
         assert words[3:] == (party.account, start, start, SALT)
 

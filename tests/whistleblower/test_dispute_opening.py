@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK
 from tests.whistleblower.stage import (
     ONLOOKER,
@@ -65,7 +66,7 @@ def make_replay(beyond_leaf: int | None) -> OwnReplay:
 def list_suspected(party: Party, *votes: KnownVote, beyond_leaf: int | None) -> list[Suspicion]:
     """By a replay with this finding, given these votes."""
     get_known(party).votes, get_known(party).replays = list(votes), [make_replay(beyond_leaf)]
-    return list(list_suspicions(party, 0))
+    return list(list_suspicions(view_of(party), 0))
 
 
 # --- Whom -------------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ def test_whistleblowers_look_at_who_accepted_a_claim_that_was_convicted(
     with open_party(tmp_path, account, fallen) as party:
         get_known(party).votes = [accept, make_vote(slot=1, end=OWN)]
         expected = [Suspicion(name_vote(accept), (b"", OWN))] if is_looked_at else []
-        assert list(list_suspicions(party, 0)) == expected
+        assert list(list_suspicions(view_of(party), 0)) == expected
 
 
 # --- Judging ----------------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ def is_due(party: Party, **changes: Any) -> bool:
     )  # fmt: skip
     party.task.cases.write(case)
     party.state.inner[TASK] = InnerBook(respond, {other.name: replace(other, **changes)})
-    return list(list_unopened(party, party.state.head_block + 1)) == [case]
+    return list(list_unopened(view_of(party), party.state.head_block + 1)) == [case]
 
 
 def test_a_case_is_opened_unless_a_dispute_pursues_it_as_the_node_would(tmp_path: Path) -> None:

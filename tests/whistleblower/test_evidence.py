@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage
 from tests.node.specs import get_spec
 from tests.node.upkeep.test_pruning import open_solver
@@ -165,7 +166,7 @@ def make_up_audit(stage: Stage, party: Party, is_start_right: bool) -> tuple[Vot
     salts, made_up, slot = (b"a" * 32, b"b" * 32), b"e" * 32, stage.get_slot(1)
     drawn = get_drawn(party.game, 0, slot, 0, 0)
     assert drawn is not None
-    shown = open_boundary(party, 0, drawn.segment)
+    shown = open_boundary(view_of(party), 0, drawn.segment)
     root = compute_state_root(shown.header) if is_start_right else made_up
     place = (drawn.place.domain, 0, party.account)
     start = compute_boundary_leaf(*place, drawn.segment, shown.salt, root)

@@ -3,16 +3,14 @@ and limits and noise mean nothing where honest machines have equal bits (docs/sp
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
+from tests.kit.views import make_audits, view_of
 from tests.node.merging.stage import TASK, open_stage
 from touchstone.node.kit.party import keep_state, load_state
 from touchstone.node.models.claim_openings import get_finished
-from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -28,9 +26,9 @@ async def test_a_step_of_other_bits_is_disputed(tmp_path: Path, off: float, fals
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
         assert party.game.terms.is_exact
-        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
-        spec, header = party.task.spec, get_finished(party, 0).boundaries[0]
+        spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
         start, batches = load_state(party, header), get_batches(party, 0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         rate_sum = compute_learning_rate_sum(spec.training.schedule, 0, 1, spec.terms.inner_steps)
@@ -47,9 +45,9 @@ async def test_a_step_that_leaves_the_finite_numbers_is_false_whatever_is_claime
     async with open_stage(tmp_path, 1, is_exact=True) as stage:
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
-        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
-        start = load_state(party, get_finished(party, 0).boundaries[0])
+        start = load_state(party, get_finished(view_of(party), 0).boundaries[0])
         steep = replace(
             start,
             first_moment=torch.full_like(start.first_moment, 3e38),

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
@@ -79,7 +80,7 @@ def test_a_counted_accept_of_a_convicted_claim_is_suspected_though_it_is_not_ope
     fallen = replace(game, rounds={0: replace(game.rounds[0], claims=claims)})
     with open_party(tmp_path, game=fallen) as party:
         get_known(party).votes = [hidden, make_vote(rank=2)]
-        assert list(list_suspicions(party, 0)) == [Suspicion(name_vote(hidden), (b"", b""))]
+        assert list(list_suspicions(view_of(party), 0)) == [Suspicion(name_vote(hidden), (b"", b""))]
 
 
 # --- What they show -----------------------------------------------------------------------------------------

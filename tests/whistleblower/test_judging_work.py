@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin, view_of
 from tests.node.upkeep.test_pruning import open_solver
 from tests.protocol.spec.game.world import is_drawn, make_word, make_world
 from tests.verifier.stage import begin_model
@@ -23,6 +24,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.models.claim_openings import open_boundary, open_work
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.dispute_records import ClaimOpenings, KnownVote
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
@@ -42,7 +44,6 @@ from touchstone.protocol.spec.game.state import (
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
 from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
-from touchstone.verifier.audit_votes import HandedVote
 from touchstone.whistleblower import evidence, judging_work
 from touchstone.whistleblower.evidence import NO_WORK
 from touchstone.whistleblower.judging_work import get_openings, list_work_cases, make_start, prove_claim
@@ -179,9 +180,12 @@ async def test_a_start_is_shown_with_the_work_that_its_moments_come_from(
 async def test_a_solver_opens_its_own_claim_itself(tmp_path: Path) -> None:
     """Its auditors, who have the same openings, may be those that lie."""
     async with open_solver(tmp_path) as (stage, party):
-        found, last = get_openings(party, 0, stage.get_slot(1)), 4
-        assert found.boundaries == {one: open_boundary(party, 0, one) for one in (0, last)}
-        assert (found.work, found.last) == (open_work(party, 0), open_boundary(party, 0, last))
+        found, last = get_openings(view_of(party), 0, stage.get_slot(1)), 4
+        assert found.boundaries == {one: open_boundary(view_of(party), 0, one) for one in (0, last)}
+        assert (found.work, found.last) == (
+            open_work(view_of(party), 0),
+            open_boundary(view_of(party), 0, last),
+        )
 
 
 TASK, ROUND, WORD = b"t" * 32, 7, 32
@@ -240,7 +244,7 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) ->
     monkeypatch.setattr(judging_work, "get_now", lambda party: game)
     monkeypatch.setattr(judging_work, "_take", take)
     task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
-    party = SimpleNamespace(chain=chain, task=task, state=SimpleNamespace(head_block=200))
+    party = Standin(chain=chain, task=task, state=SimpleNamespace(head_block=200))
     if shown == len(NEWS.votes):
         await judging_work.read_votes(cast(Any, party), NEWS)
     else:
@@ -313,12 +317,14 @@ def list_unread(
     state = replace(state, rounds={0: replace(state.rounds[0], votes=votes)})
     account = next(seat.account for seat in state.seats.values() if seat.role == SeatRole.WHISTLEBLOWER)
     audits = SimpleNamespace(list_votes=lambda index: offered, list_replays=lambda index: [])
-    task = SimpleNamespace(audits=audits, cases=SimpleNamespace(dice=bytes(32), read=set(read)))
-    party = cast(Any, SimpleNamespace(task=task, account=account))
+    task = SimpleNamespace(
+        audits=SimpleNamespace(known=audits), cases=SimpleNamespace(dice=bytes(32), read=set(read))
+    )
+    party = cast(Any, Standin(task=task, account=account))
     known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
     for name, value in known.items():
         monkeypatch.setattr(judging_work, name, lambda *_, value=value: value)
-    return list(judging_work.list_unread(party, 1))
+    return list(judging_work.list_unread(view_of(party), 1))
 
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +366,7 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
     book.write = lambda record: book.written.append(record.vote.named_leaf)
     room = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)
     task = SimpleNamespace(task=TASK, audits=SimpleNamespace(room=room))
-    party = cast(Any, SimpleNamespace(task=task, account="another"))
+    party = cast(Any, Standin(task=task, account="another"))
     place = slot << 64 | int(VoteWord.ACCEPT) << 40
     for named_leaf in (1, 2, 0):
         await judging_work._take(party, 0, HANDED._replace(place=place | named_leaf))

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, open_stage
 from touchstone.node.kit.party import keep_state, load_state
 from touchstone.node.models.claim_openings import get_finished
@@ -24,9 +25,10 @@ async def _open(stage: Any) -> tuple[Any, list[Any], list[Claimed]]:
     await stage.commit(1)
     stage.draw()
     party, slot = stage.parties[1], stage.get_slot(1)
-    audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)), list_works=dict)
+    room = SimpleNamespace(book=AuditBook(party.journal, TASK))
+    audits: Any = SimpleNamespace(room=room, known=SimpleNamespace(book=room.book, list_works=dict))
     party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
-    header = get_finished(party, 0).boundaries[0]
+    header = get_finished(view_of(party), 0).boundaries[0]
     end = train_segment(
         load_state(party, header), party.task.spec.training, get_batches(party, 0, slot), 0, 1
     )[0]
@@ -81,7 +83,7 @@ async def test_a_node_serves_while_it_judges(tmp_path: Path) -> None:
             while not begun.acquire(blocking=False):
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.3)
-            finished = get_finished(party, 0).finished
+            finished = get_finished(view_of(party), 0).finished
             assert finished is not None
             ref = refer_delta(finished.delta_root, party.task.spec.terms.parameter_count)
             async with asyncio.timeout(15):

@@ -6,16 +6,15 @@ the weights, all others stay within a third of a limit. A claim with every *othe
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from tests.kit.views import make_audits, view_of
 from tests.node.merging.stage import TASK, open_stage
 from touchstone.node.kit.party import keep_state, load_state
 from touchstone.node.models.claim_openings import get_finished
-from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -46,11 +45,11 @@ async def test_noise_in_one_element_excuses_no_other_one(
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
-        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
         terms = replace(party.task.spec.terms, limits=limits or party.task.spec.terms.limits)
         party.joined = replace(party.task, spec=replace(party.task.spec, terms=terms))
-        spec, header = party.task.spec, get_finished(party, 0).boundaries[0]
+        spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
         start, batches = load_state(party, header), get_batches(party, 0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         place = (header.global_step, 1, spec.terms.inner_steps)
@@ -80,9 +79,9 @@ async def test_elements_that_wander_excuse_no_others_at_another_place(tmp_path: 
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
-        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
-        spec, header = party.task.spec, get_finished(party, 0).boundaries[0]
+        spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
         start, batches = load_state(party, header), get_batches(party, 0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]
         rate = compute_learning_rate_sum(

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.e2e.world import make_dataset
+from tests.kit.views import Standin, view_of
 from tests.node.specs import get_spec
 from touchstone.node.records.claim_records import get_shards
 from touchstone.protocol.compute.batches import get_batch, open_corpus
@@ -30,7 +31,7 @@ def make_party() -> Any:
     spec, game = get_spec(), SimpleNamespace(rounds={0: ROUND})
     task = SimpleNamespace(spec=spec, corpus=open_corpus(make_dataset(), spec.training))
     task.cases = SimpleNamespace(now=(game, 1, game))
-    return SimpleNamespace(task=task, game=game, state=SimpleNamespace(head_block=0))
+    return Standin(task=task, game=game, state=SimpleNamespace(head_block=0))
 
 
 @pytest.mark.parametrize("is_label", [False, True])
@@ -55,7 +56,7 @@ async def test_open_token_shows_what_was_dealt_to_the_slot(is_label: bool) -> No
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_open_scalars_goes_by_the_global_and_the_local_step(which: int) -> None:
     party, header = make_party(), StateHeader(b"w" * 32, b"m" * 32, b"v" * 32, 3, 11)
-    proof = prosecuting.open_scalars(party, header, which)
+    proof = prosecuting.open_scalars(view_of(party), header, which)
     leaves = compute_scalar_leaves(party.task.spec)
     root, place = compute_scalar_levels(leaves)[-1][0], 3 if which else 11
     assert is_valid_path(root, hash_leaf(proof.data), place, len(leaves), proof.path)

@@ -1,11 +1,11 @@
 """When an ask is answered: not before what the answer shows is of no use to a reserve."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin, view_of
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.protocol.spec.game.fates import get_drawn_seat
@@ -34,12 +34,12 @@ def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
     ask = InnerAsk(b"a" * 32, seat, vote, 3, "reserve", clock)
     monkeypatch.setattr(queries, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
     monkeypatch.setattr(queries, "get_now", lambda party: game)
-    party = cast(Any, SimpleNamespace(account=game.seats[seat].account, game=game))
-    assert bool(list(queries.list_own_asked(party, block + 1))) == is_at_once
+    party = cast(Any, Standin(account=game.seats[seat].account, game=game))
+    assert bool(list(queries.list_own_asked(view_of(party), block + 1))) == is_at_once
     last_vote = clock - game.terms.windows.respond
-    assert bool(list(queries.list_own_asked(party, last_vote))) == is_at_once
+    assert bool(list(queries.list_own_asked(view_of(party), last_vote))) == is_at_once
     assert (
-        list(queries.list_own_asked(party, last_vote + 1))
+        list(queries.list_own_asked(view_of(party), last_vote + 1))
         == [ask]
-        == list(queries.list_own_asked(party, clock))
+        == list(queries.list_own_asked(view_of(party), clock))
     )

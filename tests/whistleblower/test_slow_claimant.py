@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.compute.bounds.claimed_step import Claimant, add_noise, scale
 from touchstone.node.defending import step_serving
@@ -104,14 +105,14 @@ async def open_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         await stage.commit(1)
         stage.draw()
         cheat, party, slot = stage.parties[1], stage.parties[2], stage.get_slot(1)
-        start = get_finished(cheat, 0).boundaries[SEGMENT]
+        start = get_finished(view_of(cheat), 0).boundaries[SEGMENT]
         shown = ClaimOpenings({SEGMENT: BoundaryProof(start, bytes(32), ())})
         for one in (cheat, party):
-            audits: Any = SimpleNamespace(
-                room=SimpleNamespace(book=AuditBook(one.journal, TASK)),
-                list_votes=lambda index: (),
-                get_openings=lambda index, at: shown,
+            room = SimpleNamespace(book=AuditBook(one.journal, TASK))
+            known = SimpleNamespace(
+                book=room.book, list_votes=lambda index: (), get_openings=lambda index, at: shown
             )
+            audits: Any = SimpleNamespace(room=room, known=known)
             journal = stack.enter_context(Journal(one.config.home / "cases.sqlite", RECORDS))
             one.joined = replace(one.task, cases=CaseBook(journal, TASK), audits=audits)
             one.state.inner[TASK] = InnerBook(one.game.terms.windows.respond)
@@ -200,7 +201,7 @@ async def test_a_cut_that_comes_slowly_leaves_time_for_the_search_in_order(
         dispute = replace(scene.dispute(DisputeStage.PROVE), trace=PostedTrace(TRACE, *scene.headers[:2]))
         training = party.task.spec.training
         built = get_program(training)
-        batch = get_batches(party, 0, scene.slot)(get_inner_step(party, dispute))
+        batch = get_batches(party, 0, scene.slot)(get_inner_step(view_of(party), dispute))
         scalars = compute_scalars(training, start.local_step, start.global_step)
         last = len(built.program.nodes) - 1
         claimant = Claimant(built, start.vectors, batch, scalars, shows_leaves=True)

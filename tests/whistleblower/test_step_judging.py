@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from tests.kit.views import make_audits, view_of
 from tests.node.merging.stage import TASK, open_stage
 from touchstone.node.kit.party import has_state, keep_state, load_state
 from touchstone.node.models.claim_openings import get_finished
-from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CaseBook, Compute
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -29,9 +28,9 @@ async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, ch
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
         book = CaseBook(party.journal, TASK)
-        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=book, audits=audits)
-        training, header = party.task.spec.training, get_finished(party, 0).boundaries[1]
+        training, header = party.task.spec.training, get_finished(view_of(party), 0).boundaries[1]
         start, batches = load_state(party, header), get_batches(party, 0, slot)
         end = train_segment(start, training, batches, party.task.spec.terms.segment_steps, 1)[0]
         limits, terms = party.task.spec.terms.limits, party.task.spec.terms
@@ -67,9 +66,9 @@ async def test_what_one_look_has_fetched_stays_until_the_last_look_is_over(
     async with open_stage(tmp_path, 1, 2) as stage:
         await stage.commit(1)
         owner, party = stage.parties[1], stage.parties[2]
-        audits: Any = SimpleNamespace(room=SimpleNamespace(book=AuditBook(party.journal, TASK)))
+        audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
-        header = get_finished(owner, 0).boundaries[1]
+        header = get_finished(view_of(owner), 0).boundaries[1]
         claimed = Claimed(Peer(owner.account, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
 
         async def fetch(*_: Any) -> None:

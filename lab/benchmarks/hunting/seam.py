@@ -31,6 +31,7 @@ from tests.attacks.outer import FORGERIES, Forgery
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
 from touchstone.node.records.audit_records import EndsShown, ShownWork
+from touchstone.node.serving.audit_room import AuditTask, StateShelf
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
@@ -41,7 +42,6 @@ from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.spec.containers import Limits, StateHeader
 from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
 from touchstone.protocol.spec.statements import compute_carried_root
-from touchstone.verifier.audit_room import AuditTask, StateShelf
 from touchstone.verifier.replaying import judge_ends, judge_work
 
 FIRST_DECADE = -4

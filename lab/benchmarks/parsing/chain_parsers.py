@@ -12,6 +12,7 @@ from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.protocol.spec.sample import sample_task
 from touchstone.node.kit.chain_state import ChainState, Network
+from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote
 from touchstone.protocol.adapters.chain.abi import Entry, find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.answers import Head, Log
@@ -32,7 +33,6 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.statements import Request, SigningDomain, VoteWord
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
-from touchstone.verifier.audit_votes import WITH_OPENING, HandedVote
 from touchstone.whistleblower import judging_work
 
 TASK = b"t" * 32

@@ -37,6 +37,8 @@ from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
 from touchstone.node.records import dispute_records
 from touchstone.node.records.dispute_records import Compute
+from touchstone.node.serving import audit_room
+from touchstone.node.serving.audit_room import Train
 from touchstone.node.submit import build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
@@ -48,8 +50,6 @@ from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 from touchstone.protocol.spec.program import Operation
 from touchstone.scripts.devnet import Devnet, DevnetOptions, fund, run_devnet
-from touchstone.verifier import audit_room
-from touchstone.verifier.audit_room import Train
 
 Tell = Callable[[int, int, float], None]
 """(global step, steps, seconds of the computation without the wait)."""

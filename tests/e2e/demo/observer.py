@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from tests.kit.views import view_of
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss, get_heldout_batch
 from touchstone.node.kit.party import Duty, Party
@@ -44,7 +45,7 @@ class Observer:
 
     async def measure_first(self, party: Party) -> float:
         """The loss before any training."""
-        self.first_loss = await measure_loss(party, get_initial_header(party))
+        self.first_loss = await measure_loss(party, get_initial_header(view_of(party)))
         return self.first_loss
 
     def take(self, found: Measured) -> None:

@@ -27,6 +27,7 @@ from lab.benchmarks.large import (
 from lab.benchmarks.large_run import party as parties
 from lab.benchmarks.large_run.party import Clock, Heard, count_rows, hold_back, make_planted
 from tests.e2e.planted import make_planting_compute
+from tests.kit.views import Standin
 from tests.task_models import draw_first, parameter_count, respecify, split_parameters
 from tests.training_setting import build_demo_schedule, build_training
 from touchstone.protocol.compute.bounds.trace import retrace
@@ -222,5 +223,5 @@ def test_a_second_dispute_waits_for_the_first(
     monkeypatch.setattr(parties, "LIST", lambda party, block: iter(duties))
     inner = SimpleNamespace(disputes={b"name": SimpleNamespace(is_open=is_open)})
     state = SimpleNamespace(inner={b"task": inner})
-    party: Any = SimpleNamespace(task=SimpleNamespace(task=b"task"), state=state)
+    party: Any = Standin(task=SimpleNamespace(task=b"task"), state=state)
     assert [one.what for one in hold_back(party, 1)] == left  # type: ignore[union-attr]

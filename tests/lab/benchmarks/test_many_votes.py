@@ -8,6 +8,7 @@ import pytest
 
 from lab.benchmarks.gas_bounds.gas_play import Case, Play
 from tests.explorer.plays import make_deployment
+from tests.kit.views import Standin
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.nodes import Watcher, make_watcher
 from touchstone.node.kit.party import Party
@@ -62,8 +63,9 @@ async def test_all_votes_of_the_largest_round_are_handed_in_by_parts(chain: Roun
     watcher, first_block = make_watcher(chain, play.submitter.address, play.signing), chain.get_block()
     chain.ask(("evm_setAutomine", [True]))
     async with open_game_chain(chain.url, make_deployment(chain), play.submitter.key, poll_s=0.02) as client:
-        audits = SimpleNamespace(list_handed=lambda index: votes if index == 0 else [])
-        node: Any = SimpleNamespace(
+        known = SimpleNamespace(list_handed=lambda index, block: votes if index == 0 else [])
+        audits = SimpleNamespace(known=known)
+        node: Any = Standin(
             account=play.submitter.address, chain=client, state=watcher.state,
             task=SimpleNamespace(task=play.task, audits=audits),
         )  # fmt: skip

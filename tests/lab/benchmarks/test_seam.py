@@ -13,6 +13,7 @@ from tests.attacks.hyperparameters import multiply_rate, rescale, scale
 from tests.attacks.outer import Forgery, double
 from tests.attacks.steps import skip
 from tests.task_models import respecify
+from touchstone.node.serving.audit_room import StateShelf
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
 from touchstone.protocol.compute.audit.compare import compute_allowances
@@ -22,7 +23,6 @@ from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.params import MIN_TAU
 from touchstone.step.optimizers import AdamW
-from touchstone.verifier.audit_room import StateShelf
 
 HERE = KernelConfiguration(1, True, "default")
 ARENA = Arena("mouse", 2, 4, 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.models.claim_openings import get_finished
@@ -29,11 +30,11 @@ async def test_the_step_that_was_judged_false_is_named_if_its_states_are_posted(
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
-        header, steps = get_finished(party, 0).boundaries[0], party.task.spec.terms.segment_steps
+        header, steps = get_finished(view_of(party), 0).boundaries[0], party.task.spec.terms.segment_steps
         shown = ClaimOpenings({0: BoundaryProof(header, bytes(32), ())})
-        audits: Any = SimpleNamespace(
-            room=SimpleNamespace(book=AuditBook(party.journal, TASK)), get_openings=lambda index, at: shown
-        )
+        room = SimpleNamespace(book=AuditBook(party.journal, TASK))
+        known = SimpleNamespace(book=room.book, get_openings=lambda index, at: shown)
+        audits: Any = SimpleNamespace(room=room, known=known)
         party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
         false_step = steps - 1
 

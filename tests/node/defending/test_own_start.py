@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
 from touchstone.node.kit.party import Party, has_state
@@ -84,4 +85,6 @@ async def test_the_state_before_a_step_that_is_not_shown_is_computed_from_the_ow
         trace = PostedTrace(b"t" * 32, before, before)
         place = (dispute, SLANDERER, trace, dispute.clock)
         found = await prosecuting._find_step_start(party, *place)
-        assert state_header(found) == before and has_state(party, get_finished(party, 0).boundaries[SEGMENT])
+        assert state_header(found) == before and has_state(
+            party, get_finished(view_of(party), 0).boundaries[SEGMENT]
+        )

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin, view_of
 from tests.node.merging.stage import TASK as STAGED
 from tests.node.upkeep.test_pruning import draw_late, jump, open_solver
 from touchstone.node.defending import step_serving
@@ -47,7 +48,7 @@ def make_party() -> Any:
     cases = SimpleNamespace(steps={}, desk=StepDesk())
     task_ = SimpleNamespace(task=TASK, cases=cases, retraining=SimpleNamespace(look_again=lambda: None))
     game = SimpleNamespace(terms=SimpleNamespace(segment_count=4, draws=2), rounds={})
-    return SimpleNamespace(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
+    return Standin(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
 
 
 @pytest.mark.parametrize(("account", "is_noted"), [(MEMBER, True), (STRANGER, False), (OPENER, True)])
@@ -105,9 +106,9 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         jump(stage, stage.world.block + 2 * windows.audit_max + 1)
         assert drawn is not None
         asked = StepsAsked(STAGED, 0, slot, drawn.segment)
-        assert is_auditor(party, drawn.seat.account, asked)
+        assert is_auditor(view_of(party), drawn.seat.account, asked)
         accounts = [seat.account for seat in party.game.seats.values()]
-        member = next(one for one in accounts if not is_auditor(party, one, asked))
+        member = next(one for one in accounts if not is_auditor(view_of(party), one, asked))
         loop, shown = Loop(party, [_list_served]), party.task.cases.desk.shown
         party.chain.mined_block = 0  # type: ignore[misc]
         await party.task.retraining.let_own_go(
@@ -155,7 +156,7 @@ async def test_steps_stay_shown_until_the_last_dispute_on_the_segment_ends(tmp_p
                 assert (await answer_steps(party, OPENER, asked)).states == states
 
 
-PARTY = cast(Any, SimpleNamespace(state=SimpleNamespace(head_block=10)))
+PARTY = cast(Any, Standin(state=SimpleNamespace(head_block=10)))
 
 
 async def test_what_is_shown_before_the_block_is_given_on() -> None:
@@ -181,7 +182,7 @@ async def test_at_the_block_the_asking_has_ended() -> None:
 
 async def test_patience_for_several_things_is_that_for_one() -> None:
     """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
-    party: Any = SimpleNamespace(state=SimpleNamespace(head_block=10))
+    party: Any = Standin(state=SimpleNamespace(head_block=10))
     patience = BlocksLeft(5)
 
     async def show() -> int:
@@ -201,4 +202,4 @@ async def test_patience_for_several_things_is_that_for_one() -> None:
 
 @pytest.mark.parametrize(("until", "expected"), [(9, 11), (10, 11), (12, 12)])
 def test_a_node_that_was_down_waits_one_block(until: int, expected: int) -> None:
-    assert start_waiting(PARTY, until) == expected
+    assert start_waiting(view_of(PARTY), until) == expected

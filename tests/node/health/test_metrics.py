@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin, view_of
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.mishaps import ROUNDS, make_mishaps
 from tests.protocol.spec.game.world import (
@@ -27,6 +28,7 @@ from touchstone.node.health import metrics
 from touchstone.node.health.checks import Watch
 from touchstone.node.health.metrics import METRICS, Measures, count_disputes, list_deadlines, show_metrics
 from touchstone.node.kit.config import Meter
+from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
 from touchstone.protocol.adapters.reports.node_state import Trouble
@@ -56,7 +58,7 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
         inner={TASK: InnerBook(60)},
         contests={TASK: ContestFolds(5)},
     )
-    return SimpleNamespace(
+    return Standin(
         account=account,
         game=LoggedGame(**vars(world.state)),
         joined=True,
@@ -68,14 +70,14 @@ def make_party(world: World, account: str, home: Path = Path("/")) -> Any:
         chain=SimpleNamespace(connection=SimpleNamespace(health=RpcHealth())),
         task=SimpleNamespace(
             task=TASK,
-            audits=SimpleNamespace(room=SimpleNamespace(book=book)),
+            audits=SimpleNamespace(room=SimpleNamespace(book=book), known=None),
             claims=SimpleNamespace(reports={}),
         ),
     )
 
 
 def list_own(world: World, account: str) -> list[tuple[str, int]]:
-    return list(list_deadlines(make_party(world, account), world.block))
+    return list(list_deadlines(view_of(make_party(world, account)), world.block))
 
 
 def get_trained_from(game: GameState) -> int:
@@ -122,9 +124,9 @@ def test_an_ask_is_answered_by_the_seat_that_is_asked() -> None:
     ):
         party = make_party(world, "verifier0")
         party.state.inner[TASK] = InnerBook(60, asks={one.name: one})
-        assert list(list_deadlines(party, world.block)) == expected
+        assert list(list_deadlines(view_of(party), world.block)) == expected
         party.account = "verifier1"
-        assert list(list_deadlines(party, world.block)) == []
+        assert list(list_deadlines(view_of(party), world.block)) == []
 
 
 @pytest.mark.parametrize(
@@ -142,10 +144,10 @@ def test_a_dispute_waits_for_whose_turn_it_is(stage: DisputeStage, who: str) -> 
     for account in ("solver0", "verifier0", "solver1"):
         party = make_party(world, account)
         party.state.inner[TASK] = InnerBook(60, disputes={opened.name: opened})
-        found = [one for one in list_deadlines(party, world.block) if one[0] == "dispute"]
+        found = [one for one in list_deadlines(view_of(party), world.block) if one[0] == "dispute"]
         assert found == ([("dispute", world.block + 9)] if account == who else [])
         # Once its clock has run out, to end it is nobody's own duty.
-        assert "dispute" not in dict(list_deadlines(party, world.block + 10))
+        assert "dispute" not in dict(list_deadlines(view_of(party), world.block + 10))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,7 @@ def test_a_contest_waits_for_its_signers_and_for_its_contester(turn: InnerTurn, 
     for account in ("solver0", "solver1", "verifier0"):
         party = make_party(world, account)
         party.state.contests[TASK] = ContestFolds(5, {contest.name: contest})
-        found = [one for one in list_deadlines(party, world.block) if one[0] == "contest"]
+        found = [one for one in list_deadlines(view_of(party), world.block) if one[0] == "contest"]
         assert found == ([("contest", world.block + 5)] if account == who else [])
 
 
@@ -181,7 +183,7 @@ def test_disputes_are_counted_by_side_and_end() -> None:
     disputes = {one.name: one for one in (accused, opened, others)}
     party.state.inner[TASK] = InnerBook(60, disputes, {ask.name: ask})
     party.state.contests[TASK] = ContestFolds(5, {contest.name: contest})
-    assert count_disputes(party) == {
+    assert count_disputes(view_of(party)) == {
         ("dispute", "accused", "cleared"): 1.0,
         ("dispute", "opener", "open"): 1.0,
         ("ask", "accused", "moot"): 1.0,
@@ -265,9 +267,9 @@ def test_the_nearest_of_several_deadlines_counts(tmp_path: Path) -> None:
 def test_deadlines_are_listed_once_for_each_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     party, listed = make_party(make_quiet_world(), "solver0", tmp_path), []
 
-    def list_noted(party: Any, block: int) -> Any:
+    def list_noted(view: View, block: int) -> Any:
         listed.append(block)
-        return list_deadlines(party, block)
+        return list_deadlines(view, block)
 
     monkeypatch.setattr(metrics, "list_deadlines", list_noted)
     found = make_measures(party)

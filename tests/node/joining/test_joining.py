@@ -95,7 +95,7 @@ async def test_a_journal_that_lacks_an_own_claim_is_refused(tmp_path: Path) -> N
 async def test_an_unknown_task_is_named(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         with pytest.raises(InvalidInput, match="unknown task"):
-            read_spec(stage.parties[1], b"x" * 32)
+            read_spec(stage.parties[1].state, b"x" * 32)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage, get_account, open_stage
 from tests.node.silent_peer import run_silent
 from tests.node.specs import get_spec
@@ -73,7 +74,7 @@ async def test_given_weights_come_from_a_peer_and_a_seed_needs_none(tmp_path: Pa
         assert torch.equal(await load_start(asker, TASK, spec), WEIGHTS)
         assert asker.store.has(refer_start(spec))
         asker.state.network.peers.clear()
-        header = get_initial_header(asker)
+        header = get_initial_header(view_of(asker))
         state = await load_outer_state(asker, header)
         assert torch.equal(state.weights, WEIGHTS) and not state.momentum.any()
         assert torch.equal(await load_weights(asker, header), WEIGHTS), "fetched once"

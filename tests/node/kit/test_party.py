@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin
 from touchstone.node.kit.party import SPARE_BONDS, fund_bonds
 from touchstone.whistleblower.contesting import BeginContest
 
@@ -34,9 +35,7 @@ async def fund(wallet: Wallet, open_count: int, bond: int = BOND) -> int:
     amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE // 2)
     game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts))
     chain = SimpleNamespace(purse=wallet, token=wallet, deposit_missing=wallet.deposit_missing)
-    return await fund_bonds(
-        cast(Any, SimpleNamespace(account="me", game=game, chain=chain)), open_count, bond
-    )
+    return await fund_bonds(cast(Any, Standin(account="me", game=game, chain=chain)), open_count, bond)
 
 
 @pytest.mark.parametrize("credit", [0, 70, 5_000])
@@ -74,7 +73,7 @@ async def test_a_contest_takes_no_credit_that_another_question_has_funded() -> N
     made = SimpleNamespace(salt=b"s")
     claims = SimpleNamespace(contests={(0, b"r", 9, 0): made})
     task = SimpleNamespace(task=b"t", claims=claims, locks=locks)
-    party = cast(Any, SimpleNamespace(account="me", game=game, chain=chain, task=task))
+    party = cast(Any, Standin(account="me", game=game, chain=chain, task=task))
     async with locks["credit", None]:
         opening = asyncio.ensure_future(BeginContest(0, b"r", 9, 0).perform(party))
         await asyncio.sleep(0.01)

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 import torch
 
+from tests.kit.views import Standin
 from tests.node.specs import get_spec
 from tests.protocol.adapters import parties
 from tests.task_models import draw_first
@@ -29,7 +30,7 @@ from touchstone.protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_v
 def make_party(folder: Path, seed: int = 1) -> tuple[Party, parties.Party]:
     """A party on the tiny task, of which only store and client are there; and who has them."""
     own = parties.Party(folder, seed)
-    found = SimpleNamespace(store=own.store, client=own.make_client(), task=SimpleNamespace(spec=get_spec()))
+    found = Standin(store=own.store, client=own.make_client(), task=SimpleNamespace(spec=get_spec()))
     return cast(Party, found), own
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import Standin
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.joining.joining import SeatWish
 from touchstone.node.kit.config import Status
@@ -472,7 +473,7 @@ async def test_a_node_that_gets_no_seat_lets_its_processes_go(monkeypatch: pytes
 
     names = ("audits", "cases", "retraining", "team")
     task, config = SimpleNamespace(**{name: make(name) for name in names}), SimpleNamespace(use=None)
-    party = SimpleNamespace(task=task, say=lines.append, config=config)
+    party = Standin(task=task, say=lines.append, config=config)
     for name, made in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", do_nothing)):
         monkeypatch.setattr(node_loop, name, made)
     monkeypatch.setattr(node_loop, "take_seat", refuse)

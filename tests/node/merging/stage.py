@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.e2e.world import make_dataset
+from tests.kit.views import view_of
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_terms, make_word, seal_draw
@@ -21,6 +22,7 @@ from touchstone.node.kit.party import Joined, Party
 from touchstone.node.merging import merge_signing
 from touchstone.node.models.outer_step import FetchDelta
 from touchstone.node.records.claim_records import RECORDS, ClaimBook, ClaimFinished, WorkProof
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.node.training.claims import finish_claim, read_origin
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import Gate
@@ -42,7 +44,6 @@ from touchstone.protocol.spec.game.state import GameRound, SeatRole, create_game
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
 from touchstone.protocol.spec.statements import SigningDomain, VoteWord
-from touchstone.verifier.audit_votes import HandedVote
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")
@@ -115,7 +116,18 @@ class Handed:
     votes: dict[int, list[Any]] = field(default_factory=dict)
     works: dict[bytes, WorkProof] = field(default_factory=dict)
 
-    def list_handed(self, index: int) -> Sequence[Any]:
+    room: Any = None
+    """What has the records of audits, as `book`; None where there are none."""
+
+    @property
+    def known(self) -> Handed:
+        return self
+
+    @property
+    def book(self) -> Any:
+        return None if self.room is None else self.room.book
+
+    def list_handed(self, index: int, block: int) -> Sequence[Any]:
         return tuple(self.votes.get(index, ()))
 
     def list_works(self) -> dict[bytes, WorkProof]:
@@ -161,7 +173,7 @@ def deal_anew(state: Any) -> Any:
 async def finish(party: Party, index: int = 0) -> ClaimFinished:
     """The claim of an opened round, trained."""
     game = party.game
-    return await finish_claim(party, read_origin(party, game, game.rounds[index]), lambda: None)
+    return await finish_claim(party, read_origin(view_of(party), game, game.rounds[index]), lambda: None)
 
 
 def hand(slot: int, word: VoteWord = VoteWord.ACCEPT, rank: int = 0, is_opened: bool = True) -> HandedVote:

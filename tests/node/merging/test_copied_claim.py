@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, finish, get_account, make_votes, open_stage
 from touchstone.node.merging.merge_signing import find_merge_set, gather_signatures, is_majority
 from touchstone.node.merging.posting import choose_slots
@@ -49,7 +50,9 @@ async def test_a_copied_claim_hinders_no_merge(tmp_path: Path) -> None:
             for slot in honest:
                 await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)
             made = await merge_claims(party, key)
-            assert not is_fetched(party, game_round, stage.get_slot(COPIER)), "nor is the copy taken for had"
+            assert not is_fetched(view_of(party), game_round, stage.get_slot(COPIER)), (
+                "nor is the copy taken for had"
+            )
         for party in stage.parties.values():
             assert len(await gather_signatures(party, game_round, made)) == 2
 
@@ -68,8 +71,8 @@ async def test_an_accepted_copy_is_not_merged(tmp_path: Path) -> None:
             for seed in (1, 2):
                 slot = stage.get_slot(seed)
                 await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)
-            chosen = find_merge_set(party, game_round, stage.world.block)
-            assert chosen.slots == slots and choose_slots(party, chosen) == (stage.get_slot(1),)
+            chosen = find_merge_set(view_of(party), game_round, stage.world.block)
+            assert chosen.slots == slots and choose_slots(view_of(party), chosen) == (stage.get_slot(1),)
             with pytest.raises(EnvironmentFault):
                 await merge_claims(party, make_key(game_round, slots))
 
@@ -100,8 +103,8 @@ async def test_an_old_claim_root_is_not_merged(tmp_path: Path) -> None:
         for party in stage.parties.values():
             for slot in honest:
                 await FetchDelta(1, slot, game_round.claims[slot].claim_root).perform(party)
-            chosen = find_merge_set(party, game_round, world.block)
-            assert chosen.slots == (0, 1, 2) and choose_slots(party, chosen) == honest
+            chosen = find_merge_set(view_of(party), game_round, world.block)
+            assert chosen.slots == (0, 1, 2) and choose_slots(view_of(party), chosen) == honest
             merged = await merge_claims(party, make_key(game_round, honest))
         signatures = await gather_signatures(stage.parties[1], game_round, merged)
-        assert is_majority(stage.parties[1], game_round, len(signatures))
+        assert is_majority(view_of(stage.parties[1]), game_round, len(signatures))

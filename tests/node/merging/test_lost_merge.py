@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, open_stage
 from touchstone.node.models.claim_openings import find_work, is_fetched
 from touchstone.node.models.outer_step import FetchDelta, make_key, merge_claims
@@ -50,5 +51,5 @@ async def test_a_work_leaf_outlives_a_restart(tmp_path: Path) -> None:
             party.state.network.peers.clear()
             for slot in ALL:
                 proof = await find_work(party, game_round, game_round.claims[slot])
-                assert proof in known.values() and not is_fetched(party, game_round, slot)
+                assert proof in known.values() and not is_fetched(view_of(party), game_round, slot)
                 await FetchDelta(0, slot, game_round.claims[slot].claim_root).perform(party)

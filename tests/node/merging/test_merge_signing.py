@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging import stage as stages
 from tests.node.merging.stage import SIGNING, TASK, Stage, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
@@ -110,12 +111,12 @@ async def test_signatures_are_gathered_once_and_a_silent_solver_holds_up_nobody(
         first, second = stage.parties[1], stage.parties[2]
         game_round = stage.world.state.rounds[0]
         alone = await gather_signatures(first, game_round, made)
-        assert len(alone) == 1 and not is_majority(first, game_round, len(alone))
+        assert len(alone) == 1 and not is_majority(view_of(first), game_round, len(alone))
         await merge_claims(second, make_key(game_round, (0, 1, 2)))
         del stage.parties[3]
         first.state.network.peers.pop(get_account(3))
         both = await gather_signatures(first, game_round, made)
-        assert len(both) == 2 and is_majority(first, game_round, len(both))
+        assert len(both) == 2 and is_majority(view_of(first), game_round, len(both))
         _forget_peers(first)
         assert await gather_signatures(first, game_round, made) == both
 
@@ -212,7 +213,9 @@ async def test_merges_that_others_ask_for_are_computed_one_at_a_time_and_each_ho
         assert most == 1 and len(made) <= len(others)
         assert all(set(less.slots) < set(more.slots) for less, more in zip(made, made[1:], strict=False))
         game_round = stage.world.state.rounds[0]
-        assert all(is_fetched(victim, game_round, slot) for slot in made[-1].slots), "as the bytes are there"
+        assert all(is_fetched(view_of(victim), game_round, slot) for slot in made[-1].slots), (
+            "as the bytes are there"
+        )
         assert count_tensors(victim) == before
 
 

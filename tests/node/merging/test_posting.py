@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, give, hand, open_stage
 from touchstone.node.kit.party import Party, Wait
 from touchstone.node.merging import posting
@@ -24,7 +25,9 @@ def list_due(party: Party, stage: Stage) -> list[Any]:
 
 def find_first(stage: Stage) -> Party:
     """The party that is first in the line."""
-    return next(party for party in stage.parties.values() if compute_rank(party, party.game.rounds[0]) == 0)
+    return next(
+        party for party in stage.parties.values() if compute_rank(view_of(party), party.game.rounds[0]) == 0
+    )
 
 
 async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_
         give(first, hand(0), hand(1), *against)
         assert list_due(first, stage) == [PostMerge(make_key(game_round, (0, 1)))]
         give(first, *(hand(s, VoteWord.REJECT_STATE, rank) for s in range(3) for rank in (0, 1)))
-        assert find_merge_set(first, game_round, stage.world.block).slots == ()
+        assert find_merge_set(view_of(first), game_round, stage.world.block).slots == ()
         assert list_due(first, stage) == [HandVotes(0, 6)]
 
 
@@ -128,7 +131,9 @@ async def test_solvers_take_turns(tmp_path: Path) -> None:
         await stage.commit(1, 2, 3)
         stage.draw()
         await stage.fetch_all(1, 2, 3)
-        by_rank = sorted(stage.parties.values(), key=lambda party: compute_rank(party, party.game.rounds[0]))
+        by_rank = sorted(
+            stage.parties.values(), key=lambda party: compute_rank(view_of(party), party.game.rounds[0])
+        )
         for party in by_rank:
             give(party, hand(0), hand(1), hand(2))
         assert [len(list_due(party, stage)) for party in by_rank] == [1, 0, 0]
@@ -145,7 +150,9 @@ async def test_in_the_second_half_of_its_window_everybody_posts(tmp_path: Path) 
         await stage.fetch_all(1, 2, 3)
         last = stage.world.block + 2
         for party in stage.parties.values():
-            turns = list(posting.take_turn(party, game_round, "x", stage.world.block, HandVotes(0, 1), last))
+            turns = list(
+                posting.take_turn(view_of(party), game_round, "x", stage.world.block, HandVotes(0, 1), last)
+            )
             waits = [turn.block for turn in turns if isinstance(turn, Wait)]
             assert not waits or waits == [stage.world.block + 1]
 

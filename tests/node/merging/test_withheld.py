@@ -4,6 +4,7 @@ goes on without it."""
 from pathlib import Path
 from typing import Any
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, get_account, open_stage
 from touchstone.node.kit.party import list_peers
 from touchstone.node.models.claim_openings import find_work, open_work
@@ -22,7 +23,7 @@ async def test_an_auditor_shows_what_it_was_shown(tmp_path: Path) -> None:
         ref = refer_delta(made.delta_root, solver.task.spec.terms.parameter_count)
         auditor.store.put(ref, solver.store.get(ref))
         audits: Any = auditor.task.audits
-        audits.works[made.claim_root] = open_work(solver, 0)
+        audits.works[made.claim_root] = open_work(view_of(solver), 0)
         for party in stage.parties.values():
             del party.state.network.peers[solver.account]
         await FetchDelta(0, stage.get_slot(1), made.claim_root).perform(other)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.kit.party import Party
@@ -63,11 +64,11 @@ async def test_work_is_shown_from_the_close_on_and_of_the_claims_on_chain_alone(
     """Before the close another solver could hand it in as its own."""
     async with open_stage(tmp_path, 1) as stage:
         ((made,), party, slot) = await stage.commit(1), stage.parties[1], stage.get_slot(1)
-        assert not await is_said(party, slot, made) and not may_read_delta(party, made.delta_root)
+        assert not await is_said(party, slot, made) and not may_read_delta(view_of(party), made.delta_root)
         stage.draw()
-        own = open_work(party, 0)
+        own = open_work(view_of(party), 0)
         assert await say(party, slot, made) == WorkSaid(own.delta_root, own.carried_root, own.path)
-        assert may_read_delta(party, made.delta_root)
+        assert may_read_delta(view_of(party), made.delta_root)
         assert not await is_said(party, slot, replace(made, claim_root=make_word("other claim")))
         assert not await is_said(party, slot + 1, made) and not await is_said(party, slot, made, b"o" * 32)
         party.joined = None
@@ -86,7 +87,7 @@ async def test_a_work_leaf_of_another_claim_is_asked_for_once_and_passed_on(tmp_
         assert await find_work(party, game_round, game_round.claims[slot]) == found
         assert await fetch_delta(party, game_round, slot) == data
         assert await say(party, slot, second) == WorkSaid(*vars(found).values())
-        assert may_read_delta(party, second.delta_root)
+        assert may_read_delta(view_of(party), second.delta_root)
         own = await find_work(party, game_round, game_round.claims[stage.get_slot(1)])
         assert own.delta_root == first.delta_root and count_shown(party) == 1
 
@@ -106,11 +107,11 @@ async def test_what_a_node_knows_is_not_gone_through_for_each_request(tmp_path: 
         works[make_word("claim")] = WorkProof(make_word("delta"), make_word("carried"), ())
         party.task.audits.works = works  # type: ignore[attr-defined]
         for number in range(20):
-            assert may_read_delta(party, make_word("delta"))
-            assert not may_read_delta(party, make_word("guess", number))
+            assert may_read_delta(view_of(party), make_word("delta"))
+            assert not may_read_delta(view_of(party), make_word("guess", number))
         assert works.looks == 1
         works[make_word("another")] = WorkProof(make_word("later"), make_word("carried"), ())
-        assert may_read_delta(party, make_word("later")) and works.looks == 2
+        assert may_read_delta(view_of(party), make_word("later")) and works.looks == 2
 
 
 async def test_what_has_just_arrived_is_hashed_no_second_time_unless_its_file_has_changed(
@@ -138,7 +139,7 @@ async def test_a_work_leaf_is_that_of_its_solver_and_of_no_copier_of_the_claim(t
         await stage.commit(1, 2)
         game_round, party = copy_claim(stage, victim=2), stage.parties[1]
         audits: Any = party.task.audits
-        proof = open_work(stage.parties[2], 0)
+        proof = open_work(view_of(stage.parties[2]), 0)
         original, copy = (game_round.claims[stage.get_slot(seed)] for seed in (2, COPIER))
         assert original.claim_root == copy.claim_root
         audits.works[copy.claim_root] = proof
@@ -163,7 +164,7 @@ async def test_what_was_trained_on_another_beacon_is_no_claim_of_the_round(tmp_p
             claims.open_boundary(0, 0)
         with pytest.raises(KeyError):
             claims.open_work(0)
-        assert not may_read_delta(party, made.delta_root)
+        assert not may_read_delta(view_of(party), made.delta_root)
 
 
 async def test_the_solver_of_a_claim_is_asked_first_whatever_its_place(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, get_account, get_base_root, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
@@ -94,7 +95,7 @@ async def test_the_first_model_is_made_from_the_seed_without_any_peer(tmp_path: 
             terms = replace(get_spec().terms, initial_weights_root=root)
             party.joined = replace(party.task, spec=replace(get_spec(), terms=terms))
             with pytest.raises(ProtocolFault, match="Do not stake"):
-                await load_weights(party, get_initial_header(party))
+                await load_weights(party, get_initial_header(view_of(party)))
 
 
 async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_it(

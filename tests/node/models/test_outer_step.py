@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, get_account, open_stage
 from tests.node.silent_peer import run_silent
 from tests.node.specs import get_spec
@@ -84,7 +85,7 @@ async def test_peers_that_never_answer_hold_up_nobody(
         assert list_sources(second, get_account(3))[0].account == get_account(3)
         duty = FetchDelta(0, slot, game_round.claims[slot].claim_root)
         await duty.perform(second)
-        assert claim_openings.is_fetched(second, game_round, slot)
+        assert claim_openings.is_fetched(view_of(second), game_round, slot)
         order = list_sources(second, get_account(3))
         assert [peer.account for peer in order[:2]] == [helper, get_account(3)]
         assert all(second.client.get_silence(peer) == 0 for peer in strangers), "nobody asked them"
@@ -100,7 +101,7 @@ async def test_the_merge_is_that_of_the_claims_in_shard_order(tmp_path: Path) ->
         for slot in sort_by_shard(game_round, (0, 2)):
             root = made[game_round.claims[slot].claim_root].delta_root
             deltas.append(party.store.get(refer_delta(root, terms.parameter_count)))
-        before = await load_outer_state(party, get_initial_header(party))
+        before = await load_outer_state(party, get_initial_header(view_of(party)))
         after = merge(before, deltas, terms.outer_learning_rate, terms.outer_momentum)
         assert ours == compute_outer_root(outer_header(after.weights, after.momentum))
         assert await load_outer(party, ours) == outer_header(after.weights, after.momentum)
@@ -133,10 +134,12 @@ async def test_a_pseudo_gradient_is_not_shown_before_the_close(tmp_path: Path) -
         with pytest.raises(EnvironmentFault, match="not served"):
             await duty.perform(stage.parties[2])
         made = stage.parties[1].task.claims.find(game_round).finished
-        assert made is not None and not claim_openings.may_read_delta(stage.parties[1], made.delta_root)
+        assert made is not None and not claim_openings.may_read_delta(
+            view_of(stage.parties[1]), made.delta_root
+        )
         stage.draw()
         await duty.perform(stage.parties[2])
-        assert claim_openings.may_read_delta(stage.parties[2], made.delta_root)
+        assert claim_openings.may_read_delta(view_of(stage.parties[2]), made.delta_root)
 
 
 async def test_what_is_due_is_the_bytes_then_the_merge_of_all_that_can_be_accepted(tmp_path: Path) -> None:

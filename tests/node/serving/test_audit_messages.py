@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import Standin, view_of
 from touchstone.node.serving.audit_messages import are_steps_right
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import ProtocolFault
@@ -38,7 +39,7 @@ def test_a_start_that_may_be_sealed_can_be_posted_in_a_dispute() -> None:
     be disputed, and its start posted by nobody. The rule of `DisputeOpening._requirePlaced`."""
     inner, segment_steps, sealed, refused = 4, 2, 0, 0
     terms = SimpleNamespace(inner_steps=inner, segment_steps=segment_steps)
-    party: Any = SimpleNamespace(task=SimpleNamespace(spec=SimpleNamespace(terms=terms)))
+    party: Any = Standin(task=SimpleNamespace(spec=SimpleNamespace(terms=terms)))
     numbers = range(12)
     for index, segment, carries in product(range(3), range(2), (False, True)):
         claimed: Any = SimpleNamespace(round=index, segment=segment, peer=SimpleNamespace(account="solver"))
@@ -53,8 +54,8 @@ def test_a_start_that_may_be_sealed_can_be_posted_in_a_dispute() -> None:
             sealed += 1
             after = range(segment_steps + 1)
             states = [StateHeader(ROOT, ROOT, ROOT, local + one, global_step + one) for one in after]
-            step_judging._require_placed(party, claimed, states)
+            step_judging._require_placed(view_of(party), claimed, states)
             assert local <= global_step == place
     assert sealed and refused
     with pytest.raises(ProtocolFault, match="another place"):
-        step_judging._require_placed(party, claimed, [StateHeader(ROOT, ROOT, ROOT, 0, place + 1)])
+        step_judging._require_placed(view_of(party), claimed, [StateHeader(ROOT, ROOT, ROOT, 0, place + 1)])

@@ -165,7 +165,7 @@ async def test_a_second_seal_is_refused_and_kept_once_as_evidence(tmp_path: Path
             with pytest.raises(EnvironmentFault, match="another seal of the same draw"):
                 await hand_seal(auditor, solver, make_seal(stage, drawn, seal=make_word("other", number)))
         await hand_seal(auditor, solver, make_seal(stage, drawn))
-        seals = [known.said.seal for known in solver.audits.list_seals(0)]
+        seals = [known.said.seal for known in solver.audits.known.list_seals(0)]
         assert seals == [make_word("seal"), make_word("other", 0)]
         assert len(list(solver.journal.replay())) == 2
 

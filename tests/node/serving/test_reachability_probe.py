@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.kit.views import Standin
 from tests.protocol.adapters.parties import Party, open_session
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving import reachability_probe
@@ -43,7 +44,7 @@ class Scene:
         self.network, self.now_s, self.members = Network(), 1000.0, set[str]()
         self.network.announce("0xnode", own_url, bytes(32))
         state = SimpleNamespace(network=self.network)
-        party: Any = SimpleNamespace(account="0xnode", state=state, is_member=self.members.__contains__)
+        party: Any = Standin(account="0xnode", state=state, is_member=self.members.__contains__)
         self.lookout = Lookout(party, lambda: self.now_s)
 
     async def ask(self, url: str, account: str = "0xasker", fingerprint: bytes = bytes(32)) -> ReachSaid:
@@ -447,7 +448,7 @@ async def be_reached(
     said, server = list[str](), node.make_server()
     chain = SimpleNamespace(address=node.account, tasks=SimpleNamespace(peer_of=tell_none, announce=announce))
     config = SimpleNamespace(listen_host="127.0.0.1", listen_port=port, public_url="")
-    party: Any = SimpleNamespace(chain=chain, config=config, say=said.append)
+    party: Any = Standin(chain=chain, config=config, say=said.append)
     await reachability_probe.be_reached(party, server, node.identity, stack, is_held=is_held)
     return said
 

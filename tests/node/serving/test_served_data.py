@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import SIGNING, TASK, Stage, finish, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.kit.party import Party
@@ -41,7 +42,7 @@ def note_losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 async def write_reports(party: Party) -> None:
     """What is due, once."""
-    for duty in list_losses(party, party.state.head_block + 1):
+    for duty in list_losses(view_of(party), party.state.head_block + 1):
         await duty.perform(party)
 
 
@@ -60,26 +61,26 @@ async def test_losses_are_shown_from_the_close_of_the_round_on(
         party = stage.parties[1]
         await stage.commit(1)
         before, block = party.game, party.state.head_block
-        assert not list(list_losses(party, block + 1))
+        assert not list(list_losses(view_of(party), block + 1))
         await ReportLoss(0).perform(party)
-        assert not party.task.claims.reports and find_loss(party, 0) is None
+        assert not party.task.claims.reports and find_loss(view_of(party), 0) is None
         stage.draw()
-        assert list(list_losses(party, party.state.head_block + 1)) == [ReportLoss(0)]
-        assert find_loss(party, 0) is None, "it is in the journal first"
+        assert list(list_losses(view_of(party), party.state.head_block + 1)) == [ReportLoss(0)]
+        assert find_loss(view_of(party), 0) is None, "it is in the journal first"
         await write_reports(party)
-        assert not list(list_losses(party, party.state.head_block + 1))
-        said = find_loss(party, 0)
+        assert not list(list_losses(view_of(party), party.state.head_block + 1))
+        said = find_loss(view_of(party), 0)
         assert said is not None and len(losses) == STEPS
         assert (said.slot, said.steps) == (stage.get_slot(1), STEPS)
         figures = (said.first_micronats, said.last_micronats, said.mean_micronats)
         assert figures == pytest.approx(
             [1e6 * losses[0], 1e6 * losses[-1], 1e6 * sum(losses) / STEPS], abs=1.0
         )
-        assert find_loss(party, 1) is None and find_loss(stage.parties[2], 0) is None
+        assert find_loss(view_of(party), 1) is None and find_loss(view_of(stage.parties[2]), 0) is None
         after, party.state.games[TASK], party.state.head_block = party.game, cast(Any, before), block
-        assert find_loss(party, 0) is None
+        assert find_loss(view_of(party), 0) is None
         party.state.games[TASK] = cast(Any, after)
-        assert find_loss(party, 0) == said
+        assert find_loss(view_of(party), 0) == said
 
 
 async def test_a_report_of_losses_is_its_solver_s_word_on_the_claim_of_the_chain(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ async def test_a_report_of_losses_is_its_solver_s_word_on_the_claim_of_the_chain
         await stage.commit(1)
         stage.draw()
         await write_reports(party)
-        said = find_loss(party, 0)
+        said = find_loss(view_of(party), 0)
         assert said is not None
         found = read_loss(party.game, 0, said)
         assert found is not None and found[0] == get_account(1)
@@ -110,13 +111,13 @@ async def test_of_a_claim_that_is_not_the_chain_s_nothing_is_reported(tmp_path: 
         ((slot, claim),) = stage.world.state.rounds[0].claims.items()
         for other in (replace(claim, claim_root=make_word("other")), replace(claim, account="0xother")):
             change_round(stage, claims={slot: other})
-            assert not list(list_losses(party, party.state.head_block + 1))
+            assert not list(list_losses(view_of(party), party.state.head_block + 1))
         change_round(stage, claims={slot: claim})
         await write_reports(party)
-        assert find_loss(party, 0) is not None
+        assert find_loss(view_of(party), 0) is not None
         for other in (replace(claim, claim_root=make_word("other")), replace(claim, account="0xother")):
             change_round(stage, claims={slot: other})
-            assert find_loss(party, 0) is None
+            assert find_loss(view_of(party), 0) is None
 
 
 async def test_of_a_claim_there_is_one_report_also_after_a_restart(tmp_path: Path) -> None:
@@ -125,16 +126,16 @@ async def test_of_a_claim_there_is_one_report_also_after_a_restart(tmp_path: Pat
             await stage.commit(1)
             stage.draw()
             await write_reports(party)
-            said = find_loss(party, 0)
+            said = find_loss(view_of(party), 0)
             (made,) = party.task.claims.reports.values()
             other = LossReported(TASK, replace(made.report, mean_micronats=1), made.signature)
             with pytest.raises(InvalidInput, match="has reported of the claim before"):
                 party.task.claims.write(other)
         async with stage.open(1) as party:
-            assert said is not None and find_loss(party, 0) == said
+            assert said is not None and find_loss(view_of(party), 0) == said
             with pytest.raises(InvalidInput, match="has reported of the claim before"):
                 party.task.claims.write(other)
-            assert not list(list_losses(party, party.state.head_block + 1))
+            assert not list(list_losses(view_of(party), party.state.head_block + 1))
 
 
 async def test_a_claim_with_a_segment_whose_losses_are_not_known_is_not_reported_on(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ async def test_a_claim_with_a_segment_whose_losses_are_not_known_is_not_reported
         await stage.commit(1)
         stage.draw()
         del party.task.claims.find(party.game.rounds[0]).trained[2]
-        assert not list(list_losses(party, party.state.head_block + 1))
+        assert not list(list_losses(view_of(party), party.state.head_block + 1))
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), -float("inf"), 2e6])
@@ -156,7 +157,10 @@ async def test_a_loss_that_is_no_figure_leaves_the_claim_and_takes_the_report(
         party = stage.parties[1]
         await stage.commit(1)
         stage.draw()
-        assert not list(list_losses(party, party.state.head_block + 1)) and find_loss(party, 0) is None
+        assert (
+            not list(list_losses(view_of(party), party.state.head_block + 1))
+            and find_loss(view_of(party), 0) is None
+        )
 
 
 async def test_a_killed_solver_reports_all_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +219,7 @@ def give_room(party: Party) -> None:
         block=party.state.head_block + 1,
         book=AuditBook(party.journal, party.task.task),
     )
-    party.joined = replace(party.task, audits=cast(Any, SimpleNamespace(room=room)))
+    party.joined = replace(party.task, audits=cast(Any, SimpleNamespace(room=room, known=room)))
 
 
 async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> None:
@@ -227,7 +231,7 @@ async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> N
         stage.draw()
         await write_reports(party)
         said = offers.get_reports(TASK, 0)
-        assert said is not None and said.loss == find_loss(party, 0) and said.audits == ()
+        assert said is not None and said.loss == find_loss(view_of(party), 0) and said.audits == ()
         empty = offers.get_reports(TASK, 999_999_999)
         assert empty is not None and empty.loss is None and not empty.audits
         places = party.task.audits.room.book.places

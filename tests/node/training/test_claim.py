@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import deal_anew, get_account, open_stage
 from touchstone.node.models.claim_openings import get_finished
 from touchstone.node.training import claims
@@ -45,7 +46,7 @@ async def test_a_claim_is_due_once_while_the_round_runs_and_to_who_sits_in_it(tm
         assert list(claims.list_duties(first, stage.world.block)) == [duty]
         await duty.perform(first)
         (sent,) = first.chain.sent  # type: ignore[attr-defined]
-        made = get_finished(first, 0).finished
+        made = get_finished(view_of(first), 0).finished
         assert made is not None and sent[0] == "rounds.commit" and sent[1][-2:] == (made.claim_root, SEGMENTS)
         lines: list[str] = first.config.say.__self__  # type: ignore[attr-defined]
         assert lines[-1] == "round 0: the claim is on the chain"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
@@ -31,13 +32,13 @@ async def test_everything_that_is_opened_stands_under_the_committed_root(tmp_pat
         assert party.meter.rounds_trained == 1 and 0 < (party.meter.loss or 0) < 10
         place = (DOMAIN, 0, party.account)
         for boundary in range(SEGMENTS + 1):
-            proof = open_boundary(party, 0, boundary)
+            proof = open_boundary(view_of(party), 0, boundary)
             leaf = compute_boundary_leaf(*place, boundary, proof.salt, compute_state_root(proof.header))
             verify_in_claim(made.claim_root, leaf, boundary, SEGMENTS, proof.path)
-        work = open_work(party, 0)
+        work = open_work(view_of(party), 0)
         leaf = compute_work_leaf(*place, SEGMENTS, work.delta_root, work.carried_root)
         verify_in_claim(made.claim_root, leaf, SEGMENTS + 1, SEGMENTS, work.path)
-        first, last = (open_boundary(party, 0, b).header for b in (0, SEGMENTS))
+        first, last = (open_boundary(view_of(party), 0, b).header for b in (0, SEGMENTS))
         terms = get_spec().terms
         assert (first.weights_root, first.first_moment_root) == (terms.initial_weights_root, terms.zero_root)
         weights = [load_state(party, header).weights for header in (first, last)]
@@ -58,7 +59,9 @@ async def test_the_states_between_the_first_and_the_last_are_written_past_the_ca
 
         monkeypatch.setattr(store, "put_hashed", note)
         await stage.commit(1)
-        headers = [open_boundary(stage.parties[1], 0, boundary).header for boundary in range(SEGMENTS + 1)]
+        headers = [
+            open_boundary(view_of(stage.parties[1]), 0, boundary).header for boundary in range(SEGMENTS + 1)
+        ]
     found = [ways.get(header.weights_root) for header in headers]
     assert found == [None, False, False, False, True]  # The merge before had kept the first one.
 
@@ -89,7 +92,7 @@ async def test_a_killed_solver_goes_on_at_its_last_boundary_and_says_the_same(
             assert (await finish(party)) == made
         monkeypatch.undo()
         async with stage.open(1) as party:
-            assert get_finished(party, 0).finished == made
+            assert get_finished(view_of(party), 0).finished == made
     assert trained == [0, 2, -1, 4, 6]
     async with open_stage(tmp_path / "other", 1) as other:
         (undisturbed,) = await other.commit(1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import Standin
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.kit.config import FAR, PartyConfig, Status
@@ -37,7 +38,7 @@ def make_party(home: Path, seat: Seat | None = SEAT) -> tuple[Any, MachineUse]:
     """A party that pauses, with its seat, and what tells of its machine."""
     use = MachineUse(idle_s=600, cores=0.5)
     game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
-    party: Any = SimpleNamespace(
+    party: Any = Standin(
         account=ACCOUNT, config=PartyConfig(home, home, "", make_key(1), use=use), is_task_known=True,
         game=replace(game, seats={} if seat is None else {seat.number: seat}), said=[], left=[],
         task=SimpleNamespace(task=TASK, retraining=Retraining()), status=Status(ACCOUNT),

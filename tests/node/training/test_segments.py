@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, deal_anew
 from tests.node.upkeep.test_pruning import SEGMENTS, list_here, open_dispute, open_solver
 from tests.node.upkeep.veteran import count_steps
@@ -48,7 +49,7 @@ STEPS = 2
 async def test_every_segment_is_computed_to_the_roots_that_were_committed(tmp_path: Path) -> None:
     """From the boundary before it, and with the data that the beacon deals to the slot."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        boundaries, place = get_finished(party, 0).boundaries, (0, stage.get_slot(1))
+        boundaries, place = get_finished(view_of(party), 0).boundaries, (0, stage.get_slot(1))
         for segment in range(SEGMENTS):
             roots = compute_roots(party, place, segment, boundaries[segment])
             ends = [compute_state_root(boundaries[one]) for one in (segment, segment + 1)]
@@ -70,7 +71,7 @@ async def test_of_a_pruned_claim_no_more_is_trained_than_from_the_last_boundary_
 ) -> None:
     """On the way, the start of another disputed segment is kept: its answer is due as well."""
     async with open_solver(tmp_path) as (stage, party):
-        trained, boundaries = count_steps(party), get_finished(party, 0).boundaries
+        trained, boundaries = count_steps(party), get_finished(view_of(party), 0).boundaries
         dispute = open_dispute(stage, party, segment=2)
         assert await restore_boundary(party, 0, 3) == boundaries[3]
         assert (trained, list_here(party)) == ([STEPS] * 3, [0, 2, 3])
@@ -82,11 +83,11 @@ async def test_of_a_pruned_claim_no_more_is_trained_than_from_the_last_boundary_
 
 async def test_a_claim_of_which_nothing_is_left_begins_at_the_base_root(tmp_path: Path) -> None:
     async with open_solver(tmp_path) as (_, party):
-        first = get_finished(party, 0).boundaries[0]
+        first = get_finished(view_of(party), 0).boundaries[0]
         for ref in refer_state(first, party.task.spec.terms.parameter_count):
             party.store.delete(ref.key)
         assert list_here(party) == []
-        assert await restore_boundary(party, 0, 1) == get_finished(party, 0).boundaries[1]
+        assert await restore_boundary(party, 0, 1) == get_finished(view_of(party), 0).boundaries[1]
         assert list_here(party) == [0, 1]
 
 
@@ -100,7 +101,7 @@ async def test_only_open_disputes_on_the_own_claim_are_answered(tmp_path: Path) 
         ]
         found = {bytes([number]): one for number, one in enumerate([own, *others])}
         party.state.inner[TASK] = InnerBook(10, found)
-        assert list_disputed(party, 0) == {2}
+        assert list_disputed(view_of(party), 0) == {2}
 
 
 # --- Of a vote ----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, finish, get_account, give, hand, open_stage
 from touchstone.node.kit.party import Party, Wait
 from touchstone.node.models import outer_step
@@ -185,7 +186,9 @@ async def test_where_the_round_opens_on_another_root_it_is_trained_anew_from_tha
         stage.world.send(calls.CommitRound(*sent[1:]), get_account(1))
         stage.world.jump(stage.world.block + 1_000)
         stage.sync()
-        assert may_read_delta(first, finished.delta_root) and not may_read_delta(first, guessed.delta_root)
+        assert may_read_delta(view_of(first), finished.delta_root) and not may_read_delta(
+            view_of(first), guessed.delta_root
+        )
 
 
 async def test_a_training_that_loses_its_base_stops_at_the_next_boundary(
@@ -281,7 +284,7 @@ async def test_pseudo_gradients_are_waited_for_and_what_does_not_come_is_left_ou
         stage.sync()
         assert find_due(stage, first) is None, "nothing has come"
         present = tuple(sorted((stage.get_slot(1), stage.get_slot(3))))
-        first.task.claims.fetched |= {name_claim(first, game_round, slot) for slot in present}
+        first.task.claims.fetched |= {name_claim(view_of(first), game_round, slot) for slot in present}
         assert find_due(stage, first) == TrainAhead(make_key(game_round, present), first.game.beacons[1])
 
 

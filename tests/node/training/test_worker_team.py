@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import get_corpus, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
@@ -64,7 +65,7 @@ async def train_claim(
     spec = replace(party.task.spec, training=training)
     party.joined = replace(party.task, spec=spec, team=team)
     game_round = party.game.rounds[0]
-    made = await finish_claim(party, read_origin(party, party.game, game_round), require)
+    made = await finish_claim(party, read_origin(view_of(party), party.game, game_round), require)
     return party.task.claims.find(game_round).boundaries, made.delta_root, made.carried_root
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import finish, open_stage
 from tests.node.upkeep.test_pruning import list_due
 from tests.node.upkeep.veteran import lengthen
@@ -55,8 +56,8 @@ async def test_after_a_fall_the_next_claim_can_be_trained(tmp_path: Path) -> Non
         rounds = {0: done[0], 1: fallen, **undone, ROUNDS: new}
         world.state = replace(world.state, rounds=rounds, next_round=ROUNDS + 1, root=base)
         stage.sync()
-        carried = find_carried(party, party.game, ROUNDS)
-        ends = get_finished(party, 0).boundaries
+        carried = find_carried(view_of(party), party.game, ROUNDS)
+        ends = get_finished(view_of(party), 0).boundaries
         assert carried == ends[max(ends)] and not has_state(party, carried), "it was pruned"
         for due in list_due(party):
             await due.perform(party)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging import stage as stages
 from tests.node.merging.stage import TASK, Stage, give, hand, open_stage
 from tests.node.upkeep.test_pruning import list_due
@@ -51,7 +52,7 @@ async def train_ahead(stage: Stage, party: Party, *slots: int) -> bytes:
     """On the guess that these claims are merged, and prune; the claim's root."""
     game_round = stage.world.state.rounds[0]
     party.task.claims.fetched.clear()
-    party.task.claims.fetched.update(name_claim(party, game_round, slot) for slot in slots)
+    party.task.claims.fetched.update(name_claim(view_of(party), game_round, slot) for slot in slots)
     await _follow(stage, party, *slots)
     finished = party.task.claims.works[party.task.pruning.begun[-1]].finished
     assert finished is not None

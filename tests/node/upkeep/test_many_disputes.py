@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage, finish
 from tests.node.specs import get_spec
 from tests.node.upkeep.veteran import SEGMENTS, count_steps, open_veteran
@@ -130,7 +131,7 @@ async def test_a_node_serves_while_it_trains_for_answers(tmp_path: Path) -> None
         try:
             while not begun.is_set():
                 await asyncio.sleep(0.01)
-            finished = get_finished(party, 0).finished
+            finished = get_finished(view_of(party), 0).finished
             assert finished is not None
             ref = refer_delta(finished.delta_root, get_spec().terms.parameter_count)
             async with stage.open(2) as other, asyncio.timeout(20):
@@ -149,7 +150,7 @@ async def test_what_an_auditor_waits_for_goes_before_answers_with_far_clocks(tmp
         await asyncio.sleep(0)
         party.task.pruning.due = {(0, 1): party.state.head_block + 100}
         await RestoreBoundary(0, 1).perform(party)
-        assert has_state(party, get_finished(party, 0).boundaries[1])
+        assert has_state(party, get_finished(view_of(party), 0).boundaries[1])
         chain: Any = party.chain
         answered = len(chain.sent)
         await answering

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from tests.kit.views import Standin, view_of
 from tests.node.merging.stage import TASK, Stage, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
@@ -58,6 +59,15 @@ class KnownAudits:
 
     room: Any
     replays: tuple[OwnReplay, ...] = ()
+
+    @property
+    def known(self) -> KnownAudits:
+        return self
+
+    @property
+    def book(self) -> AuditBook:
+        book: AuditBook = self.room.book
+        return book
 
     def list_replays(self, index: int) -> tuple[OwnReplay, ...]:
         return self.replays
@@ -117,7 +127,7 @@ def list_due(party: Party) -> list[Any]:
 
 def list_here(party: Party) -> list[int]:
     """Boundaries of the claim of round 0 that are whole in the store."""
-    boundaries = get_finished(party, 0).boundaries
+    boundaries = get_finished(view_of(party), 0).boundaries
     return [number for number, header in sorted(boundaries.items()) if has_state(party, header)]
 
 
@@ -149,7 +159,7 @@ async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(
         for one in due:
             await one.perform(party)
         assert {segment, segment + 1, SEGMENTS} <= set(list_here(party))
-        delta = get_finished(party, 0).finished
+        delta = get_finished(view_of(party), 0).finished
         assert delta is not None
         assert party.store.has(refer_delta(delta.delta_root, get_spec().terms.parameter_count))
         await Prune(()).perform(party)
@@ -180,7 +190,9 @@ async def test_a_lost_boundary_of_a_recent_round_is_trained_again_for_its_audito
         stage.sync()
         assert not [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
         end = find_late_segment(party.game, stage.get_slot(1)) + 1
-        for blob in refer_state(get_finished(party, 0).boundaries[end], get_spec().terms.parameter_count):
+        for blob in refer_state(
+            get_finished(view_of(party), 0).boundaries[end], get_spec().terms.parameter_count
+        ):
             party.store.delete(blob.key)
         (due,) = [one for one in list_due(party) if isinstance(one, RestoreBoundary)]
         assert due == RestoreBoundary(0, end)
@@ -206,7 +218,7 @@ async def test_a_dispute_in_the_last_block_is_answered_with_the_journalled_ends(
         dispute = open_dispute(stage, party, segment=2)
         await post_roots(party, dispute)
         (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
-        boundaries = get_finished(party, 0).boundaries
+        boundaries = get_finished(view_of(party), 0).boundaries
         assert call == "disputes.post_claim_roots"
         assert [words[2][0], words[2][-1]] == [compute_state_root(boundaries[one]) for one in (2, 3)]
         assert 2 in list_here(party)
@@ -293,15 +305,15 @@ async def test_who_was_drawn_for_a_segment_is_an_auditor_of_it(tmp_path: Path) -
         drawn = get_drawn(game, 0, slot, game.terms.draws, 1)
         assert drawn is not None
         here, account = StepsAsked(TASK, 0, slot, drawn.segment), drawn.seat.account
-        assert is_auditor(party, account, here) and is_auditor(party, party.account, here)
-        assert not is_auditor(party, account, StepsAsked(TASK, 0, slot, drawn.segment + 1))
-        assert not is_auditor(party, account, StepsAsked(TASK, 1, slot, drawn.segment))
+        assert is_auditor(view_of(party), account, here) and is_auditor(view_of(party), party.account, here)
+        assert not is_auditor(view_of(party), account, StepsAsked(TASK, 0, slot, drawn.segment + 1))
+        assert not is_auditor(view_of(party), account, StepsAsked(TASK, 1, slot, drawn.segment))
         beyond = StepsAsked(TASK, 0, slot, SEGMENTS + drawn.segment)
-        assert not is_auditor(party, party.account, beyond), "it would be a segment of the next slot"
+        assert not is_auditor(view_of(party), party.account, beyond), "it would be a segment of the next slot"
         others = {seat.account for seat in game.seats.values()} - {party.account}
-        assert any(not is_auditor(party, one, here) for one in others)
+        assert any(not is_auditor(view_of(party), one, here) for one in others)
         jump(stage, stage.world.block + ASKED_AUDITS * game.terms.windows.audit_max + 2)
-        assert not is_auditor(party, account, here), "no judgement hangs on it any more"
+        assert not is_auditor(view_of(party), account, here), "no judgement hangs on it any more"
 
 
 async def test_steps_for_an_auditor_stay_until_it_may_ask_no_more(tmp_path: Path) -> None:
@@ -334,9 +346,9 @@ async def test_a_false_rejection_of_the_work_is_refuted_with_pruned_weights(
     """`proveRightDelta` takes a leaf of the final weights: they are trained again, no peer has them."""
     async with open_solver(tmp_path) as (stage, party):
         slot, count = stage.get_slot(1), get_spec().terms.parameter_count
-        final = refer_tensor(get_finished(party, 0).boundaries[SEGMENTS].weights_root, count)
+        final = refer_tensor(get_finished(view_of(party), 0).boundaries[SEGMENTS].weights_root, count)
         assert not party.store.has(final)
-        form = await make_delta(party, 0, slot, 1, get_openings(party, 0, slot))
+        form = await make_delta(party, 0, slot, 1, get_openings(view_of(party), 0, slot))
         assert form["final_leaf"] == party.store.open_leaves(final, [1])[0]
 
 
@@ -361,8 +373,8 @@ async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
 ) -> None:
     """No peer has the claimed end any more: it is the auditor's own, so it need not be fetched."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        slot, boundaries = stage.get_slot(1), get_finished(party, 0).boundaries
-        start, end = open_boundary(party, 0, 1), open_boundary(party, 0, 2)
+        slot, boundaries = stage.get_slot(1), get_finished(view_of(party), 0).boundaries
+        start, end = open_boundary(view_of(party), 0, 1), open_boundary(view_of(party), 0, 2)
         ref = StatementRef(0, slot, 0, 0)
         replay = OwnReplay(ref, 1, start, end.header, end, None, b"s" * 32)
         cast(Any, party.task.audits).replays = (replay,)
@@ -385,7 +397,7 @@ def test_carried_moments_whose_clock_is_over_go_after_all_answers(
     """A round may run longer than `train_min`: a clock in the past would be the most urgent of all."""
     claims = SimpleNamespace(find=lambda _: SimpleNamespace(boundaries={4: object()}))
     spec = SimpleNamespace(terms=SimpleNamespace(carry_moments=1))
-    party: Any = SimpleNamespace(account="solver", task=SimpleNamespace(spec=spec, claims=claims))
+    party: Any = Standin(account="solver", task=SimpleNamespace(spec=spec, claims=claims))
     terms = SimpleNamespace(windows=SimpleNamespace(train_min=50))
     rounds = {0: None, 1: SimpleNamespace(trained_from=100)}
     state: Any = SimpleNamespace(rounds=rounds, next_round=2, terms=terms)

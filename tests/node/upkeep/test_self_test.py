@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import DOMAIN, TASK
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
 from touchstone.node.kit import config
@@ -230,13 +231,13 @@ async def test_a_claim_that_nobody_knows_is_trained_anew_with_other_bits(
 async def test_an_auditor_is_tested_by_its_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node without claims: its replay has moments that are not zero, the one known step has none."""
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
-        start, end = open_boundary(party, 0, 1), open_boundary(party, 0, 2)
+        start, end = open_boundary(view_of(party), 0, 1), open_boundary(view_of(party), 0, 2)
         one, slot = party.game.rounds[0], stage.get_slot(1)
         claim_root = one.claims[slot].claim_root
         place = AuditPlace(DOMAIN, 0, one.base_root, one.seed or b"", slot, claim_root, 0, 0)
         made = make_sealed(place, 1, b"l" * 32, b"h" * 32)
         book: Any = party.task.audits.room.book
-        book._index(SealMade(TASK, made, b"s" * 32, open_boundary(party, 0, 0), start, end.header))
+        book._index(SealMade(TASK, made, b"s" * 32, open_boundary(view_of(party), 0, 0), start, end.header))
         assert has_state(party, start.header) and has_state(party, end.header)
         party.task.claims.works.clear()
         await check_bits(party)

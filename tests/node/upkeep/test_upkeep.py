@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.kit.views import Standin, view_of
 from tests.protocol.spec.game.world import SUBMITTER, make_world
 from touchstone.node.upkeep.upkeep_duties import find_next_block, list_calls
 from touchstone.protocol.spec.game import calls
@@ -14,8 +15,10 @@ from touchstone.protocol.spec.game.upkeep import get_next_block
 def list_names(state: GameState, block: int) -> list[str]:
     """What a node would send in `block`."""
     inner = SimpleNamespace(disputes={})
-    party = SimpleNamespace(task=SimpleNamespace(task=b"t"), state=SimpleNamespace(inner={b"t": inner}))
-    return [type(one).__name__ for one in list_calls(cast(Any, party), cast(LoggedGame, state), block)]
+    party = Standin(task=SimpleNamespace(task=b"t"), state=SimpleNamespace(inner={b"t": inner}))
+    return [
+        type(one).__name__ for one in list_calls(view_of(cast(Any, party)), cast(LoggedGame, state), block)
+    ]
 
 
 def test_a_task_that_nobody_has_joined_yet_is_neither_closed_nor_waited_for() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage, finish, open_stage
 from tests.node.upkeep.test_pruning import KnownAudits, list_due
 from tests.protocol.spec.game.world import make_word
@@ -63,7 +64,9 @@ async def open_veteran(folder: Path, rounds: int) -> AsyncIterator[tuple[Stage, 
         (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
         await prune.perform(party)
         for index in range(rounds):
-            kept = [n for n, h in get_finished(party, index).boundaries.items() if has_state(party, h)]
+            kept = [
+                n for n, h in get_finished(view_of(party), index).boundaries.items() if has_state(party, h)
+            ]
             assert kept == [0], "only the start is left of an older round"
         yield stage, party
 

@@ -1,0 +1,42 @@
+"""What a decision may look at: one task as the chain tells it, and this node's own records. Nothing acts."""
+
+from dataclasses import dataclass
+
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.retention_windows import PruningMemory
+from touchstone.node.records.claim_records import ClaimBook
+from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.known_audits import KnownAudits
+from touchstone.protocol.spec.containers import TaskSpec
+from touchstone.protocol.spec.game.logs import LoggedGame
+
+
+@dataclass(frozen=True)
+class View:
+    """One moment of a node. account: lower case; domain: of the task's hashes and statements; found_game: the
+    rounds, folded up to `head_block`, None while the chain does not have the task; chain_state: all else that
+    the chain tells; audits: records of audits as the chain has them now; cases: records of disputes."""
+
+    account: str
+    task: bytes
+    domain: bytes
+    spec: TaskSpec
+    found_game: LoggedGame | None
+    head_block: int
+    chain_state: ChainState
+    claims: ClaimBook
+    audits: KnownAudits
+    cases: CaseBook
+    pruning: PruningMemory
+
+    @property
+    def game(self) -> LoggedGame:
+        """The task's rounds. Raises KeyError while the chain does not have the task."""
+        if self.found_game is None:
+            raise KeyError(self.task)
+        return self.found_game
+
+    def is_member(self, account: str) -> bool:
+        """Tells whether an account is the submitter of the task, or has a seat in it. A seat of another task
+        says nothing: any account can post a task in which seats cost next to nothing."""
+        return self.chain_state.is_member(account, self.task) or account == self.game.terms.submitter

@@ -1,0 +1,84 @@
+"""Votes as the contract takes them: `HandedVote` has the layout of `IVotes.HandedVote`."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from touchstone.node.records.audit_records import AuditBook, VoteMade, VoteTaken
+from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, get_place, may_open
+from touchstone.protocol.spec.game.calls import HandedOpening, SignedVote
+from touchstone.protocol.spec.game.events import VoteCounted
+from touchstone.protocol.spec.game.fates import get_votes
+from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import Vote, VoteOpening, is_vote_whole
+
+WITH_OPENING, WITHOUT_OPENING = 1, 0
+
+
+class HandedVote(NamedTuple):
+    """`IVotes.HandedVote`. Without an opening a is the claim's end leaf and b the seal; with one a is the
+    claim's end root, b the salt of its leaf, c the own end root, d the salt of the seal."""
+
+    place: int
+    start_leaf: bytes
+    a: bytes
+    b: bytes
+    c: bytes
+    d: bytes
+    r: bytes
+    vs: bytes
+
+
+def hand_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> HandedVote:
+    """A vote as `judge` takes it."""
+    kind = WITHOUT_OPENING if opening is None else WITH_OPENING
+    numbers = ((vote.slot, 64), (vote.draw, 56), (vote.rank, 48), (vote.word, 40), (kind, 32))
+    place = sum(int(number) << bits for number, bits in numbers) + vote.named_leaf
+    shown = (vote.end_leaf, vote.seal, ZERO_WORD, ZERO_WORD)
+    if opening is not None:
+        roots = (opening.claim_end_root, opening.boundary_salt, opening.own_end_root)
+        shown = (*roots, opening.seal_salt)
+    return HandedVote(place, vote.start_leaf, *shown, signature[:32], signature[32:])
+
+
+def sign_off(vote: Vote, drawn: DrawnAudit) -> SignedVote:
+    """A vote as the machine sees it. Its signature was checked when it was taken."""
+    where = (vote.slot, vote.draw, vote.rank, vote.claim_root, vote.seed, vote.segment)
+    return SignedVote(*where, vote.word, drawn.seat.account, is_whole=is_vote_whole(vote))
+
+
+def list_handed(book: AuditBook, game: GameState, block: int, index: int) -> tuple[HandedVote, ...]:
+    """Lists votes of a round that would count in `block`, and openings that would be paid, as far as this
+    node has them. A vote that counts makes room for others: reserves follow the primary."""
+    return tuple(_list_counting(book, game, Draft(game, block), index))
+
+
+def _list_counting(book: AuditBook, game: GameState, draft: Draft, index: int) -> Iterator[HandedVote]:
+    for made in book.list_round(index):
+        vote, drawn = made.vote, find_drawn(draft.state, get_place(made.vote))
+        if drawn is None:
+            continue
+        flaw = get_vote_flaw(draft.state, draft.state.rounds[index], sign_off(vote, drawn), draft.block)
+        if flaw is None:
+            draft.emit(VoteCounted(index, vote.slot, vote.draw, vote.rank, vote.word))
+        opening = find_opening(book, game, draft, made)
+        if flaw is None or opening is not None:
+            yield hand_vote(vote, made.signature, opening)
+
+
+def find_opening(
+    book: AuditBook, game: GameState, draft: Draft, made: VoteMade | VoteTaken
+) -> VoteOpening | None:
+    """Returns what opens a counted vote, where that is paid now and may be shown."""
+    vote, game_round = made.vote, draft.state.rounds[made.vote.round]
+    counted = get_votes(game_round, vote.slot, vote.draw).get(vote.rank)
+    handed = HandedOpening(vote.slot, vote.draw, vote.rank)
+    if counted is None or counted.word != vote.word:
+        return None
+    if get_opening_flaw(draft.state, game_round, handed, draft.block) is not None:
+        return None
+    if isinstance(made, VoteTaken):
+        return made.opening
+    return book.open_vote(made) if may_open(game, vote, draft.block) else None
