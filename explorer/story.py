@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.records.claim_records import find_holder
+from touchstone.node.records.round_seats import find_holder
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from touchstone.protocol.spec.game.auditing import get_drawn

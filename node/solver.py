@@ -1,8 +1,8 @@
 """The solver: trains its shard of each round, claims the result, serves and defends it, merges and posts."""
 
-from touchstone.node.joining.joining import SeatWish
+from touchstone.node.joining.seats import SeatWish
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import ListDuties
+from touchstone.node.kit.duty import ListDuties
 from touchstone.node.loop.node_loop import play
 from touchstone.node.loop.opening import open_party
 from touchstone.node.merging import merge_signing, posting

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from touchstone.node.joining.joining import refer_dataset, refuse_harmful, require_format
+from touchstone.node.joining.task_reading import refer_dataset, refuse_harmful, require_format
 from touchstone.node.joining.task_step import refuse_costs
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_step import keep_step

@@ -29,10 +29,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from touchstone.node.exports.tensor_file import save_tensors
-from touchstone.node.joining.joining import catch_up, fetch_dataset, read_spec
-from touchstone.node.joining.task_inputs import load_start, make_start
+from touchstone.node.joining.dataset import fetch_dataset
+from touchstone.node.joining.first_weights import load_start, make_start
+from touchstone.node.joining.joining import catch_up
+from touchstone.node.joining.task_reading import read_spec
 from touchstone.node.joining.task_step import StepSource, fetch_step
-from touchstone.node.kit.party import list_peers
+from touchstone.node.kit.peers import list_peers
 from touchstone.node.kit.stored_step import keep_step, open_step
 from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import build_task

@@ -23,7 +23,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import numpy as np
 
-from touchstone.node.exports.model_folder import BYTE_VOCABULARY, TOKENIZER_NAME
+from touchstone.node.exports.model_note import BYTE_VOCABULARY, TOKENIZER_NAME
 from touchstone.protocol.adapters.files.durable_files import sync
 from touchstone.protocol.spec.containers import count_token_bytes
 from touchstone.protocol.spec.errors import InvalidInput

@@ -21,14 +21,15 @@ from math import ceil
 from pathlib import Path
 from typing import Any, TypeVar
 
-from touchstone.node.joining.joining import compute_task_bytes
+from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.joining.task_step import as_reader, fetch_program
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, LossBoard, PartyConfig
+from touchstone.node.kit.config import JOURNAL_FILE, MEGABYTE, STORE_FOLDER, PartyConfig
+from touchstone.node.kit.loss_board import LossBoard
 from touchstone.node.kit.retention_windows import list_foreign
 from touchstone.node.kit.stored_step import list_constants, read_program, refer_named
 from touchstone.node.loop.opening import RECORDS, open_reader
-from touchstone.node.training.replay_pool import load_ray
+from touchstone.node.training.ray_replays import load_ray
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.files.private_files import require_private_file
 from touchstone.protocol.adapters.journal import Journal

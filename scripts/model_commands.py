@@ -16,20 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from touchstone.node.exports import export
+from touchstone.node.exports import export, written_model
 from touchstone.node.exports.lora_export import A as LORA_A
-from touchstone.node.exports.model_folder import (
+from touchstone.node.exports.model_folder import read_trained
+from touchstone.node.exports.model_note import (
     BYTE_VOCABULARY,
     CONFIG_NAME,
     TOKENIZER_NAME,
     check_tokenizer,
     hash_file,
     read_note,
-    read_trained,
 )
 from touchstone.node.exports.model_use import Measure, Taste, generate, measure_rows
 from touchstone.node.exports.published_model import PublishedModel, read_published
-from touchstone.node.joining.joining import open_data
+from touchstone.node.joining.dataset import open_data
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.loop.opening import open_reader
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
@@ -44,7 +44,7 @@ from touchstone.scripts.documents import ByteTokens, FileTokens, Tokens
 from touchstone.scripts.home_checks import open_config
 from touchstone.scripts.wallet import find_game, read_state
 from touchstone.step.step_folder import load_step
-from touchstone.verifier import verifier
+from touchstone.verifier import seatless_audit
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """Tokens, flat."""
@@ -80,7 +80,7 @@ def measure_own(options: argparse.Namespace, folder: Path) -> Measure:
     batches of that."""
     files = load_step(options.step)
     is_adapted = any(one.name.endswith(LORA_A) for one in files.layout.parameters)
-    if is_adapted and (folder / export.ADAPTER_FOLDER).is_dir():
+    if is_adapted and (folder / written_model.ADAPTER_FOLDER).is_dir():
         expected = "the step of the module without adapters: an export has them added to its matrices"
         raise _refuse("a step that does not fit the export", expected, str(options.step))
     weights, shape = read_trained(folder, files.layout), files.shape
@@ -272,7 +272,7 @@ async def replay_segment(
     claims = game.rounds[index].claims if index in game.rounds else {}
     slots = {claim.account: slot for slot, claim in claims.items()}
     slot = int(solver) if solver.isascii() and solver.isdigit() else slots.get(solver.lower(), -1)
-    found = await verifier.replay(config, verifier.Place(task, index, slot, segment))
+    found = await seatless_audit.replay(config, seatless_audit.Place(task, index, slot, segment))
     for line in tell_replayed(found):
         console.say(line)
     return {
@@ -291,7 +291,7 @@ async def replay_segment(
     }
 
 
-def tell_replayed(found: verifier.Replayed) -> Iterator[str]:
+def tell_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
     """What a replay came to, in words."""
     if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
         yield f"{found.word.name}: the own end has the claim's root, {spell_id(found.claimed_end)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from touchstone.node.exports.model_folder import TOKENIZER_NAME, hash_file
+from touchstone.node.exports.model_note import TOKENIZER_NAME, hash_file
 from touchstone.node.exports.published_model import read_published
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.spec.errors import InvalidInput

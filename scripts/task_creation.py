@@ -8,13 +8,13 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from touchstone.node.exports import export
-from touchstone.node.joining.joining import compute_task_bytes
+from touchstone.node.exports import last_model
+from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import play
 from touchstone.node.loop.opening import open_party
-from touchstone.node.serving import served_data
+from touchstone.node.serving import bucket_copies
 from touchstone.node.submit import build_task, post_task, refuse_bad_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
@@ -145,8 +145,8 @@ def tell_cost(escrow_wei: int, console: Console) -> None:
 async def _follow(party: Party, task: bytes, console: Console) -> None:
     """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
     keep the last model."""
-    rooms = upkeep_duties.list_duties, export.list_duties, served_data.list_copies
+    rooms = upkeep_duties.list_duties, last_model.list_duties, bucket_copies.list_copies
     await play(party, task, rooms)
-    for lacking in export.list_duties(party, party.state.head_block):
+    for lacking in last_model.list_duties(party, party.state.head_block):
         console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
     console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

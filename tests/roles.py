@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import ListDuties
+from touchstone.node.kit.duty import ListDuties
 
 TASK = b"t" * 32
 

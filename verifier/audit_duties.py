@@ -16,14 +16,19 @@ from touchstone.node.kit.config import (
     make_scratch,
     share_memory_mb,
 )
-from touchstone.node.kit.party import Duty, Party, Wait, list_peers
-from touchstone.node.models.claim_openings import OwnClaims, find_work
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.peers import list_peers
+from touchstone.node.models.claim_openings import find_work
 from touchstone.node.models.outer_step import BaseModels
+from touchstone.node.models.own_openings import OwnClaims
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.serving.audit_room import AuditRoom, read_audit_task
 from touchstone.node.serving.audit_serving import BODY_BYTES, Audits
 from touchstone.node.training.idle_mode import pause
-from touchstone.node.training.replay_pool import ProcessWorker, ReplayPool, ReplayWorker, open_ray
+from touchstone.node.training.ray_replays import open_ray
+from touchstone.node.training.replay_pool import ProcessWorker, ReplayPool
+from touchstone.node.training.replay_worker import ReplayWorker
 from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind

@@ -14,13 +14,17 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.kit.party import Duty, Party, Wait, fund_bonds
+from touchstone.node.kit.bonds import fund_bonds
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
-from touchstone.node.merging.posting import SPREAD_BLOCKS, compute_rank, take_turn
+from touchstone.node.merging.turns import SPREAD_BLOCKS, compute_rank, take_turn
 from touchstone.node.models.claim_openings import fetch_delta, find_work
+from touchstone.node.models.expected_merge import find_own_merge, get_root, make_key
 from touchstone.node.models.global_model import load_outer, load_outer_state
-from touchstone.node.models.outer_step import find_own_merge, get_root, make_key, merge_claims
-from touchstone.node.records.claim_records import ContestMade, MergeMade, find_own_slot, sort_by_shard
+from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.records.claim_records import ContestMade, MergeMade
+from touchstone.node.records.round_seats import find_own_slot, sort_by_shard
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import ByteTree, build_byte_tree
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -155,7 +159,6 @@ def _build_tree(party: Party, root: bytes) -> ByteTree:
     return build_byte_tree(party.store.get(refer_tensor(root, party.task.spec.terms.parameter_count)))
 
 
-# --- What is due --------------------------------------------------------------------------------------------
 def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
     """Posted roots that are not looked at yet, contests of wrong ones, and moves in contests."""
     state = get_state_at(party.game, block)

@@ -17,11 +17,12 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from touchstone.node.defending.step_serving import BlocksLeft, get_half_time, start_waiting, wait_for
-from touchstone.node.kit.party import Party, fetch_state, has_state, keep_state, load_state
-from touchstone.node.kit.stored_tensors import RemoteTrace, TraceLayout, describe_layout, open_trace
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.remote_trace import RemoteTrace, open_trace
+from touchstone.node.kit.states import fetch_state, has_state, keep_state, load_state
+from touchstone.node.kit.trace_storage import TraceLayout, describe_layout
 from touchstone.node.kit.view import View
-from touchstone.node.records.claim_records import get_shards
+from touchstone.node.records.round_seats import get_shards
 from touchstone.node.training.segments import compute_state, get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.bounds.fault import (
@@ -53,6 +54,7 @@ from touchstone.protocol.spec.merkle import compute_path
 from touchstone.protocol.spec.params import LEAF_BYTES, PRODUCT_BITS
 from touchstone.protocol.spec.program import INPUTS, Program, Role, get_constant_roots
 from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+from touchstone.whistleblower.claimant_patience import BlocksLeft, get_half_time, start_waiting, wait_for
 from touchstone.whistleblower.known_statements import get_now
 from touchstone.whistleblower.step_judging import find_start, format_name
 

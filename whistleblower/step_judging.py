@@ -34,22 +34,15 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from touchstone.node.defending.step_serving import (
-    NEVER,
-    SHOWN_FORM,
-    STEPS,
-    StepsAsked,
-    StepsShown,
-    get_half_time,
-    list_kept,
-    start_waiting,
-    wait_for,
-)
-from touchstone.node.kit.party import Party, fetch_tensors, load_state, open_state
+from touchstone.node.defending.step_requests import SHOWN_FORM, STEPS, StepsAsked, StepsShown
+from touchstone.node.defending.step_serving import list_kept
+from touchstone.node.kit.party import Party
 from touchstone.node.kit.recompute_queue import AUDITS
+from touchstone.node.kit.states import fetch_tensors, load_state, open_state
 from touchstone.node.kit.stored_tensors import StoredState
 from touchstone.node.kit.view import View
-from touchstone.node.records.dispute_records import NO_STEP, KnownVote
+from touchstone.node.records.dispute_records import NO_STEP
+from touchstone.node.records.known_statements import KnownVote
 from touchstone.node.training.segments import compute_roots, find_own_boundary, get_batches, restore_boundary
 from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -70,6 +63,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.statements import VoteWord, compute_seal, verify_in_claim
+from touchstone.whistleblower.claimant_patience import NEVER, get_half_time, start_waiting, wait_for
 from touchstone.whistleblower.known_statements import find_claim, get_now
 
 SHAKES = 4

@@ -22,8 +22,8 @@ from lab.benchmarks.recipes_run.playing import play
 from lab.benchmarks.recipes_run.recipe_list import RECIPES, ROWS, TOKENS, VOCABULARY, Recipe, make_class
 from lab.benchmarks.reports import write_report
 from tests.causality import Changed, change_later_tokens
-from touchstone.node.exports.export import ADAPTER_FOLDER, write_model
 from touchstone.node.exports.model_folder import list_file_names
+from touchstone.node.exports.written_model import ADAPTER_FOLDER, write_model
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import TaskStep

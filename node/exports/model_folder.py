@@ -1,20 +1,12 @@
-"""Weights of a model's folder, read as float32: `model.safetensors`, or shards with their index.
-
-    headers --> names, shapes and types are the model's --> tensor after tensor into the flat vector
-
-Names and shapes are those that the caller knows. Nothing of a folder is executed: JSON and safetensors are
-data. A file is measured before it is opened, a header before it is parsed, a tensor before memory is taken
-for it: a folder may come from anywhere.
-"""
+"""Weights of a model's folder, read as float32: `model.safetensors`, or shards with their index."""
 
 import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import file_digest, sha256
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -32,28 +24,47 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 SAFETENSORS_NAME = "model.safetensors"
+
+
 SAFETENSORS_METADATA = {"format": "pt"}
 """What transformers wants in the file's header."""
 
 
-# --- Weights ------------------------------------------------------------------------------------------------
 INDEX_NAME = "model.safetensors.index.json"
+
+
 OUTPUT = "lm_head.weight"
 """The output matrix. A tied model's file may have it: it is the embedding then."""
+
+
 LENGTH_BYTES = 8
 """The length of a header comes first, little-endian."""
+
+
 MAX_HEADER_BYTES = 1 << 22
 """Of a header, and of an index: 256 layers have 3,000 tensors, of some 150 bytes each."""
+
+
 MAX_BRACKETS = 64
 """Tables and lists of an index: it has three."""
+
+
 TYPES = {"F32": 4, "F16": 2, "BF16": 2}
 """Types whose numbers are float32 exactly, and their bytes."""
+
+
 SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}\.safetensors", re.ASCII)
+
+
 ROOM = 2
 """A file more than so many times as large as the model in float32 is not opened. A smaller one is, so that a
 tensor too many is refused by its name."""
+
+
 SHOWN = 3
 """Names in an error."""
+
+
 REMEDY = (
     "Load the model with transformers, on its own family's class, and write it with "
     "save_pretrained(folder, safe_serialization=True); copy files, do not link them."
@@ -183,7 +194,6 @@ def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: Weights
     keep_tree(store, BlobKind.TENSOR, tree)
 
 
-# --- Files --------------------------------------------------------------------------------------------------
 def _list_files(folder: Path) -> dict[Path, set[str] | None]:
     """The files with weights, each with the names that the index gives it (None: there is no index)."""
     single, index = folder / SAFETENSORS_NAME, folder / INDEX_NAME
@@ -260,7 +270,6 @@ def _read_tensor(name: str, found: Found) -> Tensor:
     return tensor
 
 
-# --- Judging ------------------------------------------------------------------------------------------------
 def _require_sound(tensor: Tensor, name: str, where: Path) -> None:
     least, greatest = (float(one) for one in torch.aminmax(tensor))
     # A number that is none is above and below nothing.
@@ -286,89 +295,8 @@ def _refuse_weights(expected: str, actual: str, where: Path) -> InvalidInput:
     )
 
 
-NOTE_NAME = "touchstone.json"
-TOKENIZER_NAME = "tokenizer.json"
-CONFIG_NAME = "config.json"
-MAX_CONFIG_BRACKETS = 256
-"""Tables and lists of a config.json. A parser calls itself for each bracket, and may run out of stack."""
-BYTE_VOCABULARY = 256
-"""Tokens that are the bytes of a text."""
-MAX_NOTE_BYTES = 64 * 1024
-MAX_ROW_TOKENS = 1 << 20
-Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
-
-
-class ModelNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """touchstone.json. row_tokens: of a row of the task; tokenizer_sha256: of the tokenizer.json that the
-    task names, hex; empty where tokens are bytes."""
-
-    row_tokens: int
-    tokenizer_sha256: Digest = ""
-
-
-def format_note(note: ModelNote) -> bytes:
-    """touchstone.json."""
-    return msgspec.json.format(msgspec.json.encode(note)) + b"\n"
-
-
-def format_tokenizer_config(row_tokens: int) -> bytes:
-    """The least tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
-    content = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": row_tokens,
-        "clean_up_tokenization_spaces": False,
-    }
-    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
-
-
-def check_tokenizer(path: Path, expected: bytes) -> bytes:
-    """The bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero where the task
-    names none. Raises InvalidInput where it is missing or another one."""
-    file = path / TOKENIZER_NAME if path.is_dir() else path
-    data = file.read_bytes() if file.is_file() else b""
-    found = sha256(data).digest()
-    if not data and not any(expected):
-        raise InvalidInput(
-            what="the task names no tokenizer, and there is none here",
-            expected="a tokenizer.json, where one is named",
-            actual="no such file",
-            where=str(file),
-            remedy="Leave --tokenizer out where tokens are bytes; else ask the submitter for the file.",
-        )
-    if not data or (any(expected) and found != expected):
-        raise InvalidInput(
-            what="not the tokenizer of this task",
-            expected=f"a tokenizer.json with SHA-256 {expected.hex()}",
-            actual=found.hex() if data else "no such file",
-            where=str(file),
-            remedy="Ask the submitter for the folder that `touchstone data pack` wrote, and name it.",
-        )
-    return data
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file, hex. It may be of any length."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
-
-
-def read_note(folder: Path) -> ModelNote | None:
-    """touchstone.json of a folder, None where there is none. Raises InvalidInput where it is malformed."""
-    path = folder / NOTE_NAME
-    if not path.exists():
-        return None
-    if not path.is_file() or path.stat().st_size > MAX_NOTE_BYTES:
-        raise _refuse(f"a file of at most {MAX_NOTE_BYTES} bytes", "another", path)
-    try:
-        note = msgspec.json.decode(path.read_bytes(), type=ModelNote)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _refuse("the note of an exported model", str(error), path) from error
-    if not 1 <= note.row_tokens <= MAX_ROW_TOKENS:
-        raise _refuse(f"rows of 1 to {MAX_ROW_TOKENS} tokens", str(note.row_tokens), path)
-    return note
-
-
-def _refuse(expected: str, actual: str, where: Path) -> InvalidInput:
+def refuse_folder(expected: str, actual: str, where: Path) -> InvalidInput:
+    """Makes the refusal of a folder."""
     return InvalidInput(
         what="not the folder of a model",
         expected=expected,

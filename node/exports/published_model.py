@@ -16,13 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from touchstone.node.exports.model_folder import (
-    CONFIG_NAME,
-    MAX_CONFIG_BRACKETS,
-    WeightsFolder,
-    list_file_names,
-    open_named,
-)
+from touchstone.node.exports.model_folder import WeightsFolder, list_file_names, open_named
+from touchstone.node.exports.model_note import CONFIG_NAME, MAX_CONFIG_BRACKETS
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import MAX_PARAMETERS

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from touchstone.node.kit.party import Party
-from touchstone.node.records.claim_records import find_own_slot
+from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.adapters.chain.pace import Pace, measure_pace

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from touchstone.node.health.metrics import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
+from touchstone.node.health.deadlines import ASK, COMMIT, CONTEST, DISPUTE, VOTE, list_deadlines
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.gate import BLOCK_S

@@ -1,9 +1,8 @@
-"""Who acts, where its files are, what its process is told once, and where it writes losses."""
+"""Who acts, where its files are, and what its process is told once."""
 
-import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
@@ -12,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
@@ -20,7 +18,6 @@ from touchstone.protocol.adapters.files.mapped_files import PageLimit, make_mapp
 from touchstone.protocol.adapters.journal import FILE_NAME
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.machine.determinism_fingerprint import hash_sources, read_processor_model
-from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.adapters.machine.machine_use import MachineUse
 from touchstone.protocol.adapters.store.part_store import FILE_NAME as PARTS_NAME
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
@@ -29,12 +26,24 @@ from touchstone.protocol.compute.determinism import describe_bits
 from touchstone.protocol.compute.program.tensor_allocator import Room, use_room
 
 JOURNAL_FILE = FILE_NAME
+
+
 STORE_FOLDER = "blobs"
+
+
 SCRATCH_FOLDER = "scratch"
+
+
 PARTS_FILE = PARTS_NAME
+
+
 MEGABYTE = 1_000_000
+
+
 CODE = Path(__file__).resolve().parents[2]
 """The folder of `protocol`."""
+
+
 SWITCH_S = 5e-5
 """A hundredth of Python's default."""
 
@@ -200,39 +209,3 @@ def keep_to_memory(folder: Path, memory_mb: int) -> None:
     """Have this process's large tensors lie in files of `folder`; 0: nothing changes."""
     if memory_mb:
         use_room(Room(partial(make_mapped, folder), PageLimit(memory_mb * MEGABYTE).keep))
-
-
-# --- Losses for TensorBoard ---------------------------------------------------------------------------------
-BOARD_LIBRARY, BOARD_EXTRA = "tensorboardX", "tensorboard"
-LOSS_TAG = "loss_nats"
-log = logging.getLogger(__name__)
-
-
-class LossBoard:
-    """Writes the loss of each training step into event files of a folder. A folder that cannot be written
-    costs the losses there and nothing else."""
-
-    def __init__(self, folder: Path) -> None:
-        """Raises InvalidInput where the library is not installed."""
-        self._library = load_extra(BOARD_LIBRARY, "tensorboard_dir in config.toml", BOARD_EXTRA)
-        self._folder = folder
-        self._writer: Any = None
-        self._is_broken = False
-
-    def add(self, first_step: int, losses: Sequence[float]) -> None:
-        """The losses of successive steps, from step `first_step` of the task on."""
-        try:
-            if self._writer is None and not self._is_broken:
-                self._writer = self._library.SummaryWriter(str(self._folder))
-            for step, loss in enumerate(losses if self._writer else (), start=first_step):
-                self._writer.add_scalar(LOSS_TAG, loss, step)
-        except Exception as error:
-            # A library of others: whatever it fails at, training goes on.
-            log.warning("no more losses are written to %s: %s", self._folder, error)
-            self._writer, self._is_broken = None, True
-
-    def close(self) -> None:
-        """Write what is left."""
-        if self._writer is not None:
-            with suppress(OSError):
-                self._writer.close()

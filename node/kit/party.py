@@ -14,15 +14,14 @@ roots and the party's store: hashed, kept, loaded, fetched, opened leaf by leaf.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import LossBoard, Meter, PartyConfig, Status
+from touchstone.node.kit.config import Meter, PartyConfig, Status
+from touchstone.node.kit.loss_board import LossBoard
 from touchstone.node.kit.recompute_queue import Retraining
 from touchstone.node.kit.retention_windows import PruningMemory
-from touchstone.node.kit.stored_tensors import StoredState, keep_state_trees, load_tensor, open_tensor
 from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import CaseBook
@@ -33,21 +32,13 @@ from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.keys.signatures import Signed, sign_statement
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
-from touchstone.protocol.compute.digest import build_state_trees
-from touchstone.protocol.compute.program.step import TrainingState
-from touchstone.protocol.spec.containers import StateHeader, StateLeaves, TaskSpec
-from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_sitting
+from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.game.logs import LoggedGame
-from touchstone.protocol.spec.game.state import SeatStatus
-from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.statements import SigningDomain
-from touchstone.protocol.spec.tokens import format_tokens
 
 
 @dataclass(frozen=True)
@@ -187,136 +178,3 @@ class Party:
     def say(self, line: str) -> None:
         """Tell the operator."""
         self.config.say(line)
-
-
-def list_news(game: LoggedGame, account: str) -> Iterator[str]:
-    """What an operator has to know of its task, and could not tell from the silence that follows: that no
-    further round opens, which is days before the seats are paid out; that its own seat sits in none."""
-    seat = find_seat(game, account)
-    is_through = game.next_round >= game.terms.rounds and get_live_round(game) is None
-    if game.is_halted or is_through:
-        cause = "the task is halted" if game.is_halted else f"round {game.next_round - 1} was the last"
-        yield (
-            f"{cause}: no further round opens. Keep this node up until it ends by itself: what was done can "
-            "still be asked about (`touchstone status` tells until when)"
-        )
-    elif seat is not None and seat.status == SeatStatus.OPEN and not is_sitting(game, seat):
-        has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
-        yield (
-            f"WARNING: the stake of this seat is {format_tokens(has_wei)}, and the task asks for "
-            f"{format_tokens(least_wei)}: it sits in no further round. Fill it up (`touchstone stake`), or "
-            "leave (`touchstone leave`)"
-        )
-
-
-SPARE_BONDS = 4
-"""So many may others open between a look at the chain and the own call: each makes it a bond dearer."""
-
-
-async def fund_bonds(party: Party, open_count: int, bond_wei: int) -> int:
-    """Have credit for a bond behind `open_count` open ones, and for what it costs where others open some
-    more before it. Returns the most to pay, in wei: not more than a seat costs, nor than this account has.
-    Raises ContractRefused where that does not pay what is due now."""
-    due_wei, amounts = (open_count + 1) * bond_wei, party.game.terms.amounts
-    limit_wei = min(due_wei + SPARE_BONDS * bond_wei, max(amounts.solver_stake, amounts.auditor_stake))
-    credit, tokens = party.chain.purse.credit_of, party.chain.token.balance_of
-    held_wei: int = await credit(party.account) + await tokens(party.account)
-    limit_wei = max(due_wei, min(limit_wei, held_wei))
-    await party.chain.deposit_missing(limit_wei)
-    return limit_wei
-
-
-class Duty(Hashable, Protocol):
-    """One thing to do now."""
-
-    async def perform(self, party: Party) -> None:
-        """Do it. Raises ContractRefused where another account was faster, ProtocolFault or EnvironmentFault
-        where it has to be tried again later."""
-
-
-def name_duty(duty: Duty) -> str:
-    """Returns the name of a duty in metrics and logs: its own `title`, where its type has several kinds, or
-    that of its type."""
-    return str(getattr(duty, "title", type(duty).__name__))
-
-
-def find_round(about: object) -> int | None:
-    """Returns the round that a duty, or what it is about, belongs to; None where it belongs to none."""
-    places = (about, getattr(about, "place", None), getattr(about, "statement", None))
-    return next((number for one in places if isinstance(number := getattr(one, "round", None), int)), None)
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Nothing is due yet; from `block` on something may be."""
-
-    block: int
-
-
-ListDuties = Callable[[Party, int], Iterator[Duty | Wait]]
-"""(party, block): what is due for the party in the next block, whose number is `block`."""
-
-
-def list_peers(party: Party, task: bytes, first: str = "") -> list[Peer]:
-    """All other reachable peers, in the order in which to ask: members of the task and `first`, then
-    strangers.
-
-    Members go first because an endpoint costs nothing: otherwise the account that announced the first hundred
-    would be asked first. In each group, peers that were silent come last, in the order of their last silence.
-    Of equally silent ones `first` leads."""
-
-    def rank(peer: Peer) -> tuple[bool, float, bool]:
-        """Sort key: members first, then who was silent longest ago."""
-        is_stranger = peer.account != first and not party.state.is_member(peer.account, task)
-        return is_stranger, party.client.get_silence(peer), peer.account != first
-
-    return sorted(party.state.network.others(party.account), key=rank)
-
-
-# --- States between tensors, roots and the store ------------------------------------------------------------
-def keep_state(party: Party, state: TrainingState, *, is_cached: bool = True) -> StateHeader:
-    """Hash a state, once, and put its three tensors into the store; first it is brought home. is_cached:
-    as for `fill_file`."""
-    trees = build_state_trees(state.bring_home())
-    keep_state_trees(party.store, trees, is_cached=is_cached)
-    return trees.header
-
-
-def has_state(party: Party, header: StateHeader) -> bool:
-    """Whether all three tensors of a state are in the store."""
-    count = party.task.spec.terms.parameter_count
-    return all(party.store.has(ref) for ref in refer_state(header, count))
-
-
-def load_state(party: Party, header: StateHeader) -> TrainingState:
-    """A state from the store. Raises InvalidInput where a tensor is not there."""
-    count = party.task.spec.terms.parameter_count
-    weights, first, second = (load_tensor(party.store, ref) for ref in refer_state(header, count))
-    return TrainingState(weights, first, second, header.local_step, header.global_step)
-
-
-def open_state(party: Party, header: StateHeader) -> StoredState:
-    """A state of the store that is looked at piece by piece. Raises as `load_state` does."""
-    refs = refer_state(header, party.task.spec.terms.parameter_count)
-    return StoredState(header, tuple(open_tensor(party.store, ref) for ref in refs))
-
-
-async def fetch_state(party: Party, peers: list[Peer], header: StateHeader) -> TrainingState:
-    """A state from the store or from the first of `peers` that shows it. Raises as `fetch_tensors` does."""
-    await fetch_tensors(party, peers, header)
-    return await asyncio.to_thread(load_state, party, header)
-
-
-async def fetch_tensors(party: Party, peers: list[Peer], header: StateHeader) -> None:
-    """Have the tensors of a state in the store, from the first of `peers` that shows each where it is not.
-    Raises ProtocolFault or EnvironmentFault."""
-    for ref in refer_state(header, party.task.spec.terms.parameter_count):
-        await party.client.fetch_from_any(peers, ref)
-
-
-def open_state_leaves(party: Party, header: StateHeader, indices: Sequence[int]) -> list[StateLeaves]:
-    """The same leaves of W, m and v of a state in the store, with their paths. Raises as
-    `BlobStore.open_leaves` does."""
-    refs = refer_state(header, party.task.spec.terms.parameter_count)
-    proofs = [party.store.open_leaves(ref, indices) for ref in refs]
-    return [StateLeaves(*of_one_index) for of_one_index in zip(*proofs, strict=True)]

@@ -16,9 +16,12 @@ from typing import Any
 
 from touchstone.node.health.money_news import MoneyNews
 from touchstone.node.health.parting import tell_parting
-from touchstone.node.joining.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.node.health.task_news import list_news
+from touchstone.node.joining.joining import catch_up, open_task
+from touchstone.node.joining.seats import SeatWish, take_seat
 from touchstone.node.kit.config import FAR
-from touchstone.node.kit.party import Duty, ListDuties, Party, Wait, find_round, list_news, name_duty
+from touchstone.node.kit.duty import Duty, ListDuties, Wait, find_round, name_duty
+from touchstone.node.kit.party import Party
 from touchstone.node.training.idle_mode import wait_until_idle
 from touchstone.node.upkeep.self_test import check_bits
 from touchstone.node.upkeep.upkeep_duties import find_next_block, is_gathering

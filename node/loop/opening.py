@@ -1,7 +1,7 @@
 """Opens a party, or a reader of the chain and of what nodes serve.
 
 A party has chain, journal, store and client, and the server that its peers ask. What the rooms of a node keep
-in the journal is put together here, what they offer to peers in `offers.py`.
+in the journal is put together here, what they offer to peers in `node/serving`.
 
 A reader announces no endpoint and sends no transaction. So it takes an account that can sign requests, and no
 coin and no stake. It takes no journal either: it works beside a running node of the same home.
@@ -21,17 +21,18 @@ from touchstone.node.kit.config import (
     MEGABYTE,
     PARTS_FILE,
     STORE_FOLDER,
-    LossBoard,
     PartyConfig,
     Status,
     clear_scratch,
     limit_memory,
     share_interpreter,
 )
+from touchstone.node.kit.loss_board import LossBoard
 from touchstone.node.kit.party import Party
 from touchstone.node.records import audit_records, dispute_records
 from touchstone.node.records import claim_records as merge_records
-from touchstone.node.serving.reachability_probe import Lookout, be_reached
+from touchstone.node.serving.being_reached import be_reached
+from touchstone.node.serving.reachability_probe import Lookout
 from touchstone.node.serving.served_data import Offers
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE

@@ -7,21 +7,20 @@ would come too late.
 """
 
 import asyncio
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
-from touchstone.node.merging.merge_signing import (
-    MergeSet,
-    find_merge_set,
-    gather_signatures,
-    is_majority,
-    judge_round,
-)
+from touchstone.node.merging.merge_signing import gather_signatures
+from touchstone.node.merging.round_judging import MergeSet, find_merge_set, is_majority, judge_round
+from touchstone.node.merging.turns import FAR, get_margin, rotate, take_turn
 from touchstone.node.models.claim_openings import is_fetched
-from touchstone.node.models.outer_step import get_root, make_key, merge_claims
-from touchstone.node.records.claim_records import MergeKey, find_own_slot, list_open_solvers
+from touchstone.node.models.expected_merge import get_root, make_key
+from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.records.claim_records import MergeKey
+from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.call_parts import count_fitting, fits
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.fates import is_draw_over, list_draws
@@ -30,14 +29,10 @@ from touchstone.protocol.spec.game.rounds import get_post_window, get_waiting_ro
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
 from touchstone.protocol.spec.game.timing import get_votes_from
 
-SPREAD_BLOCKS = 2
-"""Blocks that the next one in the line waits for the one before it."""
-MARGIN_DIVISOR = 8
-"""A node hands in votes that no node has handed in when an eighth of `audit_max` is left."""
 WITHHELD_DIVISOR = 2
 """Claims whose pseudo-gradient this node could not fetch are left out when half of `post` is left."""
-FAR = 1 << 62
-"""A block that never comes."""
+
+
 POLL_S = 0.2
 """Between two rounds of questions for signatures."""
 
@@ -123,7 +118,6 @@ class HandVotes:
             )
 
 
-# --- What is due --------------------------------------------------------------------------------------------
 def list_duties(party: Party, block: int) -> Iterator[Duty | Wait]:
     """The root of the waiting round, and votes that go in alone."""
     state = get_state_at(party.game, block)
@@ -176,54 +170,18 @@ def _list_votes(
     is_done = all(is_draw_over(judged.state, after, slot, draw, block) for slot, draw in draws)
     deadline = _get_deadline(state, game_round, block)
     if block >= deadline:
-        yield _rotate(view, game_round, deadline, block, duty)
+        yield rotate(view, game_round, deadline, block, duty)
     elif are_many or (is_done and not is_taken):
         since = view.claims.seen.setdefault((game_round.index, HandVotes), block)
-        yield _rotate(view, game_round, since, block, duty)
+        yield rotate(view, game_round, since, block, duty)
     else:
         yield Wait(deadline)
-
-
-def _rotate(view: View, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
-    """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
-    margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
-    margin, count = _get_margin(view.game), max(1, len(list_open_solvers(view.game, game_round)))
-    blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
-    groups = min(count, max(1, margin // blocks))
-    group = min(compute_rank(view, game_round) * groups // count, groups - 1)
-    turns = (block - since) // blocks
-    until = (group - turns) % groups
-    return duty if until == 0 else Wait(since + (turns + until) * blocks)
-
-
-def _get_margin(state: GameState) -> int:
-    return max(SPREAD_BLOCKS, state.terms.windows.audit_max // MARGIN_DIVISOR)
 
 
 def _get_deadline(state: GameState, game_round: GameRound, block: int) -> int:
     """The block from which a node hands in votes that no node has handed in. It is shortly before the next
     block after which they would be worth less."""
-    audit_max, margin = state.terms.windows.audit_max, _get_margin(state)
+    audit_max, margin = state.terms.windows.audit_max, get_margin(state)
     starts = {get_votes_from(state, game_round, draw) for _, draw in list_draws(state, game_round)}
     ends = [start + k * audit_max for start in starts if start is not None for k in (1, 2, 3)]
     return min((end - margin for end in ends if end >= block), default=block)
-
-
-def take_turn(
-    view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
-) -> Iterator[Duty | Wait]:
-    """The duty when it is this node's turn, counted from when it was first seen to be due. last: the last
-    block of its window. In the second half of what is left of the window any node may move, however many
-    before it are silent."""
-    since = view.claims.seen.setdefault((game_round.index, what), block)
-    delay = min(SPREAD_BLOCKS * compute_rank(view, game_round), max(0, last - since) // 2)
-    yield duty if block >= since + delay else Wait(since + delay)
-
-
-def compute_rank(view: View, game_round: GameRound) -> int:
-    """How many go before this node in this round: the line of solvers begins at another one each round, then
-    come all others."""
-    accounts = [seat.account for seat in list_open_solvers(view.game, game_round)]
-    if view.account not in accounts:
-        return len(accounts)
-    return (accounts.index(view.account) - game_round.index) % len(accounts)

@@ -20,8 +20,9 @@ from typing import Annotated, TypeVar
 from msgspec import Meta
 from torch import Tensor
 
-from touchstone.node.joining.task_inputs import load_start
-from touchstone.node.kit.party import Party, list_peers
+from touchstone.node.joining.first_weights import load_start
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.peers import list_peers
 from touchstone.node.kit.stored_tensors import keep_tree, load_tensor
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.messages import Count, Form, Message, Signature, Word

@@ -1,4 +1,4 @@
-"""What the merge room keeps in the journal, its index, and who sits where in a round.
+"""What a node's journal has of its claims and merges, and their index.
 
 Journal records have the fields that recovery needs and that nothing else knows. basis: what a claim was
 trained from (`compute_basis`). After a reorg or a fall a round may have another base root or beacon. Then its
@@ -6,42 +6,21 @@ new records have another basis, and records of the old basis count for nothing.
 
 `ClaimBook` indexes the records of this node's own claims and merges of one task. It is read once at the
 start, then kept in step with every record that is written through it.
-
-Who sits where is pure: this node's slot, the shard of each slot, the order of a merge.
-
-`Wakes`: how often a peer may have the loop of a node list its duties: once a block.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from touchstone.node.records.wakes import Wakes
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Signature, Word
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.containers import LossReport, OuterHeader, StateHeader
-from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
-from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
-
-
-@dataclass
-class Wakes:
-    """Who had the loop look, in the newest block that was asked about."""
-
-    _block: int = 0
-    _accounts: set[str] = field(default_factory=set)
-
-    def take(self, account: str, block: int) -> bool:
-        """Have an account use its one wake in a block; False where it has used it."""
-        if self._block != block:
-            self._block, self._accounts = block, set()
-        is_first = account not in self._accounts
-        self._accounts.add(account)
-        return is_first
+from touchstone.protocol.spec.game.state import GameRound
 
 
 def compute_basis(base_root: bytes, beacon: bytes) -> bytes:
@@ -327,51 +306,3 @@ class ClaimBook:
             case ClaimBoundaryReached():
                 roots = (record.weights_root, record.first_moment_root, record.second_moment_root)
                 work.boundaries[record.boundary] = StateHeader(*roots, record.local_step, record.global_step)
-
-
-def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int | None:
-    """The slot of an account's seat in a round, None where it does not sit in it as a solver."""
-    seat = find_seat(state, account)
-    is_member = seat is not None and seat.joined <= game_round.index
-    if seat is None or not is_member or seat.number not in game_round.pool.solvers:
-        return None
-    return game_round.pool.solvers.index(seat.number)
-
-
-def find_holder(state: GameState, number: int, index: int) -> Seat | None:
-    """The seat with this number that could sit in round `index`: a number is used again once its seat was
-    paid out. None where the state no longer holds that seat."""
-    seats = (state.seats.get(number), state.former.get(number))
-    return next((seat for seat in seats if seat is not None and seat.joined <= index), None)
-
-
-def list_open_solvers(state: GameState, game_round: GameRound) -> tuple[Seat, ...]:
-    """The solver seats of a round that are not convicted, in the order of their slots."""
-    seats = (find_holder(state, number, game_round.index) for number in game_round.pool.solvers)
-    return tuple(seat for seat in seats if seat is not None and seat.status != SeatStatus.CLOSED)
-
-
-def get_shards(game_round: GameRound) -> tuple[int, ...]:
-    """The shard of each slot of a dealt round."""
-    assert game_round.beacon is not None
-    return deal_shards(game_round.beacon, len(game_round.pool.solvers))
-
-
-def sort_by_shard(game_round: GameRound, slots: Iterable[int]) -> tuple[int, ...]:
-    """Slots in the order in which a merge adds their claims."""
-    shards = get_shards(game_round)
-    return tuple(sorted(slots, key=lambda slot: shards[slot]))
-
-
-def find_carried_round(state: GameState, index: int, seat: Seat) -> int | None:
-    """The round whose claim's moments a claim of round `index` starts from: the last one before it whose
-    posted merge holds a claim of the seat, in the same epoch: an older one may be freed while the claim can
-    still be proven wrong. None: moments start from zero."""
-    first = max(seat.joined, get_epoch_start(get_epoch(index)))
-    for earlier in range(index - 1, first - 1, -1):
-        game_round = state.rounds.get(earlier)
-        if game_round is None or game_round.phase != RoundPhase.POSTED:
-            continue
-        if any(game_round.claims[slot].seat == seat.number for slot in game_round.merged):
-            return earlier
-    return None

@@ -186,7 +186,6 @@ def make_form(kind: type[Said]) -> Form[Said]:
     return Form(kind, most_bytes, f"the message {kind.__name__} is malformed")
 
 
-# --- From values --------------------------------------------------------------------------------------------
 def say_boundary(proof: BoundaryProof) -> BoundarySaid:
     """The message of a boundary's opening."""
     return BoundarySaid(HeaderSaid(*_list_fields(proof.header)), proof.salt, tuple(proof.path))

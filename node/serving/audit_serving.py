@@ -121,7 +121,6 @@ def may_read(room: AuditRoom, account: str, kind: BlobKind, root: bytes) -> bool
     return any((account, root) in shown for shown in room.grants.values()) or _is_public(room, root)
 
 
-# --- Who may ask --------------------------------------------------------------------------------------------
 def _require_drawn(room: AuditRoom, account: str, said: PlaceSaid) -> DrawnAudit:
     """The audit of an own claim for which the chain drew this account, until openings of it stop being paid.
 
@@ -169,7 +168,6 @@ def _keep_seal(room: AuditRoom, drawn: DrawnAudit, taken: SealTaken) -> None:
         )
 
 
-# --- What is shown ------------------------------------------------------------------------------------------
 def _open_start(room: AuditRoom, drawn: DrawnAudit) -> tuple[BoundaryProof, BoundaryProof]:
     return _open(room, drawn, 0), _open(room, drawn, drawn.segment)
 

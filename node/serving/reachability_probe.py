@@ -12,13 +12,12 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
-from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
 from touchstone.protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
 from touchstone.protocol.adapters.wire.lookups import OwnResolver
 from touchstone.protocol.adapters.wire.message_desk import Desk
@@ -30,27 +29,39 @@ from touchstone.protocol.adapters.wire.reach_messages import (
     Reach,
     ReachSaid,
 )
-from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.adapters.wire.storage_reader import FREE_PORTS, TLS_PORT
 from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint
-from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 LOOKUP_S, CONNECT_S = 5.0, 5.0
 """For the name of an endpoint; for all connections to it together."""
+
+
 ACCOUNT_S = 60.0
 """An account has one look in this time."""
+
+
 DAY_S, DAY_LOOKS = 86_400.0, 24
 """And so many in a day. To announce a URL takes a transaction, but a name's owner may have it lead to another
 address with each look: without this a few accounts could have a node search the internet for hours."""
+
+
 ADDRESS_S, ADDRESS_BURST = 15.0, 4
 """An address is connected to once in this time, whoever asks; so many times at once are saved."""
+
+
 ADDRESS_STRANGERS_S, ADDRESS_STRANGERS_BURST = 30.0, 2
 """The same for accounts that this node does not work with: who announces a member's address leaves the member
 its own looks."""
+
+
 STRANGERS_S, STRANGERS_BURST = 2.0, 4
 """The same of all accounts together that this node does not work with: an account costs nothing."""
+
+
 MEMBERS_AT_ONCE, STRANGERS_AT_ONCE = 8, 2
+
+
 TURN_S = 2.0
 """A look for a stranger that takes longer than this is given up where another one waits for its turn."""
 
@@ -199,47 +210,3 @@ def _not_now(whom: str) -> EnvironmentFault:
         actual=f"more, for {whom}",
         remedy="Ask again in a minute, in an hour where it stays so, or ask another peer.",
     )
-
-
-# --- Being reached ------------------------------------------------------------------------------------------
-LISTEN_S = 60.0
-"""Between two tries to listen."""
-
-
-async def be_reached(
-    party: Party, server: BlobServer, identity: TlsIdentity, stack: AsyncExitStack, *, is_held: bool
-) -> None:
-    """Listen where the home says until `stack` is closed, and say on chain where. is_held: the party has a
-    seat already, or a bond. Then it goes on where its port is taken or the gas cannot be paid, and tries
-    again: silence in a game costs more. Raises EnvironmentFault for any other party."""
-    stack.push_async_callback(server.stop)
-    try:
-        await _listen(party, server, identity)
-    except EnvironmentFault as fault:
-        if not is_held:
-            raise
-        party.say(f"WARNING: {fault} Going on, for there is a seat already, or a bond. No peer reaches it.")
-        stack.callback(asyncio.create_task(_listen_later(party, server, identity)).cancel)
-
-
-async def _listen(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
-    chain, config = party.chain, party.config
-    try:
-        port = await server.start(config.listen_host, config.listen_port)
-        url = choose_endpoint(config.listen_host, port, config.public_url)
-        announced = await chain.tasks.peer_of(chain.address)
-        if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
-            await chain.tasks.announce(url, identity.fingerprint)
-    except EnvironmentFault:
-        await server.stop()
-        raise
-
-
-async def _listen_later(party: Party, server: BlobServer, identity: TlsIdentity) -> None:
-    is_reached = False
-    while not is_reached:
-        await asyncio.sleep(LISTEN_S)
-        with suppress(EnvironmentFault):
-            await _listen(party, server, identity)
-            is_reached = True
-    party.say("peers reach this node again")

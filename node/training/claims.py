@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
 
-from touchstone.node.kit.party import Duty, Party, has_state, keep_state, load_state
+from touchstone.node.kit.duty import Duty
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import has_state, keep_state, load_state
 from touchstone.node.kit.stored_tensors import keep_tree
 from touchstone.node.kit.view import View
-from touchstone.node.models.claim_openings import compute_leaves
 from touchstone.node.models.global_model import load_weights
 from touchstone.node.models.outer_step import check_base, load_base
+from touchstone.node.models.own_openings import compute_leaves
 from touchstone.node.records.claim_records import (
     ClaimBoundaryReached,
     ClaimFinished,
@@ -30,10 +32,8 @@ from touchstone.node.records.claim_records import (
     ClaimWork,
     SegmentTrained,
     compute_basis,
-    find_carried_round,
-    find_own_slot,
-    get_shards,
 )
+from touchstone.node.records.round_seats import find_carried_round, find_own_slot, get_shards
 from touchstone.node.training.idle_mode import pause
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta
 from touchstone.protocol.compute.batches import get_batch, prepare_steps

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from touchstone.node.kit.party import Party, fetch_tensors, has_state, keep_state, load_state
+from touchstone.node.kit.party import Party
 from touchstone.node.kit.recompute_queue import AUDITS, Turn, Until
+from touchstone.node.kit.states import fetch_tensors, has_state, keep_state, load_state
 from touchstone.node.kit.view import View
-from touchstone.node.models.claim_openings import get_finished, list_own_boundaries
-from touchstone.node.records.claim_records import find_carried_round, get_shards
-from touchstone.node.records.dispute_records import OwnReplay
+from touchstone.node.models.own_openings import get_finished, list_own_boundaries
+from touchstone.node.records.known_statements import OwnReplay
+from touchstone.node.records.round_seats import find_carried_round, get_shards
 from touchstone.node.training.claims import begin_state, compute_start, find_carried
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch
@@ -71,7 +72,6 @@ def compute_state(
     return next(islice(iterate_states(party, place, segment, start), step, None))
 
 
-# --- Starts -------------------------------------------------------------------------------------------------
 async def restore_own_start(party: Party, dispute: InnerDispute) -> StateHeader:
     """The start of a segment of this node's own statement, in the store from then on. Raises EnvironmentFault
     where it can neither be found nor made again."""

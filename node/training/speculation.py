@@ -12,20 +12,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
-from touchstone.node.merging.merge_signing import judge_round
+from touchstone.node.merging.round_judging import judge_round
 from touchstone.node.models.claim_openings import is_fetched
-from touchstone.node.models.outer_step import (
+from touchstone.node.models.expected_merge import (
     find_own_merge,
     foresee,
     get_root,
     list_guessed,
     list_open,
     make_key,
-    merge_claims,
 )
-from touchstone.node.records.claim_records import MergeKey, compute_basis, find_own_slot
+from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.records.claim_records import MergeKey, compute_basis
+from touchstone.node.records.round_seats import find_own_slot
 from touchstone.node.training.claims import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.fates import find_seat

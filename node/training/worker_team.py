@@ -11,9 +11,7 @@ bounded by what one worker needs for a segment: a claim that comes too late is n
 """
 
 import logging
-import os
 import secrets
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,123 +21,36 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
-from torch import Tensor, distributed
 
 from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, make_scratch, share_memory_mb
-from touchstone.node.kit.stored_step import open_step
-from touchstone.node.training.replay_pool import ReplayJob, begin_worker, measure_job, view_job
-from touchstone.protocol.adapters.files.mapped_files import make_shared, map_shared
-from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.program.cutting import CutStep, Workers
+from touchstone.node.training.replay_worker import ReplayJob, measure_job, view_job
+from touchstone.node.training.team_worker import DONE, STEPS, Message, Place, run_worker
+from touchstone.protocol.adapters.files.mapped_files import make_shared
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    GetBatch,
-    TrainingState,
-    begin_round,
-    train_segment,
-)
-from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
-from touchstone.protocol.spec.codec import decode_training, encode_training
+from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState, train_segment
+from touchstone.protocol.spec.codec import encode_training
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import PRODUCT_BITS
 
-PREFIX = "team-"
-"""Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
-START_S = 300.0
-"""So long may workers take to start (imports, meeting, compiled kernels). One trains meanwhile."""
-LEAST_S = 20.0
-STEPS = 10
-"""A step may take so long, or as long as so many of one worker, if that is longer. Then they hang."""
-SLOWER = 2
-"""A segment may take LEAST_S more than so many times what one worker takes. Then they are too slow."""
-DONE = ""
-Message = float | str
-"""A step's loss in nats; DONE at the start and after a segment; or what went wrong."""
-
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Place:
-    """What a worker is told. training: canonical bytes of the task's training, of so many elements; store:
-    the folder of the node's store, which has the task's step; meeting: a file by which workers find each
-    other, which none but this account can read."""
-
-    training: bytes
-    store: str
-    elements: int
-    count: int
-    own: int
-    threads: int
-    scratch: str
-    memory_mb: int
-    meeting: str
+PREFIX = "team-"
+"""Of files in the scratch folder. A killed node leaves some, and its next start removes them."""
 
 
-# --- In the worker ------------------------------------------------------------------------------------------
-def run_worker(place: Place, node: Connection) -> None:
-    """Train what the node says until it is gone. Tells it what goes wrong, and ends then."""
-    begin_worker(place.threads, "cpu", place.scratch, place.memory_mb)
-    try:
-        spec = decode_training(place.training)
-        open_step(BlobStore(Path(place.store), is_durable=False), spec, place.elements)
-        step = CutStep(spec, meet(place))
-        warm_up(step, spec)
-        node.send(DONE)
-        while True:
-            job, path = node.recv()
-            train_part(step, place.own, job, path, node.send)
-            node.send(DONE)
-    except EOFError:
-        return
-    except Exception as error:
-        log.exception("worker %d failed", place.own)
-        node.send(f"worker {place.own}: {type(error).__name__}: {error}")
+START_S = 300.0
+"""So long may workers take to start (imports, meeting, compiled kernels). One trains meanwhile."""
 
 
-def meet(place: Place) -> Workers:
-    """All workers, by Gloo on this machine's own address: no other machine can reach its ports."""
-    os.environ["GLOO_SOCKET_IFNAME"] = next(n for _, n in socket.if_nameindex() if n.startswith("lo"))
-    store = distributed.FileStore(place.meeting, place.count)  # type: ignore[attr-defined]
-    distributed.init_process_group("gloo", store=store, rank=place.own, world_size=place.count)
-
-    def gather(own: Tensor) -> Sequence[Tensor]:
-        """As `Workers.gather`."""
-        found = [allocate(own.numel()).view_as(own) for _ in range(place.count)]
-        distributed.all_gather(found, own)
-        return found
-
-    return Workers(place.count, place.own, gather)
+LEAST_S = 20.0
 
 
-def warm_up(step: CutStep, spec: TrainingSpec) -> None:
-    """One step on zeros: kernels are compiled and loaded while the node still waits for its first round."""
-    state = step.own(begin_round(allocate_zeros(get_step(spec).parameters), 0))
-    tokens = torch.zeros((spec.sequences_per_step, spec.sequence_tokens), dtype=torch.int64)
-    step.advance(state, Batch(tokens, tokens))
+SLOWER = 2
+"""A segment may take LEAST_S more than so many times what one worker takes. Then they are too slow."""
 
 
-def train_part(step: CutStep, own: int, job: ReplayJob, path: str, tell: Callable[[float], None]) -> None:
-    """This worker's part of a segment. The file at `path` holds the start; in the end W, written by worker 0,
-    and each worker's leaves of m and v. Worker 0 tells each loss."""
-    tensors = view_job(job, map_shared(Path(path)))
-    state = step.own(TrainingState(*tensors.vectors, job.local_step, job.global_step))
-    for number in range(job.steps):
-        batch = Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
-        state, loss = step.advance(state, batch)
-        if own == 0:
-            tell(loss)
-    # Each has its own leaves of m and v. Whoever has the last W does not read the first one any more, and
-    # worker 0 has it once all others have sent their parts of it.
-    for target, source in zip(tensors.vectors[1:], state.vectors[1:], strict=True):
-        target[step.leaves.start : step.leaves.stop].copy_(source)
-    if own == 0:
-        tensors.vectors[0].copy_(state.weights)
-
-
-# --- In the node --------------------------------------------------------------------------------------------
 class TeamFailed(Exception):
     """What was computed together does not count."""
 

@@ -33,17 +33,11 @@ from touchstone.node.kit.retention_windows import (
     name_state,
     name_tensors,
 )
-from touchstone.node.models.outer_step import make_key
+from touchstone.node.models.expected_merge import make_key
 from touchstone.node.records.audit_records import AuditBook, SealMade, VoteMade
-from touchstone.node.records.claim_records import (
-    ClaimBook,
-    ClaimWork,
-    MergeKey,
-    compute_basis,
-    find_carried_round,
-    find_own_slot,
-)
+from touchstone.node.records.claim_records import ClaimBook, ClaimWork, MergeKey, compute_basis
 from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.round_seats import find_carried_round, find_own_slot
 from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.containers import OuterHeader
@@ -86,7 +80,6 @@ def list_kept(state: GameState, books: Books, block: int) -> dict[BlobKey, str]:
     return found | dict.fromkeys(shown, "it is shown to accounts that dispute or ask")
 
 
-# --- Models -------------------------------------------------------------------------------------------------
 def _keep_models(state: GameState, books: Books, block: int) -> Kept:
     yield from _keep_model(books, state.root, "the next round starts from it")
     if books.is_start_given:
@@ -130,7 +123,6 @@ def _find_outer(books: Books, root: bytes | None) -> OuterHeader | None:
     return books.initial if root == compute_outer_root(books.initial) else books.claims.outer.get(root)
 
 
-# --- Own claims ---------------------------------------------------------------------------------------------
 def _keep_claims(state: GameState, books: Books, block: int) -> Kept:
     for (index, basis), work in list(books.claims.works.items()):
         game_round = state.rounds.get(index)
@@ -257,7 +249,6 @@ def _name_work(game_round: GameRound) -> tuple[int, bytes]:
     return game_round.index, compute_basis(game_round.base_root, game_round.beacon)
 
 
-# --- Audits -------------------------------------------------------------------------------------------------
 def _keep_audits(state: GameState, books: Books, block: int) -> Kept:
     for place, made in list(books.audits.seals.items()):
         if place.round in state.rounds:
@@ -295,7 +286,6 @@ def _keep_audited_work(
         yield name_delta(vote.ends.work.delta_root), "pseudo-gradient of an audited claim"
 
 
-# --- Pseudo-gradients ---------------------------------------------------------------------------------------
 def _keep_deltas(state: GameState, books: Books, block: int) -> Kept:
     """Of all claims of rounds whose root can be contested or is to come."""
     known = list_work_roots(books)

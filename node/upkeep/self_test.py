@@ -13,12 +13,13 @@ import asyncio
 import logging
 from functools import partial
 
-from touchstone.node.joining.task_inputs import require_start_here
+from touchstone.node.joining.first_weights import require_start_here
 from touchstone.node.kit.config import describe_machine
-from touchstone.node.kit.party import Party, has_state
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import has_state
 from touchstone.node.kit.view import View
 from touchstone.node.models.global_model import get_initial_header, load_weights
-from touchstone.node.records.claim_records import find_own_slot
+from touchstone.node.records.round_seats import find_own_slot
 from touchstone.node.training.claims import begin_anew
 from touchstone.node.training.segments import iterate_states
 from touchstone.protocol.adapters.machine.determinism_fingerprint import TaskBits, read_bits, write_bits

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any
 
-from touchstone.node.kit.party import Party, Wait
+from touchstone.node.kit.duty import Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.call_parts import count_fitting
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -17,9 +17,10 @@ from tests.attacks.grafting import make_grafting_compute
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import Part
-from touchstone.node.joining.joining import SeatWish
-from touchstone.node.kit.party import Duty, ListDuties, Party, Wait
-from touchstone.node.records.dispute_records import Compute, Train
+from touchstone.node.joining.seats import SeatWish
+from touchstone.node.kit.duty import Duty, ListDuties, Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.records.compute import Compute, Train
 from touchstone.protocol.compute.program.step import GetBatch, TrainingState, train_segment
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import SeatRole

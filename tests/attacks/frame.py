@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tests.task_models import compute_gradient, describe_step, get_model, parameter_layout
-from touchstone.node.records.dispute_records import Train
+from touchstone.node.records.compute import Train
 from touchstone.protocol.compute.program.step import (
     Batch,
     GetBatch,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from touchstone.node.records.dispute_records import Compute, Train
+from touchstone.node.records.compute import Compute, Train
 from touchstone.protocol.compute.bounds.trace import (
     Retraced,
     Show,

@@ -12,7 +12,8 @@ from tests.e2e.roles import make_cast
 from tests.e2e.test_happy_path import withdraw
 from tests.e2e.world import GRANT_WEI, TINY_PLAN, Part, World, open_world, run_world
 from tests.faults.provider import Fault, Provider, run_provider
-from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
 from touchstone.protocol.spec.game.state import GameState, RoundPhase
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import Part
-from touchstone.node.joining.joining import SeatWish
-from touchstone.node.kit.party import Duty, ListDuties, Party, Wait
-from touchstone.node.records.dispute_records import Compute
+from touchstone.node.joining.seats import SeatWish
+from touchstone.node.kit.duty import Duty, ListDuties, Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.records.compute import Compute
 from touchstone.node.training import claims, speculation
 from touchstone.protocol.compute.audit.compare import compute_allowances
 from touchstone.protocol.compute.bounds.trace import (

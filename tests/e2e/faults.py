@@ -12,8 +12,9 @@ from tests.e2e.reading import DisputeTold, list_closed, read_happened
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.kit.views import view_of
-from touchstone.node.joining.joining import SeatWish
-from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.joining.seats import SeatWish
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.state import SeatRole, StatementRef

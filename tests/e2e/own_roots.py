@@ -5,7 +5,7 @@ from functools import partial
 
 from tests.task_models import draw_first
 from touchstone.node.kit.party import Joined
-from touchstone.node.records.claim_records import get_shards
+from touchstone.node.records.round_seats import get_shards
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge

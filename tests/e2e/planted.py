@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from touchstone.node.records.dispute_records import Compute
+from touchstone.node.records.compute import Compute
 from touchstone.protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter

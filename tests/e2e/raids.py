@@ -14,8 +14,10 @@ from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.kit.views import view_of
-from touchstone.node.joining.joining import SeatWish
-from touchstone.node.kit.party import Duty, Party, Wait, fetch_state
+from touchstone.node.joining.seats import SeatWish
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import fetch_state
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.compute.bounds.fault import prove_operation as prove_element
 from touchstone.protocol.compute.bounds.trace import retrace

@@ -15,17 +15,17 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.task_plans import respecify_plan
+from touchstone.node.defending import dispute_answers
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.party import Party
 from touchstone.node.records.audit_records import AuditBook, VoteMade
-from touchstone.node.records.dispute_records import TracedStep
+from touchstone.node.records.compute import TracedStep
 from touchstone.node.training.worker_team import Team
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
 from touchstone.protocol.spec.game.state import SeatStatus
 from touchstone.protocol.spec.merkle import compute_levels, hash_leaf
 from touchstone.protocol.spec.program import Operation, get_constant_roots
 from touchstone.protocol.spec.statements import VoteOpening, do_roots_fit_word
-from touchstone.whistleblower import dispute_duties
 
 FAULTS = ("QUANTIZED_PRODUCT_SUM", "QUANTIZE", "SCALE_OF", "EXPONENTIAL", "SUM", "TOKENS")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
@@ -117,7 +117,7 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
 def lie_about_known_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each claimant lists other roots for W and for a constant than those that everybody knows: no proof
     takes these from the list, but they stand beside what a proof takes from it."""
-    trace = dispute_duties._trace
+    trace = dispute_answers._trace
 
     def trace_and_lie(party: Party, *arguments: Any) -> TracedStep:
         traced = trace(party, *arguments)
@@ -127,7 +127,7 @@ def lie_about_known_roots(monkeypatch: pytest.MonkeyPatch) -> None:
         party.store.put_roots(roots)
         return traced._replace(tree=replace(traced.tree, levels=compute_levels(roots)))
 
-    monkeypatch.setattr(dispute_duties, "_trace", trace_and_lie)
+    monkeypatch.setattr(dispute_answers, "_trace", trace_and_lie)
 
 
 @pytest.mark.parametrize("numeric_format", ["exact15", "float32"])

@@ -11,7 +11,8 @@ import pytest
 
 from tests.e2e.behind_providers import CAST, check_paid, open_behind, play
 from tests.faults.provider import PASS, Fault, Refusal, Request, lag
-from touchstone.node.kit.party import Duty, Party, name_duty
+from touchstone.node.kit.duty import Duty, name_duty
+from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import Gate

@@ -12,9 +12,11 @@ from eth_account import Account
 
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
-from touchstone.node.joining.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.node.joining.joining import catch_up, open_task
+from touchstone.node.joining.seats import SeatWish, take_seat
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import Joined, ListDuties, Party
+from touchstone.node.kit.duty import ListDuties
+from touchstone.node.kit.party import Joined, Party
 from touchstone.node.loop.node_loop import Loop, play
 from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import RoundPlan, build_task, post_task

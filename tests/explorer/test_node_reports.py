@@ -31,7 +31,7 @@ from touchstone.explorer.chain_view import ChainView
 from touchstone.explorer.event_index import LOSS, EventIndex, Reported, make_losses
 from touchstone.explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked, Pause, Question, ReportAsker
 from touchstone.explorer.story import Names
-from touchstone.node.serving.served_data import list_unreported, report_distances
+from touchstone.node.serving.distance_reports import list_unreported, report_distances
 from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.adapters.reports.round_reports import LossSaid, ReportClient, ReportsSaid, say_loss
 from touchstone.protocol.adapters.wire.peer import Peer

@@ -13,7 +13,7 @@ from tests.rounds.proofs import FAULTS, Proofs, ToyAudits, open_proofs
 from touchstone.protocol.spec.game.state import ProofKind, SeatStatus, StatementRef
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower import judging_work
+from touchstone.whistleblower import work_proofs
 from touchstone.whistleblower.evidence import list_cases
 from touchstone.whistleblower.judging_work import list_work_cases
 
@@ -41,7 +41,7 @@ def know_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async def load(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(judging_work, "load_weights", load)
+    monkeypatch.setattr(work_proofs, "load_weights", load)
 
 
 def prove(proofs: Proofs, audits: ToyAudits, by: str = "prover") -> tuple[list[str], list[ProofKind]]:

@@ -12,7 +12,8 @@ from tests.rounds.members import Party as Sender
 from tests.rounds.nodes import Watcher, make_node, make_watcher
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
-from touchstone.node.kit.party import Party, Wait
+from touchstone.node.kit.duty import Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.upkeep.upkeep_duties import SettleSeats, Upkeep, list_duties, send_upkeep
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls

@@ -19,8 +19,9 @@ from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.network import ROOT, edit_config
 from tests.scripts.schemas import read_one
 from touchstone.node.joining import reachability
-from touchstone.node.joining.joining import SeatWish, catch_up, open_task, take_seat
+from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.joining.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
+from touchstone.node.joining.seats import SeatWish, take_seat
 from touchstone.node.kit.chain_state import Network as Peers
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.party import Party

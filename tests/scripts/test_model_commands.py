@@ -10,15 +10,15 @@ import pytest
 from tests.scripts.schemas import read_one
 from tests.scripts.test_data_pack import make_tokenizer
 from tests.task_models import init_parameters, make_step
-from touchstone.node.exports.export import write_model
-from touchstone.node.exports.model_folder import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
+from touchstone.node.exports.model_note import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
+from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts import model_commands
 from touchstone.scripts.data_pack import PackPlan, pack
 from touchstone.scripts.model_commands import run_replay, show_text, tell_replayed
 from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
-from touchstone.verifier.verifier import Replayed
+from touchstone.verifier.seatless_audit import Replayed
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
 from tests.scripts.test_closing_commands import Terminal
 from tests.scripts.test_wallet import TASK
-from touchstone.node.exports import export
-from touchstone.node.exports.export import Choice, KeepModel
+from touchstone.node.exports import last_model
+from touchstone.node.exports.last_model import KeepModel
+from touchstone.node.exports.model_choice import Choice
 from touchstone.node.submit import build_task
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
@@ -93,7 +94,7 @@ async def create(
         ("play", creation.play),
     ):
         monkeypatch.setattr(task_creation, name, stand_in)
-    monkeypatch.setattr(export, "list_duties", lambda party, block: iter(creation.lacking))
+    monkeypatch.setattr(last_model, "list_duties", lambda party, block: iter(creation.lacking))
     packed = PackedDataset(path, path.stat().st_size)
     weights = creation if creation.is_given else None
     file = SimpleNamespace(plan=TINY_PLAN, dataset=path, packed=packed, weights=weights)

@@ -21,7 +21,7 @@ from touchstone.node.records.audit_records import RECORDS, AuditBook, ShownWork
 from touchstone.node.records.handed_votes import HandedVote
 from touchstone.node.serving.audit_room import AuditRoom, AuditTask, read_audit_task
 from touchstone.node.serving.audit_serving import Audits
-from touchstone.node.serving.served_data import list_distances
+from touchstone.node.serving.distance_reports import list_distances
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.keys.account_key import AccountKey

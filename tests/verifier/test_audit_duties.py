@@ -26,7 +26,7 @@ from tests.verifier.stage import (
     make_stage,
 )
 from tests.verifier.test_audit_votes import make_vote
-from touchstone.node.kit.party import Wait
+from touchstone.node.kit.duty import Wait
 from touchstone.node.training.replay_pool import ProcessWorker
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls

@@ -22,7 +22,7 @@ from tests.verifier.stage import (
     make_stage,
 )
 from tests.verifier.stage import TASK as AUDITED
-from touchstone.node.joining.joining import SeatWish
+from touchstone.node.joining.seats import SeatWish
 from touchstone.node.kit.config import PartyConfig, hold_folder
 from touchstone.node.models.global_model import AskWork
 from touchstone.node.serving.audit_messages import WorkSaid
@@ -35,9 +35,10 @@ from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.verifier import verifier
+from touchstone.verifier import seatless_audit, verifier
 from touchstone.verifier.replaying import carry_nothing
-from touchstone.verifier.verifier import ROOMS, Place, Replayed, SeatlessAudit, require_public
+from touchstone.verifier.seatless_audit import Place, Replayed, SeatlessAudit, require_public
+from touchstone.verifier.verifier import ROOMS
 
 
 def test_a_verifier_answers_disputes_before_it_does_anything_else() -> None:
@@ -90,7 +91,7 @@ async def look(
         stage.peers.pop(stranger.account)
         stage.settle()
         stage.world.jump(stage.head + 1)
-        return await verifier.compare(begin(stage, stranger, segment)), stranger
+        return await seatless_audit.compare(begin(stage, stranger, segment)), stranger
 
 
 @pytest.mark.parametrize("segment", range(4))
@@ -179,18 +180,18 @@ async def test_what_a_claim_goes_on_from_is_what_the_one_before_it_hands_on(tmp_
             client = SimpleNamespace(ask=partial(answer, said))
             return replace(audit, reader=cast(Any, SimpleNamespace(client=client)))
 
-        assert await verifier._find_carried(tell(right)) == stage.claim.carried_root
+        assert await seatless_audit._find_carried(tell(right)) == stage.claim.carried_root
         assert asked == [("work", AskWork(AUDITED, 0, stage.slot, stage.claim.root))]
         wrong = WorkSaid(right.delta_root, b"c" * 32, right.path)
         with pytest.raises(ProtocolFault, match="does not hold"):
-            await verifier._find_carried(tell(wrong))
+            await seatless_audit._find_carried(tell(wrong))
         nothing = carry_nothing(about)
         alone = replace(tell(right), game=replace(game, rounds={0: replace(first, merged=()), 1: second}))
-        assert await verifier._find_carried(alone) == nothing != stage.claim.carried_root
+        assert await seatless_audit._find_carried(alone) == nothing != stage.claim.carried_root
         forgotten = replace(tell(right), game=replace(game, rounds={1: second}))
-        assert await verifier._find_carried(forgotten) is None
+        assert await seatless_audit._find_carried(forgotten) is None
         anew = replace(tell(right), about=replace(about, carry_moments=False))
-        assert await verifier._find_carried(anew) == nothing
+        assert await seatless_audit._find_carried(anew) == nothing
 
 
 async def test_where_the_disk_has_too_little_room_nothing_is_fetched(
@@ -204,7 +205,7 @@ async def test_where_the_disk_has_too_little_room_nothing_is_fetched(
         stage.settle()
         stage.world.jump(stage.head + 1)
         with pytest.raises(EnvironmentFault, match="the states of a replay"):
-            await verifier.compare(begin(stage, stranger, 1))
+            await seatless_audit.compare(begin(stage, stranger, 1))
     assert not list((stranger.store.folder / BlobKind.TENSOR.value).iterdir())
 
 
@@ -232,7 +233,7 @@ async def test_a_stranger_rejects_a_claim_that_starts_from_another_model(tmp_pat
         other = replace(get_base(), weights_root=b"w" * 32)
         based = replace(audit.game_round, base_root=compute_outer_root(other))
         audit = replace(begin(stage, stranger, 0, other.weights_root), game_round=based)
-        assert (await verifier.compare(audit)).word == VoteWord.REJECT_START
+        assert (await seatless_audit.compare(audit)).word == VoteWord.REJECT_START
 
 
 async def test_what_is_not_of_the_claim_is_refused(tmp_path: Path) -> None:
@@ -246,7 +247,7 @@ async def test_what_is_not_of_the_claim_is_refused(tmp_path: Path) -> None:
         claim = replace(audit.claim, claim_root=b"c" * 32)
         other = replace(audit.game_round, claims={stage.slot: claim})
         with pytest.raises((EnvironmentFault, ProtocolFault), match="does not hold|not served"):
-            await verifier.compare(replace(audit, game_round=other))
+            await seatless_audit.compare(replace(audit, game_round=other))
 
 
 def test_what_may_not_be_read_is_not_asked_for() -> None:

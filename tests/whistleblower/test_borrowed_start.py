@@ -14,7 +14,7 @@ from tests.kit.views import Standin
 from tests.node.merging.stage import get_corpus
 from tests.node.specs import get_spec
 from tests.verifier.stage import TASK, Node, Stage, Twist, make_solver, make_stage
-from touchstone.node.kit.party import has_state
+from touchstone.node.kit.states import has_state
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import CaseBook
 from touchstone.protocol.adapters.store.blobs import BlobKind

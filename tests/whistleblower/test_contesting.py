@@ -15,10 +15,14 @@ from tests.node.kit.test_party import Wallet
 from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.party import SPARE_BONDS, Party, Wait
-from touchstone.node.merging.posting import SPREAD_BLOCKS, compute_rank
-from touchstone.node.models.outer_step import get_root, make_key, merge_claims
-from touchstone.node.records.claim_records import MergeMade, sort_by_shard
+from touchstone.node.kit.bonds import SPARE_BONDS
+from touchstone.node.kit.duty import Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.merging.turns import SPREAD_BLOCKS, compute_rank
+from touchstone.node.models.expected_merge import get_root, make_key
+from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.records.claim_records import MergeMade
+from touchstone.node.records.round_seats import sort_by_shard
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import build_byte_tree
 from touchstone.protocol.spec.errors import EnvironmentFault

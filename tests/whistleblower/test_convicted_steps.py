@@ -21,15 +21,18 @@ from tests.whistleblower.stage import (
     open_party,
     play_round,
 )
-from touchstone.node.defending.step_serving import StepsAsked, answer_steps, compute_place, is_auditor
+from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is_auditor
+from touchstone.node.defending.step_serving import compute_place
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import MAX_GRANTED, Asker, KnownVote
+from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.wanted_steps import MAX_GRANTED, Asker
 from touchstone.node.upkeep.pruning import forget_steps
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import get_statement_until
-from touchstone.whistleblower.dispute_opening import judge_case, list_suspicions
+from touchstone.whistleblower.case_judging import judge_case
+from touchstone.whistleblower.suspicions import list_suspicions
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from random import Random
 
 from tests.node.specs import get_spec
-from touchstone.node.kit.stored_tensors import describe_layout
+from touchstone.node.kit.trace_storage import describe_layout
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX
 from touchstone.protocol.spec.program import Program, Role

@@ -15,9 +15,14 @@ from tests.node.merging.stage import TASK, Stage
 from tests.node.upkeep.test_pruning import open_dispute, open_solver
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
-from touchstone.node.kit.party import Party, Wait, load_state
-from touchstone.node.models.claim_openings import get_finished, open_boundary
-from touchstone.node.records.dispute_records import Compute, KnownVote, OwnReplay
+from touchstone.node.defending import dispute_answers, query_answers
+from touchstone.node.defending.dispute_answers import post_roots, post_trace, show_leaves, trace_named_step
+from touchstone.node.kit.duty import Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import load_state
+from touchstone.node.models.own_openings import get_finished, open_boundary
+from touchstone.node.records.compute import Compute
+from touchstone.node.records.known_statements import KnownVote, OwnReplay
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.store.blobs import BlobKey, get_trace_kind
 from touchstone.protocol.compute.bounds.fault import find_buffer, open_demanded
@@ -40,13 +45,7 @@ from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.upkeep import list_members
 from touchstone.protocol.spec.program import leaf_bytes
 from touchstone.whistleblower import dispute_duties, queries
-from touchstone.whistleblower.dispute_duties import (
-    DisputeDuty,
-    post_roots,
-    post_trace,
-    show_leaves,
-    trace_named_step,
-)
+from touchstone.whistleblower.dispute_duties import DisputeDuty
 from touchstone.whistleblower.known_statements import find_accused
 
 REF = StatementRef(0, 0, 0, 0)
@@ -64,7 +63,7 @@ async def do_nothing(party: Any) -> None:
 
 def take_turns(monkeypatch: pytest.MonkeyPatch, game: GameState, block: int, until: int) -> dict[str, Any]:
     """What each member has to do in a block about one statement."""
-    monkeypatch.setattr(dispute_duties, "get_now", lambda party: game)
+    monkeypatch.setattr(dispute_duties, "get_now", lambda view: game)
     duty, call = DisputeDuty("dispute", REF, do_nothing), DisputeStatement(REF, 0)
     return {
         one: dispute_duties._take_turn(
@@ -112,9 +111,9 @@ def test_what_others_asked_is_not_asked_again(
 
 def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> Any:
     """A party that sees these asks."""
-    monkeypatch.setattr(queries, "get_now", lambda party: game)
+    monkeypatch.setattr(query_answers, "get_now", lambda party: game)
     monkeypatch.setattr(
-        queries, "get_inner", lambda party: InnerBook(10, asks={one.name: one for one in asks})
+        query_answers, "get_inner", lambda party: InnerBook(10, asks={one.name: one for one in asks})
     )
     return cast(Any, SimpleNamespace(account="own"))
 
@@ -281,7 +280,7 @@ async def test_leaves_are_opened_by_their_clocks_in_the_thread_of_answers(
         threads.add(threading.current_thread().name)
         return open_demanded(*arguments)
 
-    monkeypatch.setattr(dispute_duties, "open_demanded", note_thread)
+    monkeypatch.setattr(dispute_answers, "open_demanded", note_thread)
     async with open_solver(tmp_path, is_pruned=False) as (stage, party):
         first = name_step(stage, party, demands=(DemandedLeaf(0, 0, 0),))
         traced, clocks = await trace_named_step(party, first), (30, 20, 10)

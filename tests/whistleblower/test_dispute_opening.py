@@ -20,17 +20,17 @@ from tests.whistleblower.stage import (
     open_party,
     play_round,
 )
-from touchstone.node.kit.party import SPARE_BONDS, Party
+from touchstone.node.kit.bonds import SPARE_BONDS
+from touchstone.node.kit.party import Party
 from touchstone.node.records.dispute_records import (
     NO_STEP,
     CaseBook,
     CaseMade,
-    KnownVote,
-    OwnReplay,
     Sentence,
     list_fields,
     name_vote,
 )
+from touchstone.node.records.known_statements import KnownVote, OwnReplay
 from touchstone.protocol.compute.audit.compare import Verdict
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -39,16 +39,10 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook,
 from touchstone.protocol.spec.game.state import GameState, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower import dispute_opening
-from touchstone.whistleblower.dispute_opening import (
-    OPENING_BLOCKS,
-    Suspicion,
-    compute_patience,
-    judge_case,
-    list_suspicions,
-    list_unopened,
-    open_case,
-)
+from touchstone.whistleblower import case_judging
+from touchstone.whistleblower.case_judging import OPENING_BLOCKS, compute_patience, judge_case
+from touchstone.whistleblower.dispute_opening import list_unopened, open_case
+from touchstone.whistleblower.suspicions import Suspicion, list_suspicions
 
 CLAIM = StatementRef(0, 0)
 SEGMENT = make_vote().vote.segment
@@ -110,8 +104,8 @@ async def test_in_an_exact_task_a_rejection_of_the_own_end_is_disputed(
     async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
         found += [Verdict(False, 0, 0.0)] * 2
 
-    monkeypatch.setattr(dispute_opening, "ask_headers", show)
-    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
+    monkeypatch.setattr(case_judging, "ask_headers", show)
+    monkeypatch.setattr(case_judging, "judge_steps", judge)
     with open_party(tmp_path, game=make_exact(play_round())) as party:
         party.state.head_block = get_heard_until(play_round(), get_place(slander.vote))
         [found] = list_suspected(party, slander, beyond_leaf=None)
@@ -150,8 +144,8 @@ async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
     async def judge(party: Party, claimed: Any, headers: Any, found: list[Verdict]) -> None:
         found += [Verdict(False, 0, 0.1), Verdict(beyond == 1, 0, 2.0)]
 
-    monkeypatch.setattr(dispute_opening, "ask_headers", show)
-    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
+    monkeypatch.setattr(case_judging, "ask_headers", show)
+    monkeypatch.setattr(case_judging, "judge_steps", judge)
     with open_party(tmp_path) as party:
         await judge_case(party, FOUND)
         again = CaseBook(party.journal, TASK)
@@ -167,7 +161,7 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
     async def show_nothing(*arguments: Any) -> list[Any]:
         raise EnvironmentFault(what="silent", expected="", actual="", remedy="")
 
-    monkeypatch.setattr(dispute_opening, "ask_headers", show_nothing)
+    monkeypatch.setattr(case_judging, "ask_headers", show_nothing)
     with open_party(tmp_path) as party:
         since, share = party.state.head_block, compute_patience(party.game.terms)
         train_min, count = party.game.terms.windows.train_min, party.game.terms.segment_count

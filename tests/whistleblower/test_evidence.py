@@ -15,9 +15,9 @@ from tests.node.upkeep.test_pruning import open_solver
 from tests.protocol.spec.game.world import make_word
 from tests.whistleblower.stage import get_known, get_solver, make_boundary, make_vote, open_party, play_round
 from touchstone.node.kit.party import Party
-from touchstone.node.models.claim_openings import open_boundary
+from touchstone.node.models.own_openings import open_boundary
 from touchstone.node.records.audit_records import AuditBook, VoteTaken, make_sealed
-from touchstone.node.records.dispute_records import ClaimOpenings, KnownSeal, KnownVote
+from touchstone.node.records.known_statements import ClaimOpenings, KnownSeal, KnownVote
 from touchstone.node.serving.audit_serving import Audits
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call
@@ -34,8 +34,9 @@ from touchstone.protocol.spec.statements import (
     does_opening_fit,
     verify_in_claim,
 )
-from touchstone.whistleblower.evidence import EXPIRY_BLOCKS, list_cases, prove_no_leaf
+from touchstone.whistleblower.evidence import list_cases
 from touchstone.whistleblower.known_statements import sign_form
+from touchstone.whistleblower.proof_calls import EXPIRY_BLOCKS, prove_no_leaf
 
 LEAVES = count_tensor_leaves(get_spec().terms.parameter_count)
 

@@ -25,8 +25,9 @@ from tests.whistleblower.stage import (
     play_round,
 )
 from tests.whistleblower.test_dispute_opening import START, list_suspected
-from touchstone.node.defending.step_serving import StepsAsked, StepsShown, answer_steps
-from touchstone.node.records.dispute_records import NO_STEP, KnownVote, OwnReplay, name_vote
+from touchstone.node.defending.step_requests import StepsAsked, StepsShown, answer_steps
+from touchstone.node.records.dispute_records import NO_STEP, name_vote
+from touchstone.node.records.known_statements import KnownVote, OwnReplay
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.compute.audit.compare import Verdict
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, encode_state
@@ -38,8 +39,9 @@ from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, Inn
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
 from touchstone.protocol.spec.statements import VoteWord, compute_claim_root, compute_seal
-from touchstone.whistleblower import dispute_opening
-from touchstone.whistleblower.dispute_opening import Suspicion, compute_patience, judge_case, list_suspicions
+from touchstone.whistleblower import case_judging
+from touchstone.whistleblower.case_judging import compute_patience, judge_case
+from touchstone.whistleblower.suspicions import Suspicion, list_suspicions
 
 SALT, SEAL_SALT, OTHER_SALT = (digit * 32 for digit in (b"a", b"b", b"c"))
 SALTS = (SALT, OTHER_SALT, SEAL_SALT)
@@ -131,7 +133,7 @@ async def is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound, 
     async def judge(party: Any, claimed: Any, headers: Any, found: list[Verdict]) -> None:
         found.append(Verdict(False, 0, 0.1))
 
-    monkeypatch.setattr(dispute_opening, "judge_steps", judge)
+    monkeypatch.setattr(case_judging, "judge_steps", judge)
     with open_party(folder, game=bound.game) as party:
         party.client = cast(Any, SimpleNamespace(ask=show))
         get_known(party).votes = [bound.known]

@@ -21,10 +21,10 @@ from tests.whistleblower.stage import (
     play_round,
 )
 from touchstone.node.kit.party import Party
-from touchstone.node.models.claim_openings import open_boundary, open_work
+from touchstone.node.models.own_openings import open_boundary, open_work
 from touchstone.node.records.claim_records import WorkProof
-from touchstone.node.records.dispute_records import ClaimOpenings, KnownVote
 from touchstone.node.records.handed_votes import HandedVote
+from touchstone.node.records.known_statements import ClaimOpenings, KnownVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
@@ -44,9 +44,10 @@ from touchstone.protocol.spec.game.state import (
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
 from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
-from touchstone.whistleblower import evidence, judging_work
-from touchstone.whistleblower.evidence import NO_WORK
-from touchstone.whistleblower.judging_work import get_openings, list_work_cases, make_start, prove_claim
+from touchstone.whistleblower import judging_work, proof_calls, votes_on_chain, work_proofs
+from touchstone.whistleblower.judging_work import list_work_cases
+from touchstone.whistleblower.proof_calls import NO_WORK
+from touchstone.whistleblower.work_proofs import get_openings, make_start, prove_claim
 
 CLAIM = StatementRef(0, 0)
 REJECTS = (VoteWord.REJECT_START, VoteWord.REJECT_DELTA)
@@ -67,7 +68,7 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...]]]
     async def note(party: Party, function: str, *arguments: Any) -> None:
         sent.append((function, arguments))
 
-    monkeypatch.setattr(evidence, "prove", note)
+    monkeypatch.setattr(proof_calls, "prove", note)
     return sent
 
 
@@ -126,7 +127,7 @@ async def test_a_scale_that_no_encoding_has_is_proven_by_its_leaf_alone(
     async def have(*arguments: Any) -> bytes:
         return b""
 
-    monkeypatch.setattr(judging_work, "fetch_delta", have)
+    monkeypatch.setattr(work_proofs, "fetch_delta", have)
     weights = begin_model().weights
     delta = bytearray(encode_delta(weights, weights))
     delta[DELTA_LEAF_BYTES] = scale
@@ -161,8 +162,8 @@ async def test_a_start_is_shown_with_the_work_that_its_moments_come_from(
     async def load(party: Party, root: bytes) -> OuterHeader:
         return OuterHeader(root, root)
 
-    monkeypatch.setattr(judging_work, "find_work", find)
-    monkeypatch.setattr(judging_work, "load_outer", load)
+    monkeypatch.setattr(work_proofs, "find_work", find)
+    monkeypatch.setattr(work_proofs, "load_outer", load)
     first, game = make_boundary("first"), play_round(1)
     with open_party(tmp_path, ONLOOKER, game) as party:
         spec = party.task.spec
@@ -192,7 +193,9 @@ TASK, ROUND, WORD = b"t" * 32, 7, 32
 HANDED = HandedVote(3 << 64, *(bytes([n]) * 32 for n in range(1, 8)))
 LATE = HANDED._replace(place=4 << 64)
 COUNTED = CountedVote(VoteWord.ACCEPT, 150)
-NEWS = judging_work.Unread(ROUND, frozenset({(StatementRef(ROUND, slot, 0, 0), COUNTED) for slot in (3, 4)}))
+NEWS = votes_on_chain.Unread(
+    ROUND, frozenset({(StatementRef(ROUND, slot, 0, 0), COUNTED) for slot in (3, 4)})
+)
 
 
 def make_call(name: str, *arguments: Any) -> bytes:
@@ -241,15 +244,15 @@ async def read(monkeypatch: pytest.MonkeyPatch, chain: Chain, shown: int = 1) ->
         taken.append((index, handed))
 
     game = SimpleNamespace(rounds={ROUND: SimpleNamespace(closed=100, opened=50)})
-    monkeypatch.setattr(judging_work, "get_now", lambda party: game)
-    monkeypatch.setattr(judging_work, "_take", take)
+    monkeypatch.setattr(votes_on_chain, "get_now", lambda view: game)
+    monkeypatch.setattr(votes_on_chain, "_take", take)
     task = SimpleNamespace(task=TASK, cases=SimpleNamespace(read=set()))
     party = Standin(chain=chain, task=task, state=SimpleNamespace(head_block=200))
     if shown == len(NEWS.votes):
-        await judging_work.read_votes(cast(Any, party), NEWS)
+        await votes_on_chain.read_votes(cast(Any, party), NEWS)
     else:
         with pytest.raises(EnvironmentFault, match="counted are not shown"):
-            await judging_work.read_votes(cast(Any, party), NEWS)
+            await votes_on_chain.read_votes(cast(Any, party), NEWS)
     assert len(task.cases.read) == len(taken)
     return taken
 
@@ -293,8 +296,10 @@ def test_what_the_contract_can_read_is_read() -> None:
     dirty, cut = POST[:-31] + b"\x01" * 31, POST[:-31]
     head, votes = CALL[: 4 + 2 * WORD], CALL[4 + 3 * WORD :]
     moved = head + (4 * WORD).to_bytes(WORD, "big") + b"\xff" * WORD + votes
-    assert [judging_work._decode_call(one) for one in (dirty, cut)] == [judging_work._decode_call(POST)] * 2
-    assert judging_work._decode_call(moved) == judging_work._decode_call(CALL) == [(ROUND, HANDED)]
+    assert [votes_on_chain._decode_call(one) for one in (dirty, cut)] == [
+        votes_on_chain._decode_call(POST)
+    ] * 2
+    assert votes_on_chain._decode_call(moved) == votes_on_chain._decode_call(CALL) == [(ROUND, HANDED)]
 
 
 def test_what_no_call_has_is_not_read() -> None:
@@ -302,15 +307,15 @@ def test_what_no_call_has_is_not_read() -> None:
     for place in (2, 3):
         far = bytearray(POST)
         far[4 + place * WORD : 4 + (place + 1) * WORD] = whole.to_bytes(WORD, "big")
-        assert len(judging_work._decode_call(bytes(far))) == 1
+        assert len(votes_on_chain._decode_call(bytes(far))) == 1
     long = CALL[: 4 + 3 * WORD] + whole.to_bytes(WORD, "big") + CALL[4 + 4 * WORD :]
-    assert judging_work._decode_call(long) == [(ROUND, HANDED)]
-    assert judging_work._decode_call(b"") == judging_work._decode_call(b"\x00" * 400) == []
+    assert votes_on_chain._decode_call(long) == [(ROUND, HANDED)]
+    assert votes_on_chain._decode_call(b"") == votes_on_chain._decode_call(b"\x00" * 400) == []
 
 
 def list_unread(
     monkeypatch: pytest.MonkeyPatch, *offered: Any, read: Any = (), block: int = 1
-) -> list[judging_work.Unread]:
+) -> list[votes_on_chain.Unread]:
     """What a whistleblower reads of a round with opened ACCEPTs. offered: votes that it was handed."""
     state = make_world().play(is_drawn).state
     votes = {(slot, 0): {0: CountedVote(VoteWord.ACCEPT, block, True)} for slot in range(40)}
@@ -324,7 +329,7 @@ def list_unread(
     known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
     for name, value in known.items():
         monkeypatch.setattr(judging_work, name, lambda *_, value=value: value)
-    return list(judging_work.list_unread(view_of(party), 1))
+    return list(votes_on_chain.list_unread(view_of(party), 1))
 
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,7 +366,7 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
     drawn = get_drawn(state, 0, slot, 0, 0)
     assert drawn is not None
     state = replace(state, rounds={**state.rounds, 0: replace(state.rounds[0], phase=phase)})
-    monkeypatch.setattr(judging_work, "get_now", lambda party: state)
+    monkeypatch.setattr(votes_on_chain, "get_now", lambda view: state)
     book = SimpleNamespace(taken_votes={}, written=[])
     book.write = lambda record: book.written.append(record.vote.named_leaf)
     room = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)
@@ -369,5 +374,5 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
     party = cast(Any, Standin(task=task, account="another"))
     place = slot << 64 | int(VoteWord.ACCEPT) << 40
     for named_leaf in (1, 2, 0):
-        await judging_work._take(party, 0, HANDED._replace(place=place | named_leaf))
+        await votes_on_chain._take(party, 0, HANDED._replace(place=place | named_leaf))
     assert book.written == [0]

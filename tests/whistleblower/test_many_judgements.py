@@ -10,10 +10,11 @@ from typing import Any
 
 from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, open_stage
-from touchstone.node.kit.party import keep_state, load_state
-from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.kit.states import keep_state, load_state
+from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import CaseBook, Compute
+from touchstone.node.records.compute import Compute
+from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire.peer import Peer

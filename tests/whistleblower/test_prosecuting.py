@@ -9,7 +9,7 @@ import torch
 from tests.e2e.world import make_dataset
 from tests.kit.views import Standin, view_of
 from tests.node.specs import get_spec
-from touchstone.node.records.claim_records import get_shards
+from touchstone.node.records.round_seats import get_shards
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.spec.containers import StateHeader

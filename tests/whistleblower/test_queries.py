@@ -8,11 +8,11 @@ import pytest
 from tests.kit.views import Standin, view_of
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
+from touchstone.node.defending import query_answers
 from touchstone.protocol.spec.game.fates import get_drawn_seat
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
 from touchstone.protocol.spec.game.timing import compute_ask_clock
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.whistleblower import queries
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
     assert seat is not None
     clock = compute_ask_clock(game, replace(known.ref, rank=rank), block)
     ask = InnerAsk(b"a" * 32, seat, vote, 3, "reserve", clock)
-    monkeypatch.setattr(queries, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
-    monkeypatch.setattr(queries, "get_now", lambda party: game)
+    monkeypatch.setattr(query_answers, "get_inner", lambda party: InnerBook(10, asks={ask.name: ask}))
+    monkeypatch.setattr(query_answers, "get_now", lambda party: game)
     party = cast(Any, Standin(account=game.seats[seat].account, game=game))
-    assert bool(list(queries.list_own_asked(view_of(party), block + 1))) == is_at_once
+    assert bool(list(query_answers.list_own_asked(view_of(party), block + 1))) == is_at_once
     last_vote = clock - game.terms.windows.respond
-    assert bool(list(queries.list_own_asked(view_of(party), last_vote))) == is_at_once
+    assert bool(list(query_answers.list_own_asked(view_of(party), last_vote))) == is_at_once
     assert (
-        list(queries.list_own_asked(view_of(party), last_vote + 1))
+        list(query_answers.list_own_asked(view_of(party), last_vote + 1))
         == [ask]
-        == list(queries.list_own_asked(view_of(party), clock))
+        == list(query_answers.list_own_asked(view_of(party), clock))
     )

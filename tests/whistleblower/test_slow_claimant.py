@@ -15,19 +15,14 @@ import pytest
 from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.compute.bounds.claimed_step import Claimant, add_noise, scale
-from touchstone.node.defending import step_serving
-from touchstone.node.defending.step_serving import StepsShown, keep_steps, wait_for
-from touchstone.node.kit.party import keep_state, load_state
-from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.defending.step_requests import StepsShown
+from touchstone.node.defending.step_serving import keep_steps
+from touchstone.node.kit.states import keep_state, load_state
+from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import (
-    NO_STEP,
-    RECORDS,
-    CaseBook,
-    ClaimOpenings,
-    Compute,
-    Sentence,
-)
+from touchstone.node.records.compute import Compute
+from touchstone.node.records.dispute_records import NO_STEP, RECORDS, CaseBook, Sentence
+from touchstone.node.records.known_statements import ClaimOpenings
 from touchstone.node.training.segments import get_batches, iterate_states
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
@@ -42,10 +37,12 @@ from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.whistleblower import prosecuting
-from touchstone.whistleblower.dispute_opening import Suspicion, compute_patience, judge_case
+from touchstone.whistleblower import claimant_patience, prosecuting
+from touchstone.whistleblower.case_judging import compute_patience, judge_case
+from touchstone.whistleblower.claimant_patience import wait_for
 from touchstone.whistleblower.prosecuting import Withheld, find_fault, get_inner_step, prosecute
 from touchstone.whistleblower.step_judging import Claimed, find_step, judge_steps
+from touchstone.whistleblower.suspicions import Suspicion
 
 SEGMENT, TRACE = 1, b"t" * 32
 LONG_S = 120
@@ -100,7 +97,7 @@ class Scene:
 @asynccontextmanager
 async def open_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """The node has the start of the segment, as an auditor of it."""
-    monkeypatch.setattr(step_serving, "LOOK_S", 0.01)
+    monkeypatch.setattr(claimant_patience, "LOOK_S", 0.01)
     async with open_stage(folder, 1, 2) as stage, asyncio.timeout(LONG_S), AsyncExitStack() as stack:
         await stage.commit(1)
         stage.draw()
@@ -268,7 +265,7 @@ async def test_what_is_shown_before_the_block_counts(tmp_path: Path, monkeypatch
     async with open_scene(tmp_path, monkeypatch) as scene:
         go_on, head = asyncio.Event(), scene.party.state.head_block
         waiting = asyncio.create_task(wait_for(scene.party, head + 1, go_on.wait()))
-        await asyncio.sleep(5 * step_serving.LOOK_S)
+        await asyncio.sleep(5 * claimant_patience.LOOK_S)
         assert not waiting.done()
         go_on.set()
         assert await waiting

@@ -9,9 +9,10 @@ import torch
 
 from tests.kit.views import make_audits, view_of
 from tests.node.merging.stage import TASK, open_stage
-from touchstone.node.kit.party import has_state, keep_state, load_state
-from touchstone.node.models.claim_openings import get_finished
-from touchstone.node.records.dispute_records import CaseBook, Compute
+from touchstone.node.kit.states import has_state, keep_state, load_state
+from touchstone.node.models.own_openings import get_finished
+from touchstone.node.records.compute import Compute
+from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, judge_state

@@ -43,11 +43,13 @@ from tests.training_setting import compute_heldout_loss
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import PartyConfig, Status
 from touchstone.node.kit.party import Joined, Party
-from touchstone.node.merging import merge_signing
+from touchstone.node.merging import merge_requests
+from touchstone.node.models.expected_merge import get_root
+from touchstone.node.models.expected_merge import make_key as make_merge_key
 from touchstone.node.models.global_model import load_outer, load_weights
-from touchstone.node.models.outer_step import get_root, merge_claims
-from touchstone.node.models.outer_step import make_key as make_merge_key
-from touchstone.node.records.claim_records import RECORDS, ClaimBook, MergeKey, MergeMade, get_shards
+from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.records.claim_records import RECORDS, ClaimBook, MergeKey, MergeMade
+from touchstone.node.records.round_seats import get_shards
 from touchstone.node.submit import build_task
 from touchstone.node.training.claims import Origin, finish_claim
 from touchstone.protocol.adapters.journal import Journal
@@ -246,9 +248,9 @@ async def open_member(plan: Mapping[str, Any], number: int) -> AsyncIterator[Mem
 async def _serve(party: Party, plan: Mapping[str, Any], number: int, stack: AsyncExitStack) -> None:
     policy = ReadPolicy(
         lambda account: True,
-        partial(merge_signing.may_read, party),
+        partial(merge_requests.may_read, party),
         party.status.show,
-        find_desk=merge_signing.make_desks(party).get,
+        find_desk=merge_requests.make_desks(party).get,
     )
     identity, folder = load_or_create_identity(party.config.home), Path(plan["folder"])
     server = BlobServer(party.store, party.account, SIGNING, identity, policy)

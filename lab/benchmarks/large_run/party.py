@@ -30,8 +30,9 @@ from tests.e2e.world import Part
 from touchstone.node.joining import joining
 from touchstone.node.joining.task_inputs import PartedCorpus
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import Duty, ListDuties, Party, Wait
-from touchstone.node.records.dispute_records import Compute
+from touchstone.node.kit.duty import Duty, ListDuties, Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.records.compute import Compute
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.store.blobs import ROOT_BYTES
 from touchstone.protocol.compute.bounds.trace import (

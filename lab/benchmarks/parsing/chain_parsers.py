@@ -33,7 +33,7 @@ from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.statements import Request, SigningDomain, VoteWord
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
-from touchstone.whistleblower import judging_work
+from touchstone.whistleblower import votes_on_chain
 
 TASK = b"t" * 32
 WORD = 32
@@ -56,8 +56,8 @@ def _name_solvers(game_round: GameRound) -> GameRound:
 
 def read_call(state: GameState, data: bytes) -> None:
     """All votes of a call, and what each says of this game."""
-    for index, handed in judging_work._decode_call(data):
-        judging_work._rebuild(state, index, handed)
+    for index, handed in votes_on_chain._decode_call(data):
+        votes_on_chain._rebuild(state, index, handed)
 
 
 def list_calls(state: GameState) -> tuple[bytes, ...]:
@@ -66,7 +66,7 @@ def list_calls(state: GameState) -> tuple[bytes, ...]:
     words = [bytes([n]) * WORD for n in range(1, 8)]
     votes = [HandedVote(slot << 64 | PLACE, *words) for slot in slots]
     votes += [one._replace(place=one.place | WITH_OPENING << 32) for one in votes]
-    judge, post = (find_function(load_own_abi("Votes"), name) for name in judging_work.CALLS)
+    judge, post = (find_function(load_own_abi("Votes"), name) for name in votes_on_chain.CALLS)
     both: list[Any] = [TASK, 1, votes[:1], votes, 1, b"r" * 32, 1, b"s" * 65]
     return encode_call(judge, [TASK, 0, votes]), encode_call(post, both)
 

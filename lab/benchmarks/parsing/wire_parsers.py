@@ -22,7 +22,7 @@ from lab.benchmarks.parsing.mutating import Parser
 from tests.fixed_values import ACCOUNT as SAMPLE_ACCOUNT
 from tests.protocol.adapters.parties import DOMAIN, make_key, make_tensor
 from tests.protocol.spec.profiles import make_profile
-from touchstone.node.defending import step_serving as dispute
+from touchstone.node.defending import step_requests
 from touchstone.node.models import global_model as merge
 from touchstone.node.models.global_model import AskOuter, make_form
 from touchstone.node.serving import audit_messages as audit
@@ -59,7 +59,7 @@ MERGE: tuple[type[Message], ...] = (
 FORMS: tuple[Form[Any], ...] = (
     *(audit.make_form(kind) for kind in AUDIT),
     *(merge.make_form(kind) for kind in MERGE),
-    dispute.ASKED_FORM,
+    step_requests.ASKED_FORM,
     json_answers.STATUS_FORM,
     round_reports.REPORTS_FORM,
     deployment.FORM,
@@ -103,7 +103,7 @@ def read_values(message: object) -> None:
         case audit.VotesHanded():
             for vote in message.votes:
                 vote.read()
-        case dispute.StepsShown():
+        case step_requests.StepsShown():
             for state in message.states:
                 decode_state(state, SAMPLE_ACCOUNT)
         case signed_profiles.SignedProfile():
@@ -121,8 +121,8 @@ def list_message_parsers() -> Iterator[Parser]:
         sample = msgspec.json.encode(make_sample(inspect.type_info(form.kind)))
         yield Parser(f"message {form.kind.__name__}", (sample,), read_message(form))
     state = encode_state(StateHeader(b"1" * 32, b"2" * 32, b"3" * 32, 4, 5))
-    shown = encode_message(dispute.StepsShown((state, state)))
-    yield Parser("message StepsShown", (shown,), read_message(dispute.SHOWN_FORM))
+    shown = encode_message(step_requests.StepsShown((state, state)))
+    yield Parser("message StepsShown", (shown,), read_message(step_requests.SHOWN_FORM))
     refusal = encode_message(json_answers.RefusalAnswer("what", "expected", "actual", "remedy", NOW_S))
     yield Parser("message Refusal", (refusal, b"502 Bad Gateway"), peer_faults._parse_refusal)
     yield Parser("message of drand", (DRAND,), read_message(drand.ANSWER))

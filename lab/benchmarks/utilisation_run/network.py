@@ -32,11 +32,12 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import Part
 from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import ListDuties, Party
+from touchstone.node.kit.duty import ListDuties
+from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
 from touchstone.node.records import dispute_records
-from touchstone.node.records.dispute_records import Compute
+from touchstone.node.records.compute import Compute
 from touchstone.node.serving import audit_room
 from touchstone.node.serving.audit_room import Train
 from touchstone.node.submit import build_task, post_task

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from tests.kit.views import view_of
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss, get_heldout_batch
-from touchstone.node.kit.party import Duty, Party
+from touchstone.node.kit.duty import Duty
+from touchstone.node.kit.party import Party
+from touchstone.node.models.expected_merge import get_root, make_key
 from touchstone.node.models.global_model import get_initial_header, load_weights
-from touchstone.node.models.outer_step import get_root, make_key, merge_claims
+from touchstone.node.models.outer_step import merge_claims
 from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.game.state import RoundPhase
 

@@ -26,9 +26,11 @@ from tests.e2e.demo.roster import Member
 from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import Part
-from touchstone.node.joining.joining import catch_up, open_task, take_seat
+from touchstone.node.joining.joining import catch_up, open_task
+from touchstone.node.joining.seats import take_seat
 from touchstone.node.kit.config import PartyConfig
-from touchstone.node.kit.party import Duty, Party, Wait
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
 from touchstone.node.training import claims

@@ -10,9 +10,10 @@ import pytest
 from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import CLAIM, CaseBook, CaseMade, ClaimOpenings
+from touchstone.node.records.dispute_records import CLAIM, CaseBook, CaseMade
+from touchstone.node.records.known_statements import ClaimOpenings
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -11,8 +11,9 @@ import pytest
 from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
-from touchstone.node.kit.party import Party, has_state
-from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import has_state
+from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training.segments import compute_roots, iterate_states, restore_boundary
 from touchstone.node.upkeep.pruning import Prune, RestoreBoundary
 from touchstone.protocol.adapters.wire.peer import Peer

@@ -3,7 +3,7 @@
 import asyncio
 
 from touchstone.node.kit.recompute_queue import AUDITS, QUESTIONS, Retraining
-from touchstone.node.records.dispute_records import MAX_GRANTED, MAX_SHOWN, MAX_WANTED, Asker, StepDesk
+from touchstone.node.records.wanted_steps import MAX_GRANTED, MAX_SHOWN, MAX_WANTED, Asker, StepDesk
 
 TASK = bytes(32)
 

@@ -11,19 +11,12 @@ import pytest
 from tests.kit.views import Standin, view_of
 from tests.node.merging.stage import TASK as STAGED
 from tests.node.upkeep.test_pruning import draw_late, jump, open_solver
-from touchstone.node.defending import step_serving
-from touchstone.node.defending.step_serving import (
-    BlocksLeft,
-    StepsAsked,
-    answer_steps,
-    is_auditor,
-    show_steps,
-    start_waiting,
-    wait_for,
-)
+from touchstone.node.defending import step_requests
+from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is_auditor
+from touchstone.node.defending.step_serving import show_steps
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.loop.node_loop import Loop
-from touchstone.node.records.dispute_records import MAX_WANTED, StepDesk
+from touchstone.node.records.wanted_steps import MAX_WANTED, StepDesk
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -32,6 +25,7 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook,
 from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.whistleblower.claimant_patience import BlocksLeft, start_waiting, wait_for
 from touchstone.whistleblower.dispute_duties import _forget, _list_served
 
 TASK, OTHER = b"t" * 32, b"o" * 32
@@ -66,7 +60,7 @@ async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block
 ) -> None:
     """At each wake all duties are listed, in the thread that serves."""
     party, woken, drawn = make_party(), list[str](), "0x" + "4" * 40
-    monkeypatch.setattr(step_serving, "is_auditor", lambda _, account, asked: account == drawn)
+    monkeypatch.setattr(step_requests, "is_auditor", lambda _, account, asked: account == drawn)
     for member in (drawn, *(f"0x{number:040x}" for number in range(MAX_WANTED + 1))):
         party.state._seated._members[member, TASK] += 1
 

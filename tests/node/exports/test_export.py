@@ -22,17 +22,15 @@ from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import SUBMITTER, World, make_word, post
 from tests.task_models import draw_first, make_step
-from touchstone.node.exports import export, tensor_file
-from touchstone.node.exports.export import (
+from touchstone.node.exports import export, tensor_file, written_model
+from touchstone.node.exports.export import find_own_header, load_weights
+from touchstone.node.exports.last_model import KeepModel, list_duties
+from touchstone.node.exports.model_choice import (
     Choice,
-    KeepModel,
     choose,
     choose_newest,
     choose_settled,
     explain_refusal,
-    find_own_header,
-    list_duties,
-    load_weights,
 )
 from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.node.kit.party import Party
@@ -173,7 +171,7 @@ def test_a_full_disk_is_an_error_of_the_disk_and_leaves_no_weights(
     monkeypatch.setattr(tensor_file, "tensor_bytes", fail)
     step = make_step(DecoderConfig(256, 16, 32, 1, 2, 2, 8))
     with pytest.raises(OSError, match="No space left") as error:
-        export.write_model(tmp_path / "model", torch.zeros(step.parameters), step)
+        written_model.write_model(tmp_path / "model", torch.zeros(step.parameters), step)
     assert error.value.errno == ENOSPC and not list((tmp_path / "model").iterdir())
     assert error.value.filename == str(tmp_path / "model" / SAFETENSORS_NAME)
 
@@ -184,7 +182,7 @@ def test_an_export_leaves_the_older_one_whole_until_its_own_file_is_whole(
     """Where there is no room, and where the process is killed while it writes."""
     step, folder = make_step(DecoderConfig(256, 16, 32, 1, 2, 2, 8)), tmp_path / "model"
     count = step.parameters
-    export.write_model(folder, torch.zeros(count), step)
+    written_model.write_model(folder, torch.zeros(count), step)
     names, older = sorted(folder.iterdir()), (folder / SAFETENSORS_NAME).read_bytes()
     seen: list[bytes] = []
 
@@ -197,10 +195,10 @@ def test_an_export_leaves_the_older_one_whole_until_its_own_file_is_whole(
     with monkeypatch.context() as full:
         full.setattr(tensor_file, "tensor_bytes", fail)
         with pytest.raises(OSError, match="No space left"):
-            export.write_model(folder, torch.ones(count), step)
+            written_model.write_model(folder, torch.ones(count), step)
     assert seen == [older, older] and sorted(folder.iterdir()) == names
     assert (folder / SAFETENSORS_NAME).read_bytes() == older
-    export.write_model(folder, torch.ones(count), step)
+    written_model.write_model(folder, torch.ones(count), step)
     assert (folder / SAFETENSORS_NAME).read_bytes() != older and sorted(folder.iterdir()) == names
 
 
@@ -218,10 +216,10 @@ def test_an_export_that_the_disk_has_no_room_for_writes_nothing(
 ) -> None:
     """Of a layout as small as its text, whose frozen numbers take 32 GB."""
     monkeypatch.setattr(
-        "touchstone.node.exports.export.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 35)
+        "touchstone.node.exports.written_model.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 35)
     )
     with pytest.raises(InvalidInput, match="too little room for the model") as error:
-        export.write_model(tmp_path / "new" / "model", torch.ones(8), make_foreign(frozen=1 << 33))
+        written_model.write_model(tmp_path / "new" / "model", torch.ones(8), make_foreign(frozen=1 << 33))
     assert int(str(error.value.expected).split()[0]) > 1 << 35 and f"{1 << 35} bytes" in str(
         error.value.actual
     )
@@ -229,20 +227,20 @@ def test_an_export_that_the_disk_has_no_room_for_writes_nothing(
 
 
 def test_frozen_numbers_take_no_memory_before_they_are_written(tmp_path: Path) -> None:
-    tensors = export.list_tensors(torch.ones(8), make_foreign(frozen=1 << 33))
+    tensors = written_model.list_tensors(torch.ones(8), make_foreign(frozen=1 << 33))
     assert tensors["base"].shape == (1 << 33,) and tensors["base"].untyped_storage().nbytes() == 4
-    export.write_model(tmp_path, torch.ones(8), make_foreign(frozen=3))
+    written_model.write_model(tmp_path, torch.ones(8), make_foreign(frozen=3))
     assert torch.equal(load_file(tmp_path / SAFETENSORS_NAME)["base"], torch.full((3,), 0.5))
 
 
 def test_a_folder_with_the_model_of_another_task_is_left_as_it_is(tmp_path: Path) -> None:
     """A config.json or an adapter that the new model does not have would be read as its own."""
-    export.write_model(tmp_path, torch.ones(8), make_foreign(config='{"model_type": "gpt2"}'))
+    written_model.write_model(tmp_path, torch.ones(8), make_foreign(config='{"model_type": "gpt2"}'))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(InvalidInput, match="model of another task"):
-        export.write_model(tmp_path, torch.zeros(8), make_foreign())
+        written_model.write_model(tmp_path, torch.zeros(8), make_foreign())
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    export.write_model(tmp_path, torch.zeros(8), make_foreign(config='{"model_type": "gpt2"}'))
+    written_model.write_model(tmp_path, torch.zeros(8), make_foreign(config='{"model_type": "gpt2"}'))
     assert not load_file(tmp_path / SAFETENSORS_NAME)["w"].any()
 
 
@@ -250,10 +248,10 @@ def test_a_parameter_is_not_renamed_to_a_name_that_is_taken(tmp_path: Path) -> N
     config = '{"model_type":"gpt_neox"}'
     for names in (("lm_head.weight", "embed_out.weight"), ("embed_out.weight", "lm_head.weight")):
         folder = tmp_path / names[0]
-        export.write_model(folder, torch.arange(8.0), make_foreign(names, config))
+        written_model.write_model(folder, torch.arange(8.0), make_foreign(names, config))
         found = load_file(folder / SAFETENSORS_NAME)
         assert torch.equal(torch.cat([found[name] for name in names]), torch.arange(8.0))
-    export.write_model(tmp_path, torch.ones(8), make_foreign(("lm_head.weight",), config))
+    written_model.write_model(tmp_path, torch.ones(8), make_foreign(("lm_head.weight",), config))
     assert set(load_file(tmp_path / SAFETENSORS_NAME)) == {"embed_out.weight"}
 
 
@@ -270,7 +268,7 @@ def test_a_parameter_is_not_renamed_to_a_name_that_is_taken(tmp_path: Path) -> N
 def test_a_config_is_written_without_what_loads_code(
     config: str, written: dict[str, Any] | None, tmp_path: Path
 ) -> None:
-    export.write_model(tmp_path, torch.ones(8), make_foreign(config=config))
+    written_model.write_model(tmp_path, torch.ones(8), make_foreign(config=config))
     file = tmp_path / "config.json"
     assert file.exists() == (written is not None)
     assert written is None or json.loads(file.read_text()) == written

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from tests.node.exports.test_published_model import GPT2, GROUPED, MODELS, TOKENS, load
 from touchstone.node.exports import lora_export
-from touchstone.node.exports.export import write_model
 from touchstone.node.exports.lora_export import Adapter, Merged, find_adapters, merge
 from touchstone.node.exports.published_model import read_published
 from touchstone.node.exports.tensor_file import fill
+from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.touchstone import main

@@ -24,20 +24,17 @@ from tests.task_models import (
     split_parameters,
 )
 from touchstone.node.exports import model_folder
-from touchstone.node.exports.export import write_model
 from touchstone.node.exports.model_folder import (
     INDEX_NAME,
     MAX_HEADER_BYTES,
-    NOTE_NAME,
     OUTPUT,
     SAFETENSORS_NAME,
-    ModelNote,
-    check_tokenizer,
     import_start,
     open_named,
-    read_note,
 )
-from touchstone.node.joining.task_inputs import refer_start
+from touchstone.node.exports.model_note import NOTE_NAME, ModelNote, check_tokenizer, read_note
+from touchstone.node.exports.written_model import write_model
+from touchstone.node.joining.first_weights import refer_start
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.program.known_steps import get_step

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from tests.node.test_submit import DATASET, SALT, SUBMITTER, make_party
-from touchstone.node.exports.export import write_model
 from touchstone.node.exports.model_folder import open_named
+from touchstone.node.exports.written_model import write_model
 from touchstone.node.submit import build_task, refuse_bad_task
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
 from touchstone.protocol.compute.program.step import Batch, advance, begin_round

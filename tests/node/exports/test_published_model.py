@@ -14,9 +14,9 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import transformers
 from safetensors.torch import load_file, save_file
 
-from touchstone.node.exports.export import write_model
 from touchstone.node.exports.model_folder import list_file_names
 from touchstone.node.exports.published_model import TRIED, read_published
+from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.touchstone import main

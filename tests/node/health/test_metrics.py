@@ -26,7 +26,9 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.node.health import metrics
 from touchstone.node.health.checks import Watch
-from touchstone.node.health.metrics import METRICS, Measures, count_disputes, list_deadlines, show_metrics
+from touchstone.node.health.deadlines import list_deadlines
+from touchstone.node.health.metrics import METRICS, Measures, show_metrics
+from touchstone.node.health.open_disputes import count_disputes
 from touchstone.node.kit.config import Meter
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.answers import Head

@@ -15,7 +15,8 @@ from tests.node.merging.stage import TASK, get_account, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, judge
 from touchstone.node.joining.task_step import StepSource, fetch_step, refuse_costs
-from touchstone.node.kit.party import Party, list_peers
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.peers import list_peers
 from touchstone.node.kit.stored_step import (
     MAPPED_BYTES,
     keep_step,
@@ -24,7 +25,7 @@ from touchstone.node.kit.stored_step import (
     open_step,
     refer_named,
 )
-from touchstone.node.merging.merge_signing import may_read
+from touchstone.node.merging.merge_requests import may_read
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.program import known_steps

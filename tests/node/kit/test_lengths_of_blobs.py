@@ -12,7 +12,7 @@ import torch
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, draw_rows, judge
 from touchstone.node.kit.stored_step import keep_step, list_constants, open_step, refer_named
-from touchstone.node.kit.stored_tensors import TraceKeeper, describe_layout, load_buffer
+from touchstone.node.kit.trace_storage import TraceKeeper, describe_layout, load_buffer
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.bounds.trace import retrace
 from touchstone.protocol.compute.program import known_steps

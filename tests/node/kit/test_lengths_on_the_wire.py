@@ -13,8 +13,9 @@ import pytest
 from tests.protocol.adapters.parties import Party, compute_levels
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, judge
 from touchstone.node.joining.task_step import StepSource
+from touchstone.node.kit.remote_trace import open_trace
 from touchstone.node.kit.stored_step import keep_step, list_constants
-from touchstone.node.kit.stored_tensors import TraceBuffer, TraceKeeper, open_trace
+from touchstone.node.kit.trace_storage import TraceBuffer, TraceKeeper
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef, refer_trace_tensor
 from touchstone.protocol.spec.merkle import compute_data_root

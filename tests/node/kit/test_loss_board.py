@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from touchstone.node.kit.config import BOARD_LIBRARY, LOSS_TAG, LossBoard
+from touchstone.node.kit.loss_board import BOARD_LIBRARY, LOSS_TAG, LossBoard
 from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.spec.errors import InvalidInput
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.kit.views import Standin
-from touchstone.node.kit.party import SPARE_BONDS, fund_bonds
+from touchstone.node.kit.bonds import SPARE_BONDS, fund_bonds
 from touchstone.whistleblower.contesting import BeginContest
 
 BOND, STAKE = 40, 1_000

@@ -11,8 +11,8 @@ from tests.kit.views import Standin
 from tests.node.specs import get_spec
 from tests.protocol.adapters import parties
 from tests.task_models import draw_first
-from touchstone.node.kit.party import (
-    Party,
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import (
     fetch_state,
     has_state,
     keep_state,

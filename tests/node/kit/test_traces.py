@@ -11,7 +11,8 @@ import torch
 
 from tests.protocol.adapters.parties import Party, compute_levels
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.stored_tensors import RemoteTrace, TraceBuffer, TraceKeeper, load_buffer, open_trace
+from touchstone.node.kit.remote_trace import RemoteTrace, open_trace
+from touchstone.node.kit.trace_storage import TraceBuffer, TraceKeeper, load_buffer
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import TRACE_KINDS, BlobKind, refer_roots, refer_trace_tensor
 from touchstone.protocol.compute.digest import build_byte_tree, tensor_bytes

@@ -14,9 +14,10 @@ import pytest
 
 from tests.kit.views import Standin
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from touchstone.node.joining.joining import SeatWish
+from touchstone.node.joining.seats import SeatWish
 from touchstone.node.kit.config import Status
-from touchstone.node.kit.party import Duty, Party, Wait, find_round
+from touchstone.node.kit.duty import Duty, Wait, find_round
+from touchstone.node.kit.party import Party
 from touchstone.node.loop import node_loop
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.upkeep.upkeep_duties import SettleSeats, Upkeep

@@ -19,7 +19,7 @@ from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, World, make_ter
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import PartyConfig, Status
 from touchstone.node.kit.party import Joined, Party
-from touchstone.node.merging import merge_signing
+from touchstone.node.merging import merge_requests
 from touchstone.node.models.outer_step import FetchDelta
 from touchstone.node.records.claim_records import RECORDS, ClaimBook, ClaimFinished, WorkProof
 from touchstone.node.records.handed_votes import HandedVote
@@ -240,9 +240,9 @@ class Stage:
     async def _serve(self, party: Party, stack: AsyncExitStack) -> None:
         policy = ReadPolicy(
             lambda account: True,
-            lambda account, kind, root: merge_signing.may_read(party, account, kind, root),
+            lambda account, kind, root: merge_requests.may_read(party, account, kind, root),
             party.status.show,
-            find_desk=merge_signing.make_desks(party).get,
+            find_desk=merge_requests.make_desks(party).get,
         )
         identity = load_or_create_identity(party.config.home)
         server = BlobServer(party.store, party.account, SIGNING, identity, policy)

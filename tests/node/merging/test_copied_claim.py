@@ -7,10 +7,12 @@ import pytest
 
 from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, finish, get_account, make_votes, open_stage
-from touchstone.node.merging.merge_signing import find_merge_set, gather_signatures, is_majority
+from touchstone.node.merging.merge_signing import gather_signatures
 from touchstone.node.merging.posting import choose_slots
+from touchstone.node.merging.round_judging import find_merge_set, is_majority
 from touchstone.node.models.claim_openings import is_fetched
-from touchstone.node.models.outer_step import FetchDelta, get_root, make_key, merge_claims
+from touchstone.node.models.expected_merge import get_root, make_key
+from touchstone.node.models.outer_step import FetchDelta, merge_claims
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.fates import list_mergeable

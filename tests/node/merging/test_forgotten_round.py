@@ -8,7 +8,7 @@ import pytest
 
 from tests.node.merging.stage import Stage, get_base_root, open_stage
 from tests.node.models.test_global_model import merge_model
-from touchstone.node.merging.merge_signing import may_read
+from touchstone.node.merging.merge_requests import may_read
 from touchstone.node.models.global_model import load_outer_state
 from touchstone.node.models.outer_step import find_oldest
 from touchstone.protocol.adapters.store.blobs import BlobKind

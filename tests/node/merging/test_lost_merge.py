@@ -5,7 +5,8 @@ from pathlib import Path
 from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, open_stage
 from touchstone.node.models.claim_openings import find_work, is_fetched
-from touchstone.node.models.outer_step import FetchDelta, make_key, merge_claims
+from touchstone.node.models.expected_merge import make_key
+from touchstone.node.models.outer_step import FetchDelta, merge_claims
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 
 ALL = (0, 1, 2)

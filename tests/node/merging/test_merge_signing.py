@@ -15,11 +15,13 @@ from tests.node.merging import stage as stages
 from tests.node.merging.stage import SIGNING, TASK, Stage, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.kit.party import Party
-from touchstone.node.merging.merge_signing import gather_signatures, is_majority, list_duties
+from touchstone.node.merging.merge_signing import gather_signatures, list_duties
+from touchstone.node.merging.round_judging import is_majority
 from touchstone.node.models import outer_step
 from touchstone.node.models.claim_openings import is_fetched
+from touchstone.node.models.expected_merge import get_root, make_key, make_statement
 from touchstone.node.models.global_model import MERGE, AskMerge, MergeAnswer, ask_peer
-from touchstone.node.models.outer_step import FetchDelta, get_root, make_key, make_statement, merge_claims
+from touchstone.node.models.outer_step import FetchDelta, merge_claims
 from touchstone.node.records.claim_records import MergeMade
 from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.adapters.store.blobs import BlobKind

@@ -7,11 +7,14 @@ import pytest
 
 from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, give, hand, open_stage
-from touchstone.node.kit.party import Party, Wait
-from touchstone.node.merging import posting
-from touchstone.node.merging.merge_signing import find_merge_set, read_place
-from touchstone.node.merging.posting import HandVotes, PostMerge, compute_rank
-from touchstone.node.models.outer_step import FetchDelta, make_key, merge_claims
+from touchstone.node.kit.duty import Wait
+from touchstone.node.kit.party import Party
+from touchstone.node.merging import posting, turns
+from touchstone.node.merging.posting import HandVotes, PostMerge
+from touchstone.node.merging.round_judging import find_merge_set, read_place
+from touchstone.node.merging.turns import compute_rank
+from touchstone.node.models.expected_merge import make_key
+from touchstone.node.models.outer_step import FetchDelta, merge_claims
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.statements import VoteWord
@@ -137,7 +140,7 @@ async def test_solvers_take_turns(tmp_path: Path) -> None:
         for party in by_rank:
             give(party, hand(0), hand(1), hand(2))
         assert [len(list_due(party, stage)) for party in by_rank] == [1, 0, 0]
-        stage.world.jump(stage.world.block + posting.SPREAD_BLOCKS)
+        stage.world.jump(stage.world.block + turns.SPREAD_BLOCKS)
         stage.sync()
         assert [len(list_due(party, stage)) for party in by_rank] == [1, 1, 0]
 
@@ -150,10 +153,10 @@ async def test_in_the_second_half_of_its_window_everybody_posts(tmp_path: Path) 
         await stage.fetch_all(1, 2, 3)
         last = stage.world.block + 2
         for party in stage.parties.values():
-            turns = list(
-                posting.take_turn(view_of(party), game_round, "x", stage.world.block, HandVotes(0, 1), last)
+            due = list(
+                turns.take_turn(view_of(party), game_round, "x", stage.world.block, HandVotes(0, 1), last)
             )
-            waits = [turn.block for turn in turns if isinstance(turn, Wait)]
+            waits = [turn.block for turn in due if isinstance(turn, Wait)]
             assert not waits or waits == [stage.world.block + 1]
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, get_account, open_stage
-from touchstone.node.kit.party import list_peers
-from touchstone.node.models.claim_openings import find_work, open_work
+from touchstone.node.kit.peers import list_peers
+from touchstone.node.models.claim_openings import find_work
 from touchstone.node.models.outer_step import FetchDelta
+from touchstone.node.models.own_openings import open_work
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire.peer import Peer
 

@@ -10,17 +10,10 @@ from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage, deal_anew, get_account, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.kit.party import Party
-from touchstone.node.models.claim_openings import (
-    OwnClaims,
-    answer_work,
-    fetch_delta,
-    find_work,
-    have_delta,
-    list_sources,
-    may_read_delta,
-    open_work,
-)
+from touchstone.node.models.claim_openings import fetch_delta, find_work, have_delta, list_sources
 from touchstone.node.models.global_model import AskWork
+from touchstone.node.models.own_openings import OwnClaims, open_work
+from touchstone.node.models.work_requests import answer_work, may_read_delta
 from touchstone.node.records.claim_records import ClaimFinished, WorkProof, WorkShown
 from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.adapters.messages import encode_message

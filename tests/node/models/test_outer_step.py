@@ -20,21 +20,12 @@ from tests.protocol.spec.game.world import (
     seal_draw,
     vote,
 )
-from touchstone.node.models import claim_openings, outer_step
+from touchstone.node.models import claim_openings, outer_step, work_requests
 from touchstone.node.models.claim_openings import list_sources
+from touchstone.node.models.expected_merge import foresee, get_root, list_guessed, list_open, make_key
 from touchstone.node.models.global_model import get_initial_header, load_outer, load_outer_state
-from touchstone.node.models.outer_step import (
-    FetchDelta,
-    MergeClaims,
-    check_base,
-    foresee,
-    get_root,
-    list_guessed,
-    list_open,
-    make_key,
-    merge_claims,
-)
-from touchstone.node.records.claim_records import sort_by_shard
+from touchstone.node.models.outer_step import FetchDelta, MergeClaims, check_base, merge_claims
+from touchstone.node.records.round_seats import sort_by_shard
 from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire import blob_client, session
@@ -134,12 +125,12 @@ async def test_a_pseudo_gradient_is_not_shown_before_the_close(tmp_path: Path) -
         with pytest.raises(EnvironmentFault, match="not served"):
             await duty.perform(stage.parties[2])
         made = stage.parties[1].task.claims.find(game_round).finished
-        assert made is not None and not claim_openings.may_read_delta(
+        assert made is not None and not work_requests.may_read_delta(
             view_of(stage.parties[1]), made.delta_root
         )
         stage.draw()
         await duty.perform(stage.parties[2])
-        assert claim_openings.may_read_delta(view_of(stage.parties[2]), made.delta_root)
+        assert work_requests.may_read_delta(view_of(stage.parties[2]), made.delta_root)
 
 
 async def test_what_is_due_is_the_bytes_then_the_merge_of_all_that_can_be_accepted(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from tests.node.merging.stage import make_world
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.records.claim_records import (
-    Wakes,
+from touchstone.node.records.round_seats import (
     find_carried_round,
     find_holder,
     find_own_slot,
     get_shards,
     sort_by_shard,
 )
+from touchstone.node.records.wakes import Wakes
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,

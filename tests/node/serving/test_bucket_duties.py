@@ -14,10 +14,10 @@ from tests.node.merging.stage import HASTE, SIGNING, Stage, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.adapters.storages import HostileStorage, make_settings
-from touchstone.node.joining.task_inputs import refer_start
+from touchstone.node.joining.first_weights import refer_start
 from touchstone.node.kit.party import Party
-from touchstone.node.merging import merge_signing
-from touchstone.node.serving.served_data import CopyToBucket, list_copies, list_missing
+from touchstone.node.merging import merge_requests
+from touchstone.node.serving.bucket_copies import CopyToBucket, list_copies, list_missing
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, refer_delta
 from touchstone.protocol.adapters.store.bucket import Bucket
@@ -72,7 +72,7 @@ async def serve(party: Party) -> AsyncIterator[Peer]:
     """A node with a bucket, and the rules of the merge room."""
     policy = ReadPolicy(
         lambda account: True,
-        lambda account, kind, root: merge_signing.may_read(party, account, kind, root),
+        lambda account, kind, root: merge_requests.may_read(party, account, kind, root),
         party.status.show,
     )
     identity = load_or_create_identity(party.config.home)

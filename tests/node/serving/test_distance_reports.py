@@ -12,7 +12,7 @@ from tests.protocol.spec.game.world import make_word
 from tests.verifier.stage import SIGNING, Node, Stage, Twist, make_stage
 from tests.verifier.test_replaying import run_audit
 from touchstone.node.records.audit_records import DistancesReported
-from touchstone.node.serving.served_data import list_distances, list_unreported, report_distances
+from touchstone.node.serving.distance_reports import list_distances, list_unreported, report_distances
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is_signed, read_distances
 from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.compute.audit.compare import measure_apart

@@ -20,7 +20,7 @@ import pytest
 from tests.kit.views import Standin
 from tests.protocol.adapters.parties import Party, open_session
 from touchstone.node.kit.chain_state import Network
-from touchstone.node.serving import reachability_probe
+from touchstone.node.serving import being_reached, reachability_probe
 from touchstone.node.serving.reachability_probe import Lookout
 from touchstone.protocol.adapters.messages import Form, Message, encode_message
 from touchstone.protocol.adapters.wire.message_desk import format_desk
@@ -449,7 +449,7 @@ async def be_reached(
     chain = SimpleNamespace(address=node.account, tasks=SimpleNamespace(peer_of=tell_none, announce=announce))
     config = SimpleNamespace(listen_host="127.0.0.1", listen_port=port, public_url="")
     party: Any = Standin(chain=chain, config=config, say=said.append)
-    await reachability_probe.be_reached(party, server, node.identity, stack, is_held=is_held)
+    await being_reached.be_reached(party, server, node.identity, stack, is_held=is_held)
     return said
 
 
@@ -458,7 +458,7 @@ async def test_who_has_a_seat_or_a_bond_goes_on_without_its_port_and_listens_onc
 ) -> None:
     """Another program had taken the port while the node was down. A service was started again and again, and
     the clock of its dispute ran out. Who has nothing at stake is told at once."""
-    monkeypatch.setattr(reachability_probe, "LISTEN_S", 0.01)
+    monkeypatch.setattr(being_reached, "LISTEN_S", 0.01)
     node, announced = Party(tmp_path, 1), list[str]()
 
     async def announce(url: str, fingerprint: bytes) -> None:
@@ -482,7 +482,7 @@ async def test_who_has_a_seat_or_a_bond_goes_on_where_the_gas_of_its_endpoint_ca
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What others have to send in a game costs this node nothing. Each try listens anew."""
-    monkeypatch.setattr(reachability_probe, "LISTEN_S", 0.01)
+    monkeypatch.setattr(being_reached, "LISTEN_S", 0.01)
     node, tries = Party(tmp_path, 1), list[str]()
 
     async def announce(url: str, fingerprint: bytes) -> None:

@@ -15,8 +15,9 @@ from touchstone.node.kit.party import Party
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.claim_records import LossReported
 from touchstone.node.serving import served_data as offers_module
+from touchstone.node.serving.loss_reports import ReportLoss, find_loss, list_losses
 from touchstone.node.serving.reachability_probe import Lookout
-from touchstone.node.serving.served_data import Offers, ReportLoss, find_loss, list_losses
+from touchstone.node.serving.served_data import Offers
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is_signed, read_loss
 from touchstone.protocol.compute.program.step import train_segment

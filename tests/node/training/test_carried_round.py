@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.protocol.spec.game.world import make_world
-from touchstone.node.records.claim_records import find_carried_round
+from touchstone.node.records.round_seats import find_carried_round
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kit.views import view_of
 from tests.node.merging.stage import deal_anew, get_account, open_stage
-from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training import claims
 from touchstone.node.training.claims import MakeClaim, get_basis
 from touchstone.protocol.compute.program.step import train_segment

@@ -11,8 +11,8 @@ from tests.kit.views import view_of
 from tests.node.merging.stage import DOMAIN, deal_anew, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
-from touchstone.node.kit.party import load_state
-from touchstone.node.models.claim_openings import get_finished, open_boundary, open_work
+from touchstone.node.kit.states import load_state
+from touchstone.node.models.own_openings import get_finished, open_boundary, open_work
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
 from touchstone.protocol.compute.outer.outer_tensors import encode_delta

@@ -23,16 +23,14 @@ from tests.task_models import draw_first, respecify
 from tests.verifier.stage import Node, Stage, get_task, make_solver, make_stage
 from touchstone.node.kit.config import STORE_FOLDER, PartyConfig
 from touchstone.node.kit.stored_step import keep_step
-from touchstone.node.training import replay_pool
-from touchstone.node.training.replay_pool import (
-    PREFIX,
-    ProcessWorker,
+from touchstone.node.training import ray_replays, replay_pool
+from touchstone.node.training.ray_replays import load_ray
+from touchstone.node.training.replay_pool import PREFIX, ProcessWorker, ReplayPool
+from touchstone.node.training.replay_worker import (
     ReplayDone,
     ReplayJob,
-    ReplayPool,
     ReplayWorker,
     WorkerDied,
-    load_ray,
     replay,
     replay_file,
 )
@@ -399,7 +397,7 @@ def test_a_ray_that_refuses_is_no_bug_and_one_of_the_nodes_own_joins_no_other(
     ray = SimpleNamespace(
         init=init, is_initialized=lambda: False, exceptions=SimpleNamespace(RayError=NoToken)
     )
-    monkeypatch.setattr(replay_pool, "load_ray", lambda address: ray)
+    monkeypatch.setattr(ray_replays, "load_ray", lambda address: ray)
     named: dict[str, Any] = {"executor": "ray", "ray_address": address, "say": [].append}
     with pytest.raises(EnvironmentFault, match=r"no authentication token.*RAY_AUTH_TOKEN"):
         open_pool(PartyConfig(tmp_path, tmp_path, "", make_key(1), **named))

@@ -20,8 +20,8 @@ from tests.whistleblower.stage import (
     open_party,
 )
 from touchstone.node.kit.party import Party
-from touchstone.node.models.claim_openings import get_finished
-from touchstone.node.records.dispute_records import OwnReplay
+from touchstone.node.models.own_openings import get_finished
+from touchstone.node.records.known_statements import OwnReplay
 from touchstone.node.training import segments
 from touchstone.node.training.segments import (
     compute_roots,

@@ -11,10 +11,13 @@ import pytest
 
 from tests.kit.views import view_of
 from tests.node.merging.stage import Stage, finish, get_account, give, hand, open_stage
-from touchstone.node.kit.party import Party, Wait
+from touchstone.node.kit.duty import Wait
+from touchstone.node.kit.party import Party
 from touchstone.node.models import outer_step
-from touchstone.node.models.claim_openings import may_read_delta, name_claim
-from touchstone.node.models.outer_step import get_root, make_key, merge_claims
+from touchstone.node.models.claim_openings import name_claim
+from touchstone.node.models.expected_merge import get_root, make_key
+from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.models.work_requests import may_read_delta
 from touchstone.node.records.claim_records import ClaimName, ClaimWork, compute_basis
 from touchstone.node.training import claims, speculation
 from touchstone.node.training.claims import MakeClaim, get_basis

@@ -26,8 +26,9 @@ from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, make_scratch, 
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.training.claims import finish_claim, read_origin
-from touchstone.node.training.replay_pool import ReplayJob, replay_file
-from touchstone.node.training.worker_team import DONE, PREFIX, Member, Place, Team, open_team
+from touchstone.node.training.replay_worker import ReplayJob, replay_file
+from touchstone.node.training.team_worker import DONE, Place
+from touchstone.node.training.worker_team import PREFIX, Member, Team, open_team
 from touchstone.protocol.adapters.files.mapped_files import map_shared
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.batches import get_batch

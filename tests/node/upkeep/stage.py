@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.protocol.spec.game.world import World, make_word
 from touchstone.node.kit.retention_windows import PruningMemory, list_stages
-from touchstone.node.models.outer_step import make_key
+from touchstone.node.models.expected_merge import make_key
 from touchstone.node.records.audit_records import (
     AuditBook,
     EndsShown,
@@ -29,11 +29,10 @@ from touchstone.node.records.claim_records import (
     MergeMade,
     WorkProof,
     compute_basis,
-    find_carried_round,
-    find_own_slot,
 )
 from touchstone.node.records.dispute_records import CaseBook
-from touchstone.node.upkeep.pruning import PRUNED_KINDS, delete_blobs, list_removable
+from touchstone.node.records.round_seats import find_carried_round, find_own_slot
+from touchstone.node.upkeep.deletion import PRUNED_KINDS, delete_blobs, list_removable
 from touchstone.node.upkeep.retention import Books, list_kept
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore

@@ -9,9 +9,10 @@ from tests.node.merging.stage import finish, open_stage
 from tests.node.upkeep.test_pruning import list_due
 from tests.node.upkeep.veteran import lengthen
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.party import has_state
-from touchstone.node.models.claim_openings import get_finished
-from touchstone.node.models.outer_step import get_root, make_key, merge_claims
+from touchstone.node.kit.states import has_state
+from touchstone.node.models.expected_merge import get_root, make_key
+from touchstone.node.models.outer_step import merge_claims
+from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training.claims import find_carried
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS

@@ -15,10 +15,11 @@ from tests.node.merging.stage import TASK, Stage, finish
 from tests.node.specs import get_spec
 from tests.node.upkeep.veteran import SEGMENTS, count_steps, open_veteran
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.defending.step_serving import StepsAsked, answer_steps
-from touchstone.node.kit.party import Party, has_state
-from touchstone.node.models.claim_openings import get_finished
-from touchstone.node.records.dispute_records import Compute
+from touchstone.node.defending.step_requests import StepsAsked, answer_steps
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import has_state
+from touchstone.node.models.own_openings import get_finished
+from touchstone.node.records.compute import Compute
 from touchstone.node.upkeep.pruning import RestoreBoundary
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blobs import refer_delta

@@ -19,19 +19,20 @@ from tests.kit.views import Standin, view_of
 from tests.node.merging.stage import TASK, Stage, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.defending.step_serving import (
-    StepsAsked,
-    answer_steps,
-    is_auditor,
-    list_wanted,
-    show_wanted,
-)
-from touchstone.node.kit.party import Party, has_state
+from touchstone.node.defending import query_answers
+from touchstone.node.defending.dispute_answers import post_roots
+from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is_auditor
+from touchstone.node.defending.step_serving import list_wanted, show_wanted
+from touchstone.node.kit.party import Party
 from touchstone.node.kit.recompute_queue import AUDITS
 from touchstone.node.kit.retention_windows import ASKED_AUDITS
-from touchstone.node.models.claim_openings import get_finished, open_boundary
+from touchstone.node.kit.states import has_state
+from touchstone.node.models.own_openings import get_finished, open_boundary
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import Asker, CaseBook, Compute, OwnReplay
+from touchstone.node.records.compute import Compute
+from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.known_statements import OwnReplay
+from touchstone.node.records.wanted_steps import Asker
 from touchstone.node.training.segments import restore_boundary
 from touchstone.node.upkeep import pruning
 from touchstone.node.upkeep.pruning import Prune, RestoreBoundary
@@ -46,9 +47,7 @@ from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, Inn
 from touchstone.protocol.spec.game.state import GameState, RoundPhase, StatementRef
 from touchstone.protocol.spec.game.timing import get_duty_until, get_statement_until
 from touchstone.protocol.spec.statements import Vote, VoteWord
-from touchstone.whistleblower import queries
-from touchstone.whistleblower.dispute_duties import post_roots
-from touchstone.whistleblower.judging_work import get_openings, make_delta
+from touchstone.whistleblower.work_proofs import get_openings, make_delta
 
 SEGMENTS = 4
 
@@ -385,7 +384,7 @@ async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
         leaves = {"start_leaf": b"l" * 32, "seal": b"h" * 32, "end_leaf": b"e" * 32}
         vote = Vote(*where, segment=1, **leaves, word=VoteWord.ACCEPT, named_leaf=0)  # type: ignore[arg-type]
         opened = InnerAsk(b"a" * 32, 1, vote, 0, "0x" + "8" * 40, 1 << 30)
-        await queries.answer_own(party, opened)
+        await query_answers.answer_own(party, opened)
         (call, words) = party.chain.sent[-1]  # type: ignore[attr-defined]
         assert call == "asks.answer" and words[2]["claimed_end"] == end.header
 

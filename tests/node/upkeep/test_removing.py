@@ -23,7 +23,7 @@ from touchstone.node.records.claim_records import (
     MergeMade,
     WorkProof,
 )
-from touchstone.node.upkeep.pruning import STRAY_AUDITS, delete_blobs, list_removable
+from touchstone.node.upkeep.deletion import STRAY_AUDITS, delete_blobs, list_removable
 from touchstone.node.upkeep.retention import list_kept, list_unknown_works
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind

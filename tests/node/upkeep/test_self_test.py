@@ -13,11 +13,12 @@ from tests.node.merging.stage import DOMAIN, TASK
 from tests.node.upkeep.test_pruning import list_due, list_here, open_solver
 from touchstone.node.kit import config
 from touchstone.node.kit.config import describe_machine
-from touchstone.node.kit.party import Party, has_state
-from touchstone.node.models.claim_openings import open_boundary
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import has_state
+from touchstone.node.models.own_openings import open_boundary
 from touchstone.node.records.audit_records import SealMade, make_sealed
 from touchstone.node.records.claim_records import ClaimBoundaryReached, ClaimSaltsDrawn
-from touchstone.node.records.dispute_records import Compute
+from touchstone.node.records.compute import Compute
 from touchstone.node.upkeep import self_test
 from touchstone.node.upkeep.self_test import WARNING, check_bits, compute_known_segment
 from touchstone.protocol.adapters.machine.determinism_fingerprint import (

@@ -13,10 +13,12 @@ from tests.kit.views import view_of
 from tests.node.merging.stage import TASK, Stage, finish, open_stage
 from tests.node.upkeep.test_pruning import KnownAudits, list_due
 from tests.protocol.spec.game.world import make_word
-from touchstone.node.kit.party import Party, has_state
-from touchstone.node.models.claim_openings import get_finished
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import has_state
+from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import CaseBook, Compute
+from touchstone.node.records.compute import Compute
+from touchstone.node.records.dispute_records import CaseBook
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS

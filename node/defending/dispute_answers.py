@@ -1,0 +1,140 @@
+"""Answers in a dispute about an own step: roots, a trace, leaves."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from touchstone.node.defending.step_serving import show_steps, show_trace
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.states import keep_state
+from touchstone.node.kit.trace_storage import TraceKeeper, describe_layout, load_buffer
+from touchstone.node.models.own_openings import open_boundary
+from touchstone.node.records.compute import TracedStep
+from touchstone.node.training.segments import (
+    compute_roots,
+    compute_state,
+    find_replay,
+    get_batches,
+    restore_own_start,
+)
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.compute.bounds.fault import open_demanded, prove_outputs
+from touchstone.protocol.compute.bounds.trace import TraceTree
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.step_facts import compute_step_facts
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import BufferOpening, StateHeader
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute
+from touchstone.protocol.spec.program import get_constant_roots
+from touchstone.whistleblower.known_statements import find_solver, get_now
+
+
+async def post_roots(party: Party, dispute: InnerDispute) -> None:
+    """Post the root of each step's state, start and end included, as the statement binds them."""
+    place = (dispute.statement.round, dispute.statement.slot)
+    start = await restore_own_start(party, dispute)
+    work = (compute_roots, party, place, dispute.segment, start)
+    roots = await party.task.retraining.compute(dispute.clock, *work)
+    if dispute.statement.draw is None:
+        await _post_claim_roots(party, dispute, roots)
+    else:
+        await _post_vote_roots(party, dispute, roots)
+
+
+async def _post_claim_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+    first = dispute.segment
+    ends = [open_boundary(party.view, dispute.statement.round, boundary) for boundary in (first, first + 1)]
+    require_end(ends[1].header, roots[-1])
+    await party.chain.disputes.post_claim_roots(party.task.task, dispute.name, roots, *ends)
+
+
+async def _post_vote_roots(party: Party, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
+    """The start's opening is the one that the solver has shown before this node sealed, the end's the one
+    that it has shown for the seal. A REJECT_START says nothing of the end: the contract opens none, and takes
+    whatever stands there."""
+    ref, replay = dispute.statement, find_replay(party.view, dispute.statement)
+    require_end(replay.own_end, roots[-1])
+    solver = find_solver(get_now(party.view), ref.round, ref.slot)
+    ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
+    await party.chain.disputes.post_vote_roots(party.task.task, dispute.name, roots, *ends)
+
+
+def require_end(end: StateHeader, root: bytes) -> None:
+    """Raises EnvironmentFault where a recomputed segment ends elsewhere than the statement says."""
+    if compute_state_root(end) != root:
+        raise EnvironmentFault(
+            what="this machine computes other bits than when it made the statement that is disputed",
+            expected=compute_state_root(end).hex(),
+            actual=root.hex(),
+            remedy="Bring back the versions of torch and of the drivers that the statement was made with.",
+        )
+
+
+async def post_trace(party: Party, dispute: InnerDispute) -> None:
+    """Run the named step again, keep all of it to be served, and post the root of its trace."""
+    traced = await trace_named_step(party, dispute)
+    facts = await asyncio.to_thread(compute_step_facts, party.task.spec)
+    proof = await asyncio.to_thread(prove_outputs, traced.tree)
+    ends = (traced.tree.root, traced.start, traced.end)
+    await party.chain.disputes.post_trace(party.task.task, dispute.name, facts, *ends, proof)
+
+
+async def show_leaves(party: Party, dispute: InnerDispute) -> None:
+    """Show the demanded leaves that are not shown yet."""
+    traced = await trace_named_step(party, dispute)
+    demands = dispute.demands[len(dispute.shown) :]
+    work = (_open_leaves, party.store, traced.tree, demands)
+    openings = await party.task.retraining.compute(dispute.clock, *work)
+    await party.chain.disputes.show_leaves(party.task.task, dispute.name, traced.start, openings)
+
+
+def _open_leaves(store: BlobStore, tree: TraceTree, demands: Sequence[DemandedLeaf]) -> list[BufferOpening]:
+    """Open leaves of a kept trace. The step is run again only for a buffer that is lost or damaged."""
+    layout, constants = describe_layout(tree.program), get_constant_roots(tree.program)
+
+    def load(buffer: int) -> Tensor:
+        """Constants are the program's own: no trace keeps them."""
+        if buffer in constants:
+            return tree.get(buffer)
+        try:
+            return load_buffer(store, tree.roots[buffer], layout[buffer])
+        except (InvalidInput, EnvironmentFault):
+            return tree.get(buffer)
+
+    kept = replace(tree, get=load)
+    return [open_demanded(kept, one.node, one.place, one.leaf_index) for one in demands]
+
+
+async def serve(party: Party, dispute: InnerDispute) -> None:
+    """Show the states of all steps of a disputed segment, and the trace of the named one, from now on."""
+    if dispute.trace is not None:
+        await trace_named_step(party, dispute)
+    await show_steps(party, dispute)
+
+
+async def trace_named_step(party: Party, dispute: InnerDispute) -> TracedStep:
+    """The trace of the named step as this node computes it, once for each dispute."""
+    book, name = party.task.cases, dispute.name
+    async with party.task.locks["trace", name]:
+        if name not in book.traces:
+            start = await restore_own_start(party, dispute)
+            traced = await party.task.retraining.compute(dispute.clock, _trace, party, dispute, start)
+            book.traces[name] = traced
+            show_trace(party.view, dispute, book.traces[name])
+        return book.traces[name]
+
+
+def _trace(party: Party, dispute: InnerDispute, start: StateHeader) -> TracedStep:
+    assert dispute.step is not None
+    spec, place = party.task.spec, (dispute.statement.round, dispute.statement.slot)
+    before = compute_state(party, place, dispute.segment, start, dispute.step)
+    inner_step = dispute.segment * spec.terms.segment_steps + dispute.step
+    program = get_program(spec.training).program
+    keeper = TraceKeeper(party.store, describe_layout(program), get_constant_roots(program))
+    run = party.task.cases.compute.retrace
+    tree, end = run(before, spec.training, get_batches(party, *place), inner_step, keeper.keep)
+    keeper.finish()
+    return TracedStep(tree, keep_state(party, before), keep_state(party, end))

@@ -1,0 +1,162 @@
+"""Requests for the states of a segment's steps: who may ask, and what is answered."""
+
+from functools import partial
+from itertools import product
+from typing import Annotated
+
+from msgspec import Meta
+
+from touchstone.node.defending.step_serving import compute_place
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.retention_windows import find_asked_until, find_supported_until
+from touchstone.node.kit.view import View
+from touchstone.node.records.wanted_steps import Asker
+from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Word
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.spec.codec import STATE_BYTES
+from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.auditing import get_ever_drawn
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import GameRound, SeatRole
+from touchstone.whistleblower.known_statements import find_solver, get_inner
+
+STEPS = "steps"
+"""Name of the desk."""
+
+
+ASK_BYTES = 1024
+
+
+SHOW_BYTES = 96 * 1024
+
+
+STATES_MAX = 256
+"""k is at most 255: the contract keeps a step in a byte."""
+
+
+Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+
+State = Annotated[bytes, Meta(min_length=STATE_BYTES, max_length=STATE_BYTES)]
+
+
+class StepsAsked(Message, frozen=True):
+    """What are the states of this segment, of your claim or of your replay?"""
+
+    task: Word
+    round: Number
+    slot: Number
+    segment: Number
+
+
+class StepsShown(Message, frozen=True):
+    """The k + 1 states, as `encode_state` writes them. salts: of a replay the salt of its start, then those
+    of all seals on the segment, in an exact task that of the claim's end too; path: of a replay that of its
+    start in the claim's tree. They bind the states to a vote, and the vote to the claim."""
+
+    states: Annotated[tuple[State, ...], Meta(max_length=STATES_MAX)]
+    salts: Annotated[tuple[Word, ...], Meta(max_length=STATES_MAX)] = ()
+    path: ClaimPath = ()
+
+
+ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
+
+
+SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")
+
+
+def make_desks(party: Party) -> dict[str, Desk]:
+    """Who answers which messages of this room."""
+    return {STEPS: Desk(ASK_BYTES, partial(answer_steps, party))}
+
+
+def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
+    """Whether a blob is shown because of a dispute, or of wanted steps."""
+    if party.joined is None:
+        return False
+    return party.task.cases.may_read(account, kind, root, is_served(party.view, account))
+
+
+def is_served(view: View, account: str) -> bool:
+    """Whether steps are shown to an account: with a seat of this task, or an open dispute in it. A seat of
+    another task may cost next to nothing, and each question the training of a segment."""
+    opened = get_inner(view).disputes.values()
+    return view.chain_state.is_member(account, view.task) or any(
+        one.is_open and one.opener == account for one in opened
+    )
+
+
+def is_auditor(view: View, account: str, asked: StepsAsked) -> bool:
+    """Whether an account was drawn for the segment in any rank, is the solver that trained it, or has a
+    whistleblower's seat while the claim is convicted. For each only as long as it may have to judge the
+    segment, which it does also in a round that is undone."""
+    state, game_round = view.game, view.game.rounds.get(asked.round)
+    if game_round is None or asked.slot not in game_round.claims:
+        return False
+    if _is_prosecutor(view, account, game_round, asked):
+        return True
+    until = find_asked_until(state, game_round, asked.slot, asked.segment)
+    if until is None or view.head_block >= until:
+        return False
+    if find_solver(state, asked.round, asked.slot) == account:
+        return True
+    places = product(range(state.terms.draws + 1), range(RANKS))
+    drawn = (get_ever_drawn(state, asked.round, asked.slot, *place) for place in places)
+    return any(one and (one.seat.account, one.segment) == (account, asked.segment) for one in drawn)
+
+
+def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: StepsAsked) -> bool:
+    """Whether a whistleblower may have to judge the vote of this node that stands by a convicted claim. What
+    it is not shown it disputes, and the vote may be right: then its bond is lost."""
+    seat = find_seat(view.game, account)
+    if seat is None or seat.role != SeatRole.WHISTLEBLOWER:
+        return False
+    until = find_supported_until(view.game, game_round, asked.slot, asked.segment)
+    return until is not None and view.head_block < until
+
+
+def _look_at_news(party: Party, account: str) -> None:
+    """Have the loop look at what the desk has just noted, once a block for each account. At each look all
+    duties are listed, in the thread that serves."""
+    desk = party.task.cases.desk
+    if desk.is_news:
+        party.task.retraining.look_again()
+        if desk.wakes.take(account, party.state.head_block):
+            party.wake()
+
+
+def _show(view: View, asked: StepsAsked, states: tuple[bytes, ...]) -> StepsShown:
+    """The answer with these states. Those of this node's own claim need nothing that binds them."""
+    replays = list(view.audits.list_replays(asked.round))
+    here = [one for one in replays if (one.ref.slot, one.segment) == (asked.slot, asked.segment)]
+    if not here:
+        return StepsShown(states)
+    start, salts = here[0].start, [one.seal_salt for one in here]
+    if view.game.terms.is_exact:
+        salts += dict.fromkeys(one.claimed_end.salt for one in here if one.claimed_end is not None)
+    return StepsShown(states, (start.salt, *salts), tuple(start.path))
+
+
+async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
+    """The states of a segment of this node's own. Where they are not at hand they are noted, and computed if
+    they may be shown. Raises EnvironmentFault until then, ProtocolFault for a malformed question."""
+    asked = ASKED_FORM.decode(body, account)
+    if party.joined is not None and asked.task == party.task.task and is_served(party.view, account):
+        book, place = party.task.cases, compute_place(party.view, asked.slot, asked.segment)
+        states = book.steps.get((asked.round, asked.slot, asked.segment))
+        if states is not None:
+            return _show(party.view, asked, states)
+        asker = Asker(account, is_auditor(party.view, account, asked))
+        found = book.desk.find(asker, asked.task, asked.round, place)
+        if found is not None:
+            pieces = range(0, len(found), STATE_BYTES)
+            return _show(party.view, asked, tuple(found[at : at + STATE_BYTES] for at in pieces))
+        _look_at_news(party, account)
+    raise EnvironmentFault(
+        what="the steps are not shown now",
+        expected="a segment of this node that no auditor may copy any more",
+        actual=f"round {asked.round}, slot {asked.slot}, segment {asked.segment}",
+        remedy="Ask again: they may have to be computed.",
+    )

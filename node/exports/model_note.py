@@ -1,0 +1,105 @@
+"""What lies beside the weights of a model's folder: where it comes from, its tokenizer."""
+
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from touchstone.node.exports.model_folder import refuse_folder
+from touchstone.protocol.spec.errors import InvalidInput
+
+NOTE_NAME = "touchstone.json"
+
+
+TOKENIZER_NAME = "tokenizer.json"
+
+
+CONFIG_NAME = "config.json"
+
+
+MAX_CONFIG_BRACKETS = 256
+"""Tables and lists of a config.json. A parser calls itself for each bracket, and may run out of stack."""
+
+
+BYTE_VOCABULARY = 256
+"""Tokens that are the bytes of a text."""
+
+
+MAX_NOTE_BYTES = 64 * 1024
+
+
+MAX_ROW_TOKENS = 1 << 20
+
+
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
+
+
+class ModelNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """touchstone.json. row_tokens: of a row of the task; tokenizer_sha256: of the tokenizer.json that the
+    task names, hex; empty where tokens are bytes."""
+
+    row_tokens: int
+    tokenizer_sha256: Digest = ""
+
+
+def format_note(note: ModelNote) -> bytes:
+    """touchstone.json."""
+    return msgspec.json.format(msgspec.json.encode(note)) + b"\n"
+
+
+def format_tokenizer_config(row_tokens: int) -> bytes:
+    """The least tokenizer_config.json with which `AutoTokenizer` reads tokenizer.json."""
+    content = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": row_tokens,
+        "clean_up_tokenization_spaces": False,
+    }
+    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
+
+
+def check_tokenizer(path: Path, expected: bytes) -> bytes:
+    """The bytes of a tokenizer.json, or of the one in a folder. expected: its SHA-256, zero where the task
+    names none. Raises InvalidInput where it is missing or another one."""
+    file = path / TOKENIZER_NAME if path.is_dir() else path
+    data = file.read_bytes() if file.is_file() else b""
+    found = sha256(data).digest()
+    if not data and not any(expected):
+        raise InvalidInput(
+            what="the task names no tokenizer, and there is none here",
+            expected="a tokenizer.json, where one is named",
+            actual="no such file",
+            where=str(file),
+            remedy="Leave --tokenizer out where tokens are bytes; else ask the submitter for the file.",
+        )
+    if not data or (any(expected) and found != expected):
+        raise InvalidInput(
+            what="not the tokenizer of this task",
+            expected=f"a tokenizer.json with SHA-256 {expected.hex()}",
+            actual=found.hex() if data else "no such file",
+            where=str(file),
+            remedy="Ask the submitter for the folder that `touchstone data pack` wrote, and name it.",
+        )
+    return data
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file, hex. It may be of any length."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def read_note(folder: Path) -> ModelNote | None:
+    """touchstone.json of a folder, None where there is none. Raises InvalidInput where it is malformed."""
+    path = folder / NOTE_NAME
+    if not path.exists():
+        return None
+    if not path.is_file() or path.stat().st_size > MAX_NOTE_BYTES:
+        raise refuse_folder(f"a file of at most {MAX_NOTE_BYTES} bytes", "another", path)
+    try:
+        note = msgspec.json.decode(path.read_bytes(), type=ModelNote)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise refuse_folder("the note of an exported model", str(error), path) from error
+    if not 1 <= note.row_tokens <= MAX_ROW_TOKENS:
+        raise refuse_folder(f"rows of 1 to {MAX_ROW_TOKENS} tokens", str(note.row_tokens), path)
+    return note

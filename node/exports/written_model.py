@@ -1,0 +1,131 @@
+"""Writes a model as a folder: weights, config, tokenizer, and where it comes from."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from touchstone.node.exports.lora_export import describe_for_peft, find_adapters, merge, name_for_peft
+from touchstone.node.exports.model_folder import SAFETENSORS_METADATA, SAFETENSORS_NAME, list_file_names
+from touchstone.node.exports.model_note import (
+    CONFIG_NAME,
+    MAX_CONFIG_BRACKETS,
+    NOTE_NAME,
+    TOKENIZER_NAME,
+    ModelNote,
+    format_note,
+    format_tokenizer_config,
+)
+from touchstone.node.exports.tensor_file import Tensors, fill, measure_tensors, save_tensors
+from touchstone.protocol.adapters.files.durable_files import replace_file
+from touchstone.protocol.compute.program.known_steps import TaskStep
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.weights_layout import encode_layout
+
+LAYOUT_NAME, ADAPTER_FOLDER = "layout.json", "adapter"
+
+
+NOT_WRITTEN = frozenset({
+    "auto_map", "custom_pipelines", "attn_implementation", "experts_implementation", "quantization_config",
+})  # fmt: skip
+"""Fields of a config.json by which transformers loads code or another class; an export has plain float32."""
+
+
+def write_model(
+    folder: Path,
+    weights: Tensor,
+    step: TaskStep,
+    note: ModelNote | None = None,
+    tokenizer: bytes | None = None,
+) -> None:
+    """The folder of a model: `model.safetensors` with all parameters by their names in the module, frozen
+    ones included, for `load_state_dict`; the layout, and the config.json where the layout has one, for
+    transformers; the tokenizer where there is one. Adapters are added to their matrices there, and lie in the
+    folder `adapter` as PEFT has them. Raises InvalidInput, before anything is written, where the folder has
+    the model of another step or the disk too little room, and OSError where the disk refuses a file."""
+    layout = encode_layout(step.layout)
+    _refuse_other(folder, layout)
+    tensors, config = list_tensors(weights, step), clean_config(step.layout.config)
+    large, small = dict[Path, Tensors](), dict[Path, bytes]()
+    if adapters := find_adapters(tensors):
+        large[folder / ADAPTER_FOLDER / "adapter_model.safetensors"] = name_for_peft(adapters)
+        small[folder / ADAPTER_FOLDER / "adapter_config.json"] = describe_for_peft(
+            adapters, config is not None
+        )
+    merged = merge(tensors, adapters)
+    renamed = list_file_names((config or b"").decode())
+    written = {name: new for name, new in renamed.items() if new not in merged}
+    large[folder / SAFETENSORS_NAME] = {written.get(name, name): one for name, one in merged.items()}
+    small[folder / LAYOUT_NAME] = layout
+    if config is not None:
+        small[folder / CONFIG_NAME] = config
+    if note is not None:
+        small[folder / NOTE_NAME] = format_note(note)
+        if tokenizer is not None:
+            small[folder / TOKENIZER_NAME] = tokenizer
+            small[folder / "tokenizer_config.json"] = format_tokenizer_config(note.row_tokens)
+    large_bytes = sum(measure_tensors(one, SAFETENSORS_METADATA) for one in large.values())
+    require_room(folder, large_bytes + sum(map(len, small.values())))
+    for path, content in large.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_tensors(path, content, SAFETENSORS_METADATA)
+    for path, data in small.items():
+        replace_file(path, data)
+
+
+def _refuse_other(folder: Path, layout: bytes) -> None:
+    """A file that this model does not have would stay, and another program would read both as one model."""
+    held = folder / LAYOUT_NAME
+    if held.is_file() and (held.stat().st_size != len(layout) or held.read_bytes() != layout):
+        raise InvalidInput(
+            what="the folder has the model of another task",
+            expected=f"a {LAYOUT_NAME} of this task, or none",
+            actual=str(held),
+            remedy="Name a new folder; nothing was written.",
+        )
+
+
+def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
+    """All parameters of a model by their names in the module, none of them copied."""
+    program, constants = step.built.program, step.built.constants
+    frozen = {buffer.constant_root: number for number, buffer in enumerate(program.buffers)}
+    tensors = {
+        entry.name: weights[offset : offset + entry.size].view(entry.shape)
+        for entry, offset in step.layout.list_places()
+    }
+    for one in step.layout.frozen:
+        held = constants[frozen[one.root]].view(one.shape) if one.root else fill(one.number, one.shape)
+        tensors[one.name] = held
+    return tensors
+
+
+def clean_config(text: str) -> bytes | None:
+    """The config.json of an export, without fields by which transformers would load code. text: of a layout,
+    which may be a stranger's. None where it is no table in JSON, or has too many tables and lists."""
+    if text.count("[") + text.count("{") > MAX_CONFIG_BRACKETS:
+        return None
+    try:
+        content = json.loads(text, object_hook=_drop_fields)
+        return json.dumps(content, indent=2).encode() + b"\n" if isinstance(content, dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name.lstrip("_") not in NOT_WRITTEN}
+
+
+def require_room(folder: Path, needed_bytes: int) -> None:
+    """Raises InvalidInput where the disk of a folder, which need not be there, has fewer bytes free."""
+    nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    free_bytes = shutil.disk_usage(nearest).free
+    if needed_bytes > free_bytes:
+        raise InvalidInput(
+            what="the disk has too little room for the model",
+            expected=f"{needed_bytes} bytes free",
+            actual=f"{free_bytes} bytes",
+            where=str(folder),
+            remedy="Make room, or name a folder on a larger disk.",
+        )

@@ -1,0 +1,86 @@
+"""What an account has to bring to the chain, and the last block that takes it."""
+
+from collections.abc import Iterator
+
+from touchstone.node.kit.view import View
+from touchstone.node.records.round_seats import find_own_slot
+from touchstone.protocol.spec.game.auditing import DrawnAudit, get_due_block, is_wanted, list_drawn
+from touchstone.protocol.spec.game.contests import ENDED, InnerTurn
+from touchstone.protocol.spec.game.fates import find_seat, is_closed
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute, Move, is_answerable, list_moves
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameState, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.timing import (
+    compute_closing_block,
+    get_live_round,
+    get_votes_from,
+    is_late_draw,
+)
+
+COMMIT, VOTE, ASK, DISPUTE, CONTEST = "commit", "vote", "ask", "dispute", "contest"
+
+
+OPENER, ACCUSED, OPEN = "opener", "accused", "open"
+
+
+def list_deadlines(view: View, block: int) -> Iterator[tuple[str, int]]:
+    """What this node's account has to bring to the chain, as a duty's name and the last block that takes it,
+    where a call of `block` finds it missing."""
+    game, account = get_state_at(view.game, block), view.account
+    yield from ((CONTEST, last_block) for last_block in _list_contest_moves(view, game))
+    for dispute in view.chain_state.inner[view.task].disputes.values():
+        if _has_move(game, dispute, account, block):
+            yield DISPUTE, dispute.clock
+    seat = find_seat(game, account)
+    if seat is None or seat.status == SeatStatus.CLOSED:
+        return
+    for ask in view.chain_state.inner[view.task].asks.values():
+        if ask.seat == seat.number and is_answerable(ask, block):
+            yield ASK, ask.clock
+    yield from ((COMMIT, last_block) for last_block in _list_commitments(game, account))
+    for drawn in list_drawn(game, account, block):
+        if is_wanted(game, drawn.place, block) and block >= get_due_block(game, drawn.place):
+            yield VOTE, _get_last_block(game, drawn, block)
+
+
+def _list_commitments(game: GameState, account: str) -> Iterator[int]:
+    game_round = get_live_round(game)
+    if game_round is None or game_round.phase != RoundPhase.RUNNING or game_round.trained_from is None:
+        return
+    slot = find_own_slot(game, game_round, account)
+    if game_round.closed is None and slot is not None and slot not in game_round.claims:
+        yield compute_closing_block(game, game_round)
+
+
+def _get_last_block(game: GameState, drawn: DrawnAudit, block: int) -> int:
+    """Until when a vote can have its claim merged; later, until when it counts at all."""
+    place, audit_max = drawn.place, game.terms.windows.audit_max
+    start = get_votes_from(game, game.rounds[place.round], place.draw) or block
+    is_merging = not is_late_draw(game, place.draw) and block <= start + audit_max
+    return start + (1 if is_merging else 2) * audit_max
+
+
+def _has_move(game: GameState, dispute: InnerDispute, account: str, block: int) -> bool:
+    """Whether the dispute waits for this account: to end one is nobody's duty."""
+    claimant = game.seats.get(dispute.seat)
+    is_gone = claimant is None or is_closed(game, dispute.seat)
+    moves = list_moves(dispute, account, "" if claimant is None else claimant.account, block, is_gone)
+    return any(move is not Move.END for move in moves)
+
+
+def _list_contest_moves(view: View, game: GameState) -> Iterator[int]:
+    """Of contests of a root that this node has signed, and of its own."""
+    for contest in view.chain_state.contests[view.task].contests.values():
+        side = find_side(game, contest.contester, contest.round, view.account)
+        is_contesters = contest.turn == InnerTurn.CONTESTER
+        if contest.turn not in ENDED and side == (OPENER if is_contesters else ACCUSED):
+            yield contest.clock
+
+
+def find_side(game: GameState, contester: str, index: int, account: str) -> str:
+    """The part of an account in a contest; empty where it has none."""
+    if contester == account:
+        return OPENER
+    seat, game_round = find_seat(game, account), game.rounds.get(index)
+    is_signer = seat is not None and game_round is not None and seat.number in game_round.signers
+    return ACCUSED if is_signer else ""

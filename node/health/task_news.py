@@ -1,0 +1,29 @@
+"""What an operator has to know of its task, and could not tell from the silence that follows."""
+
+from collections.abc import Iterator
+
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake, is_sitting
+from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.state import SeatStatus
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.tokens import format_tokens
+
+
+def list_news(game: LoggedGame, account: str) -> Iterator[str]:
+    """What an operator has to know of its task, and could not tell from the silence that follows: that no
+    further round opens, which is days before the seats are paid out; that its own seat sits in none."""
+    seat = find_seat(game, account)
+    is_through = game.next_round >= game.terms.rounds and get_live_round(game) is None
+    if game.is_halted or is_through:
+        cause = "the task is halted" if game.is_halted else f"round {game.next_round - 1} was the last"
+        yield (
+            f"{cause}: no further round opens. Keep this node up until it ends by itself: what was done can "
+            "still be asked about (`touchstone status` tells until when)"
+        )
+    elif seat is not None and seat.status == SeatStatus.OPEN and not is_sitting(game, seat):
+        has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
+        yield (
+            f"WARNING: the stake of this seat is {format_tokens(has_wei)}, and the task asks for "
+            f"{format_tokens(least_wei)}: it sits in no further round. Fill it up (`touchstone stake`), or "
+            "leave (`touchstone leave`)"
+        )

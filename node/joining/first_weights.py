@@ -1,0 +1,108 @@
+"""The weights that a task begins with: drawn from a seed, or fetched under the root that its terms name."""
+
+import asyncio
+
+import torch
+from torch import Tensor
+
+from touchstone.node.joining.task_inputs import telling_bytes
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.peers import list_peers
+from touchstone.node.kit.stored_tensors import load_tensor
+from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
+from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
+from touchstone.protocol.compute.digest import PART_ELEMENTS, tensor_bytes, tensor_root
+from touchstone.protocol.compute.drawn_weights import draw_weights
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.disputes import has_duties
+
+
+def refer_start(spec: TaskSpec) -> BlobRef:
+    """The blob of the first weights."""
+    return refer_tensor(spec.terms.initial_weights_root, spec.terms.parameter_count)
+
+
+def compute_start_bytes(training: TrainingSpec, parameter_count: int) -> int:
+    """What given weights take of each node's disk, beside all else."""
+    return 4 * parameter_count if training.is_start_given else 0
+
+
+async def load_start(party: Party, task: bytes, spec: TaskSpec) -> Tensor:
+    """W before any training; it is in the store then. Raises ProtocolFault where the seed does not give the
+    root of the terms, EnvironmentFault where no peer serves given weights, InvalidInput where no result on
+    them could be accepted."""
+    if not spec.training.is_start_given:
+        weights = await asyncio.to_thread(make_start, spec)
+        put = (spec.terms.initial_weights_root, tensor_bytes(weights))
+        await asyncio.to_thread(party.store.put_tensor, *put)
+        return weights
+    ref = await fetch_start(party, task, spec)
+    weights = await asyncio.to_thread(load_tensor, party.store, ref)
+    await asyncio.to_thread(require_sound, weights)
+    return weights
+
+
+def make_start(spec: TaskSpec) -> Tensor:
+    """W from the task's seed. Raises ProtocolFault where the terms name another root."""
+    weights = draw_weights(get_step(spec.training).layout, spec.training.initial_seed)
+    root, expected = tensor_root(weights), spec.terms.initial_weights_root
+    if root != expected:
+        raise ProtocolFault(
+            what="the task's initial roots are not those of its seed",
+            expected=expected.hex(),
+            actual=root.hex(),
+            remedy="Do not stake on this task.",
+        )
+    return weights
+
+
+async def fetch_start(party: Party, task: bytes, spec: TaskSpec) -> BlobRef:
+    """Have given weights in the store, from the submitter or any other peer that has them. Raises
+    EnvironmentFault where none serves them."""
+    ref = refer_start(spec)
+    if not party.store.has(ref):
+        try:
+            async with telling_bytes(party, ref, "the weights that the task begins with"):
+                await party.client.fetch_from_any(list_peers(party, task, first=spec.terms.submitter), ref)
+        except (InvalidInput, ProtocolFault) as fault:
+            raise EnvironmentFault(
+                what="no peer serves the weights that the task begins with",
+                expected=f"{ref.size_bytes} bytes from the submitter or another node of the task",
+                actual=str(fault),
+                where=str(ref.key),
+                remedy="Ask the submitter, who has to serve them; or name a folder that has them: --weights.",
+            ) from fault
+    return ref
+
+
+def require_start_here(party: Party) -> None:
+    """Raises EnvironmentFault where this node has a seat or a bond and lacks the given weights. A node that
+    starts with one asks nobody for them: whoever serves them slowly would keep it from its disputes."""
+    spec, is_seated = party.task.spec, has_duties(party.game, party.account)
+    ref = refer_start(spec)
+    if is_seated and spec.training.is_start_given and not party.store.has(ref):
+        raise EnvironmentFault(
+            what="the weights that the task begins with are not here",
+            expected=f"{ref.size_bytes} bytes in the store",
+            actual="none",
+            where=str(ref.key),
+            remedy="They are fetched once a duty needs them; or name a folder that has them: --weights.",
+        )
+
+
+def require_sound(weights: Tensor) -> None:
+    """Raises InvalidInput for a weight so large that limits do not tell it from others: every claim of it
+    would be accepted."""
+    for part in torch.split(weights, PART_ELEMENTS):
+        least, greatest = map(float, part.aminmax())
+        relax()
+        if not -MAGNITUDE_LIMIT < least <= greatest < MAGNITUDE_LIMIT:
+            raise InvalidInput(
+                what="the weights that the task begins with are too large",
+                expected=f"numbers below {MAGNITUDE_LIMIT:.4g}",
+                actual=max(-least, greatest),
+                remedy="Do not stake on it; its submitter has to post a task with other weights.",
+            )

@@ -1,0 +1,114 @@
+"""Checks a machine on a task's first step: its arithmetic, and what the deployed referee says of it."""
+
+import asyncio
+
+from torch import Tensor
+
+from touchstone.node.joining.first_weights import require_start_here
+from touchstone.node.kit.party import Party
+from touchstone.node.models.global_model import get_initial_header, load_weights
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
+from touchstone.protocol.compute.batches import Corpus, get_batch, prepare_steps
+from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
+from touchstone.protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.compute.program.step_facts import compute_step_facts
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.containers import StepContext, StepFacts, TrainingSpec
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.params import PRODUCT_BITS
+
+TAG_REHEARSAL = "touchstone.rehearsal"
+
+
+VERDICTS = {True: "a fault", False: "no fault"}
+
+
+async def check_machine(party: Party) -> None:
+    """Refuse a task that this node could lose its stake on although it is honest. Raises InvalidInput where
+    the referee judges otherwise, EnvironmentFault where this machine leaves the bounds (in an exact task:
+    where two kinds of kernels differ) or the chain does not answer. A node that has a seat already says so
+    instead and goes on: silence would cost more."""
+    try:
+        await _rehearse(party)
+    except (InvalidInput, EnvironmentFault) as reason:
+        if find_seat(party.game, party.account) is None:
+            raise
+        party.say(f"WARNING: {reason} Going on, for there is a seat already: leave the task.")
+
+
+async def _rehearse(party: Party) -> None:
+    require_start_here(party)
+    task = party.task
+    seed = hash_words(TAG_REHEARSAL, task.task, party.account)
+    party.say("checking one step of the task on this machine; it takes as long as five to nine steps")
+    facts = await asyncio.to_thread(compute_step_facts, task.spec)
+    await require_referee(party)
+    await prepare_steps(task.corpus, task.spec.training, seed, 0, (0,))
+    weights = await load_weights(party, get_initial_header(party.view))
+    found = await asyncio.to_thread(_rehearse_step, weights, task.spec.training, task.corpus, seed)
+    for exhibit in found.exhibits:
+        await require_verdict(party, facts, found, exhibit)
+    party.say(describe_check(found, task.spec.training.numeric_format))
+
+
+def describe_check(found: Rehearsal, numeric_format: str) -> str:
+    """What a check that found nothing wrong has shown."""
+    held = "all inside the bounds"
+    if numeric_format in PRODUCT_BITS:
+        held = "two kinds of kernels give the same bits"
+    kinds = len({exhibit.operation for exhibit in found.exhibits})
+    return (
+        f"checked one step: {held}, and the referee judges {kinds} kinds of operations as this node does "
+        f"({len(found.exhibits)} verdicts)"
+    )
+
+
+def _rehearse_step(weights: Tensor, training: TrainingSpec, corpus: Corpus, seed: bytes) -> Rehearsal:
+    batch = get_batch(corpus, training, seed, 0, 0)
+    require_live_parameters(get_step(training), training, weights, batch)
+    return rehearse(begin_round(weights, 0), training, batch, seed)
+
+
+async def require_referee(party: Party) -> None:
+    """Raises InvalidInput unless the deployment's referee is the one that disputes ask."""
+    named, asked = party.chain.deployment.referee, str(await party.chain.disputes.referee()).lower()
+    if named != asked:
+        raise InvalidInput(
+            what="disputes ask another referee than the deployment names",
+            expected=named,
+            actual=asked,
+            where=f"Disputes {party.chain.deployment.disputes}",
+            remedy="Do not stake on this chain; ask the account that deployed it for its file.",
+        )
+
+
+async def require_verdict(party: Party, facts: StepFacts, found: Rehearsal, exhibit: Exhibit) -> None:
+    """Raises InvalidInput unless the referee judges the exhibit as this node does."""
+    context, proof = StepContext(facts, found.start, exhibit.trace_root), exhibit.proof
+    try:
+        is_fault = await party.chain.referee.judge(context, proof.node, proof.element, proof.openings)
+    except ContractRefused as refusal:
+        raise _disagree(party, exhibit, f"a refusal: {refusal.what}, {refusal.actual}") from refusal
+    except EnvironmentFault as fault:
+        if fault.retryable:
+            raise
+        raise _disagree(party, exhibit, f"no verdict: {fault.what}, {fault.actual}") from fault
+    if is_fault != exhibit.is_fault:
+        raise _disagree(party, exhibit, VERDICTS[is_fault])
+
+
+def _disagree(party: Party, exhibit: Exhibit, answer: str) -> InvalidInput:
+    proof, kind = exhibit.proof, "a spoiled" if exhibit.is_fault else "an honest"
+    return InvalidInput(
+        what="the deployed referee does not judge as this node does",
+        expected=f"{VERDICTS[exhibit.is_fault]} for {kind} element",
+        actual=answer,
+        where=(
+            f"Referee {party.chain.deployment.referee}, node {proof.node.number} "
+            f"({exhibit.operation.name}), element {proof.element}"
+        ),
+        remedy="Do not stake on this chain with this version: take the version that its contracts are of.",
+    )

@@ -1,0 +1,128 @@
+"""Takes a seat in a task, and refuses one that could not be kept."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from touchstone.node.joining.machine_check import check_machine
+from touchstone.node.joining.reachability import require_reached
+from touchstone.node.kit.party import Party
+from touchstone.node.records.round_seats import find_own_slot
+from touchstone.protocol.adapters.chain.gate import GateShut
+from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal
+from touchstone.protocol.spec.game.calls import JoinSeat
+from touchstone.protocol.spec.game.fates import find_seat, get_required_stake
+from touchstone.protocol.spec.game.ledger import apply
+from touchstone.protocol.spec.game.state import GameState, SeatRole
+from touchstone.protocol.spec.game.timing import find_first_round
+
+SHUT_PAUSE_S = 1.0
+"""Before it is asked again whether anything may be signed."""
+
+
+DISPUTE_MOVES = 8
+"""Moves of a dispute that begins in the last block of its window, and two more."""
+
+
+@dataclass(frozen=True)
+class SeatWish:
+    """The seat that a party wants. stake_wei: 0 for what the task asks for; figures: what the operator
+    assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it, or a
+    bond, when this was agreed on, so none is to be taken; require_wanted: asked last before the stake is
+    locked, once the machine was checked; raises where the operator does not want the seat."""
+
+    role: SeatRole
+    stake_wei: int = 0
+    figures: Figures | None = None
+    is_held: bool = False
+    require_wanted: Callable[[GameState], None] | None = field(default=None, compare=False)
+
+
+async def take_seat(party: Party, wish: SeatWish) -> None:
+    """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
+    where the task takes no such seat, EnvironmentFault where no peer reaches this node; no token is moved
+    then."""
+    require_records(party)
+    stake_wei = wish.stake_wei or get_required_stake(party.game, wish.role)
+    is_new, call = find_seat(party.game, party.account) is None, JoinSeat(wish.role, stake_wei)
+    if is_new:
+        require_joinable(party.game, call, party.account, party.state.head_block + 1)
+    async with _keeping_up(party):
+        await check_machine(party)
+        if not is_new:
+            return
+        await require_reached(party)
+        require_joinable(party.game, call, party.account, party.state.head_block + 1)
+        if wish.require_wanted is not None:
+            wish.require_wanted(party.game)
+        await _send_patiently(party, call)
+    party.say(f"took a seat as {wish.role.name.lower()}; it works {_tell_when(party.game)}")
+
+
+def _tell_when(game: GameState) -> str:
+    first = find_first_round(game)
+    if first is None:
+        return "once enough others sit in the task"
+    return f"from round {first} on" if first < game.terms.rounds else "only if the task starts again"
+
+
+@asynccontextmanager
+async def _keeping_up(party: Party) -> AsyncIterator[None]:
+    """Fold what the chain does meanwhile: nothing is signed behind a block that is not of now."""
+    keeping = asyncio.create_task(party.keep_up())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        # What it failed with, whoever reads next is told.
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def _send_patiently(party: Party, call: JoinSeat) -> None:
+    """Deposit and join. While nothing may be signed, wait: an endpoint that is wrong now may be right soon.
+    Raises GameRefusal where the task does not take the seat any more."""
+    told = ""
+    while True:
+        try:
+            require_joinable(party.game, call, party.account, party.state.head_block + 1)
+            await party.chain.deposit_missing(call.wei)
+            await party.chain.tasks.join(party.task.task, call.role, call.wei)
+            return
+        except GateShut as shut:
+            if str(shut.actual) != told:
+                told = str(shut.actual)
+                party.say(f"waiting to join: {told}")
+        await asyncio.sleep(SHUT_PAUSE_S)
+
+
+def require_joinable(game: GameState, call: JoinSeat, account: str, block: int) -> None:
+    """Raises GameRefusal where the machine refuses the seat for anything but the credit, which is deposited
+    next. block: the next one."""
+    try:
+        apply(game, call, account, block)
+    except GameRefusal as refusal:
+        if refusal.name != "CreditTooSmall":
+            raise
+
+
+def require_records(party: Party) -> None:
+    """Raises EnvironmentFault where the chain has a claim of this account that still counts, and the journal
+    lacks it: it is another journal than the one that was written to, or an older copy of it."""
+    game, seat = party.game, find_seat(party.game, party.account)
+    rounds = [] if seat is None else [r for r in game.rounds.values() if r.index >= seat.settled]
+    for game_round in rounds:
+        slot = find_own_slot(game, game_round, party.account)
+        claim = None if slot is None else game_round.claims.get(slot)
+        finished = None if claim is None else party.task.claims.find(game_round).finished
+        if claim is not None and (finished is None or finished.claim_root != claim.claim_root):
+            raise EnvironmentFault(
+                what="the journal is not the one of what this account did before",
+                expected=f"the claim {claim.claim_root.hex()} of round {game_round.index}",
+                actual="none" if finished is None else finished.claim_root.hex(),
+                where=str(party.journal.path),
+                remedy="Bring back the newest journal with all its files: claims cannot be defended without. "
+                "Where it is lost, give up the seat with `touchstone leave`.",
+                retryable=False,
+            )

@@ -1,0 +1,75 @@
+"""Reads a task from the chain, and refuses one that could hurt."""
+
+from touchstone.node.joining.first_weights import compute_start_bytes
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
+from touchstone.protocol.compute.program.costs import ProgramCosts
+from touchstone.protocol.economics.money import check_money
+from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
+from touchstone.protocol.spec.params import FORMAT_NUMBERS
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+
+
+def read_spec(state: ChainState, task: bytes) -> TaskSpec:
+    """The spec as it was posted."""
+    if task not in state.games:
+        known = ", ".join(f"0x{name.hex()}" for name in state.games) or "none"
+        raise InvalidInput(
+            what="unknown task" if task not in state.refused else "the task cannot be understood",
+            expected=f"a task of this deployment: {known}",
+            actual=state.refused.get(task, f"0x{task.hex()}"),
+            remedy="Copy the id from `touchstone status` or from who posted it.",
+        )
+    return make_spec(state.task_terms[task], decode_training(state.texts[task]))
+
+
+def refuse_harmful(
+    terms: GameTerms, spec: TaskSpec, figures: Figures | None, limits: DeploymentLimits
+) -> None:
+    """Raises InvalidInput where the task could hurt an honest node: windows that no node can meet, roots that
+    are not those of its text, amounts that do not pay."""
+    refusal = check_terms(terms, limits)
+    if refusal is not None:
+        raise refusal
+    refuse_broken(find_training_malformations(spec))
+    broken = [r for r in check_money(terms, figures) if not (r.holds or r.is_advice)] if figures else []
+    if broken:
+        raise InvalidInput(
+            what="the amounts of the task do not hold what they should",
+            expected="; ".join(f"{rule.name} >= {rule.least}: {rule.inequality}" for rule in broken),
+            actual="; ".join(f"{rule.name} {rule.amount}" for rule in broken),
+            remedy="Do not stake on it, or judge it by other figures.",
+        )
+
+
+def require_format(posted: int, spec: TaskSpec) -> None:
+    """Raises InvalidInput where the contracts compare in another numeric format than is trained in. Where
+    they want equal bits of a program with bounds, honest ends differ, and who disputes one loses its bond."""
+    expected = FORMAT_NUMBERS[spec.training.numeric_format]
+    if posted != expected:
+        raise InvalidInput(
+            what="the task's terms name another numeric format than its text",
+            expected=f"{expected} ({spec.training.numeric_format})",
+            actual=posted,
+            remedy="Do not stake on it; its submitter has to post a corrected task.",
+        )
+
+
+def compute_dataset_bytes(training: TrainingSpec) -> int:
+    """How large the dataset is."""
+    return (training.token_count + training.heldout_tokens) * training.token_bytes
+
+
+def compute_task_bytes(training: TrainingSpec, costs: ProgramCosts) -> int:
+    """What each node of a task has on its disk whatever it does: the dataset, given weights, and the step."""
+    step_bytes = training.program.size_bytes + training.layout.size_bytes + costs.constant_bytes
+    return compute_dataset_bytes(training) + compute_start_bytes(training, costs.parameters) + step_bytes
+
+
+def refer_dataset(training: TrainingSpec) -> BlobRef:
+    """The blob of a task's dataset."""
+    return BlobRef(BlobKey(BlobKind.DATASET, training.dataset_root), compute_dataset_bytes(training))

@@ -1,0 +1,154 @@
+"""Requests for merge signatures, models and work: who may ask, and what is answered."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+from touchstone.node.merging.round_judging import MergeSet, find_merge_set
+from touchstone.node.models.claim_openings import is_fetched
+from touchstone.node.models.expected_merge import get_root, is_on_chain, make_statement
+from touchstone.node.models.global_model import (
+    MAX_BYTES,
+    MERGE,
+    OUTER,
+    WORK,
+    AskMerge,
+    MergeAnswer,
+    answer_outer,
+    get_initial_header,
+    read_message,
+)
+from touchstone.node.models.outer_step import find_oldest
+from touchstone.node.models.work_requests import answer_work, may_read_delta
+from touchstone.node.records.claim_records import MergeKey, MergeMade
+from touchstone.node.records.round_seats import find_own_slot, list_open_solvers
+from touchstone.protocol.adapters.messages import Message
+from touchstone.protocol.adapters.store.blobs import BlobKind
+from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.state import GameRound, RoundPhase
+
+
+async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:
+    """This node's signature of a merge. Raises EnvironmentFault while it cannot sign it, ProtocolFault where
+    it never will."""
+    asked = read_message(AskMerge, body, account)
+    game_round = _require_waiting(party, asked)
+    key = MergeKey(asked.round, asked.base_root, asked.slots, asked.claim_roots)
+    if not is_on_chain(game_round, key):
+        raise _refuse("claims of the round in shard order", "others", account)
+    if account not in {seat.account for seat in list_open_solvers(party.game, game_round)}:
+        raise _refuse("a solver of the round", account, account)
+    missing = find_missing(
+        party.view, find_merge_set(party.view, game_round, party.state.head_block + 1), key.slots
+    )
+    if missing is not None:
+        raise _not_yet(*missing)
+    made, wanted = party.task.claims.merges.get(key), party.task.claims.wanted
+    if made is None:
+        if wanted.note(account, key) and wanted.wakes.take(account, party.state.head_block):
+            party.wake()
+        raise _not_yet("this node's own merge of these claims", "not computed yet")
+    if get_root(made) != asked.root:
+        raise _refuse(get_root(made).hex(), asked.root.hex(), account)
+    return MergeAnswer(await sign_merge(party, made))
+
+
+async def sign_merge(party: Party, made: MergeMade) -> bytes:
+    """Returns this node's signature of its own merge. Raises GateShut while nothing may be signed."""
+    return await party.sign(make_statement(party.task.domain, made))
+
+
+def _require_waiting(party: Party, asked: AskMerge) -> GameRound:
+    if party.joined is None or asked.task != party.task.task:
+        raise _not_yet("a task that this node works on", asked.task.hex())
+    state = get_state_at(party.game, party.state.head_block + 1)
+    game_round = get_waiting_round(state)
+    is_it = game_round is not None and (game_round.index, game_round.base_root) == (
+        asked.round,
+        asked.base_root,
+    )
+    if game_round is None or not is_it or game_round.beacon is None:
+        raise _not_yet(f"round {asked.round}, closed and without a root", "another")
+    if find_own_slot(state, game_round, party.account) is None:
+        raise _not_yet("a solver seat of this node in the round", "none")
+    return game_round
+
+
+def find_missing(view: View, chosen: MergeSet, slots: tuple[int, ...]) -> tuple[str, str] | None:
+    """Expected and actual, where this node does not sign a merge of these slots; None where it does. It does
+    not where a claim is not accepted as far as it knows, one is left out that is and that it has, or one is
+    undecided: a signature that is given before could be kept, and used to leave out what is accepted
+    later."""
+    known = chosen.slots
+    if not set(slots) <= set(known):
+        return f"claims that are accepted: slots {known}", f"slots {slots}"
+    if not chosen.is_final:
+        return "no undecided claim", "one at least"
+    if any(slot not in slots and is_fetched(view, chosen.game_round, slot) for slot in known):
+        return f"every accepted claim: slots {known}", f"slots {slots}"
+    return None
+
+
+def _not_yet(expected: str, actual: object) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="the merge is not signed now",
+        expected=expected,
+        actual=actual,
+        remedy="Ask again: votes or pseudo-gradients may be on their way.",
+    )
+
+
+def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
+    return ProtocolFault(
+        what="the merge is not what this node computed",
+        expected=expected,
+        actual=actual,
+        culprit=account,
+        remedy="Merge the claims of the chain anew.",
+    )
+
+
+Answer = Callable[[Party, str, bytes], Awaitable[Message]]
+
+
+def make_desks(party: Party) -> dict[str, Desk]:
+    """Who answers which messages of this room."""
+    answers: dict[str, Answer] = {OUTER: answer_outer, WORK: answer_work, MERGE: answer_merge}
+    return {name: Desk(MAX_BYTES, partial(answer, party)) for name, answer in answers.items()}
+
+
+def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
+    """Whether `account` may have this blob now.
+
+    The dataset, the step and the task's first model are for any account that signs. A pseudo-gradient is for
+    any account once its round is closed. A global model is for the submitter and for accounts with a seat in
+    any task once its root is posted. It is for any account once its root cannot be contested any more, also
+    where the chain has forgotten its round."""
+    if kind in (BlobKind.DATASET, BlobKind.STEP):
+        return True
+    if party.joined is None:
+        return False
+    if kind is BlobKind.DELTA:
+        return may_read_delta(party.view, root)
+    is_member = party.state.is_staked(account) or account == party.game.terms.submitter
+    return kind is BlobKind.TENSOR and _is_model(party.view, root, is_member=is_member)
+
+
+def _is_model(view: View, root: bytes, *, is_member: bool) -> bool:
+    """Whether a tensor is of a global model that may be shown."""
+    initial = get_initial_header(view)
+    if root in (initial.weights_root, initial.momentum_root):
+        return True
+    headers = {name: (h.weights_root, h.momentum_root) for name, h in view.claims.outer.items()}
+    posted = [r for r in view.game.rounds.values() if r.phase == RoundPhase.POSTED and r.root is not None]
+    shown = [r.root for r in posted if is_member or _is_settled(view, r)]
+    return any(root in headers.get(one or b"", ()) for one in (*shown, find_oldest(view.game)[1]))
+
+
+def _is_settled(view: View, game_round: GameRound) -> bool:
+    """Whether no account can contest the root any more."""
+    return view.head_block > game_round.root_until

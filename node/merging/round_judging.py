@@ -1,0 +1,106 @@
+"""What the votes at hand make of a round, and which claims its merge holds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from touchstone.node.kit.view import View
+from touchstone.node.records.round_seats import list_open_solvers
+from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
+from touchstone.protocol.spec.game.events import VoteCounted, VoteOpened
+from touchstone.protocol.spec.game.fates import (
+    get_drawn_seat,
+    get_drawn_segment,
+    has_undecided,
+    list_mergeable,
+)
+from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.statements import VoteWord
+
+Place = tuple[int, int, int]
+"""(slot, draw, rank)"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What handing in votes would do. state: after it; votes: those of them that count or are opened."""
+
+    state: GameState
+    votes: tuple[Any, ...]
+
+
+def read_place(handed: Any) -> tuple[Place, VoteWord, bool]:
+    """Slot, draw and rank of a handed vote, its word, and whether it brings its opening."""
+    packed = handed[0]
+    place = (packed >> 64 & 0xFF, packed >> 56 & 0xFF, packed >> 48 & 0xFF)
+    return place, VoteWord(packed >> 40 & 0xFF), packed >> 32 & 0xFF == 1
+
+
+def judge(state: GameState, index: int, handed: Iterable[Any], block: int, sender: str) -> Judged:
+    """What handing in these votes of round `index` in `block` would do: primaries first, so that none of them
+    comes after what decides its draw."""
+    known = {read_place(one)[0]: one for one in handed}
+    ordered = sorted(known, key=lambda place: (place[0], place[1], place[2]))
+    votes = [_read_vote(state, state.rounds[index], known[place]) for place in ordered]
+    openings = tuple(HandedOpening(*place) for place in ordered if read_place(known[place])[2])
+    call = JudgeVotes(index, tuple(vote for vote in votes if vote is not None), openings)
+    events = apply(state, call, sender, block)
+    places = [
+        (event.slot, event.draw, event.rank)
+        for event in events
+        if isinstance(event, VoteCounted | VoteOpened)
+    ]
+    counted = tuple(known[place] for place in ordered if place in set(places))
+    return Judged(fold_all(state, events, block), counted)
+
+
+def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVote | None:
+    """A handed vote as the machine takes it: of its draw's seat, about its claim, seed and segment. The audit
+    room has checked that, and lists no vote that a reorg made void."""
+    (slot, draw, rank), word, _ = read_place(handed)
+    seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
+    segment = get_drawn_segment(state, game_round, slot, draw)
+    seat = state.seats.get(get_drawn_seat(state, game_round, slot, draw, rank) or 0)
+    if seed is None or segment is None or seat is None:
+        return None
+    return SignedVote(slot, draw, rank, game_round.claims[slot].claim_root, seed, segment, word, seat.account)
+
+
+def judge_round(view: View, state: GameState, index: int, block: int) -> Judged:
+    """What handing in all votes that this node has of a round would do."""
+    game_round = state.rounds.get(index)
+    if game_round is None or game_round.seed is None or game_round.phase == RoundPhase.UNDONE:
+        return Judged(state, ())
+    return judge(state, index, view.audits.list_handed(index, view.head_block + 1), block, view.account)
+
+
+@dataclass(frozen=True)
+class MergeSet:
+    """What is to be merged: the claims of these slots, none where the base root will stand. votes, late: what
+    has to be handed in with the post, of the round and of the one before it. is_final: no claim is undecided
+    then, or the time for deciding is over."""
+
+    game_round: GameRound
+    slots: tuple[int, ...]
+    votes: tuple[Any, ...]
+    late: tuple[Any, ...]
+    is_final: bool
+
+
+def find_merge_set(view: View, game_round: GameRound, block: int) -> MergeSet:
+    """The set of the waiting round in `block`, as far as this node's votes tell."""
+    state, index = get_state_at(view.game, block), game_round.index
+    now = judge_round(view, state, index, block)
+    before = judge_round(view, now.state, index - 1, block)
+    after = before.state.rounds[index]
+    slots = list_mergeable(before.state, after, block)
+    closed, audit_max = after.closed or 0, state.terms.windows.audit_max
+    is_final = block >= closed + audit_max or not has_undecided(before.state, after, block)
+    return MergeSet(after, slots, now.votes, before.votes, is_final)
+
+
+def is_majority(view: View, game_round: GameRound, count: int) -> bool:
+    """Whether so many signatures are more than half of the round's solver seats that are not convicted."""
+    return 2 * count > len(list_open_solvers(view.game, game_round))

@@ -1,0 +1,56 @@
+"""Solvers take turns at what each of them can do: if one has not moved for a while, the next in line does."""
+
+from collections.abc import Hashable, Iterator
+
+from touchstone.node.kit.duty import Duty, Wait
+from touchstone.node.kit.view import View
+from touchstone.node.records.round_seats import list_open_solvers
+from touchstone.protocol.spec.game.state import GameRound, GameState
+
+SPREAD_BLOCKS = 2
+"""Blocks that the next one in the line waits for the one before it."""
+
+
+MARGIN_DIVISOR = 8
+"""A node hands in votes that no node has handed in when an eighth of `audit_max` is left."""
+
+
+FAR = 1 << 62
+"""A block that never comes."""
+
+
+def rotate(view: View, game_round: GameRound, since: int, block: int, duty: Duty) -> Duty | Wait:
+    """The duty while it is this node's turn: from `since` on the turn goes round and round, once within the
+    margin. New votes may come at any time; so no two nodes hand in the same ones at once."""
+    margin, count = get_margin(view.game), max(1, len(list_open_solvers(view.game, game_round)))
+    blocks = SPREAD_BLOCKS if margin >= SPREAD_BLOCKS * count else 1
+    groups = min(count, max(1, margin // blocks))
+    group = min(compute_rank(view, game_round) * groups // count, groups - 1)
+    turns = (block - since) // blocks
+    until = (group - turns) % groups
+    return duty if until == 0 else Wait(since + (turns + until) * blocks)
+
+
+def get_margin(state: GameState) -> int:
+    """Returns how many blocks before its end a window counts as nearly over."""
+    return max(SPREAD_BLOCKS, state.terms.windows.audit_max // MARGIN_DIVISOR)
+
+
+def take_turn(
+    view: View, game_round: GameRound, what: Hashable, block: int, duty: Duty, last: int = FAR
+) -> Iterator[Duty | Wait]:
+    """The duty when it is this node's turn, counted from when it was first seen to be due. last: the last
+    block of its window. In the second half of what is left of the window any node may move, however many
+    before it are silent."""
+    since = view.claims.seen.setdefault((game_round.index, what), block)
+    delay = min(SPREAD_BLOCKS * compute_rank(view, game_round), max(0, last - since) // 2)
+    yield duty if block >= since + delay else Wait(since + delay)
+
+
+def compute_rank(view: View, game_round: GameRound) -> int:
+    """How many go before this node in this round: the line of solvers begins at another one each round, then
+    come all others."""
+    accounts = [seat.account for seat in list_open_solvers(view.game, game_round)]
+    if view.account not in accounts:
+        return len(accounts)
+    return (accounts.index(view.account) - game_round.index) % len(accounts)

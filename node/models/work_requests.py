@@ -1,0 +1,68 @@
+"""Answers requests for work leaves, and says who may read pseudo-gradients."""
+
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+from touchstone.node.models.claim_openings import find_audited, name_own
+from touchstone.node.models.global_model import AskWork, read_message
+from touchstone.node.models.own_openings import open_work
+from touchstone.node.records.claim_records import ClaimName, WorkProof
+from touchstone.node.serving.audit_messages import WorkSaid
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.ledger import get_state_at
+
+
+async def answer_work(party: Party, account: str, body: bytes) -> WorkSaid:
+    """The work leaf of a claim of a closed round, of one's own or as it was shown to this node."""
+    asked = read_message(AskWork, body, account)
+    proof = _find_shown(party, asked)
+    if proof is None:
+        raise EnvironmentFault(
+            what="the work leaf is not served now",
+            expected="a claim of a closed round that this node knows",
+            actual=f"{asked.claim_root.hex()} of round {asked.round}",
+            remedy="Ask its solver, or ask again after the close.",
+        )
+    return WorkSaid(proof.delta_root, proof.carried_root, proof.path)
+
+
+def _find_shown(party: Party, asked: AskWork) -> WorkProof | None:
+    if party.joined is None or asked.task != party.task.task:
+        return None
+    state = get_state_at(party.game, party.state.head_block + 1)
+    game_round = state.rounds.get(asked.round)
+    if game_round is None or game_round.closed is None:
+        return None
+    claim = game_round.claims.get(asked.slot)
+    if claim is None or claim.claim_root != asked.claim_root:
+        return None
+    name, known = name_own(party.view, game_round, claim), party.task.claims.proofs
+    finished = party.task.claims.find(game_round).finished if game_round.beacon is not None else None
+    own = None if finished is None else ClaimName(asked.round, party.account, finished.claim_root)
+    if name not in known and name == own:
+        known[name] = open_work(party.view, asked.round)
+    return known.get(name) or find_audited(party.view, name, claim.segments)
+
+
+def may_read_delta(view: View, root: bytes) -> bool:
+    """Whether a pseudo-gradient may be shown: from the close on, to any account, whichever solver made it."""
+    return root in _list_shown_deltas(view) or root in _list_own_deltas(view)
+
+
+def _list_shown_deltas(view: View) -> frozenset[bytes]:
+    """Pseudo-gradients of all work leaves that this node knows. Any account asks for that with each request:
+    they are gone through once, and again when another is known."""
+    book, works = view.claims, view.audits.list_works()
+    count = len(book.proofs) + len(works)
+    if book.shown_deltas[0] != count:
+        roots = {proof.delta_root for proof in book.proofs.values()}
+        book.shown_deltas = (count, frozenset(roots.union(work.delta_root for work in works.values())))
+    return book.shown_deltas[1]
+
+
+def _list_own_deltas(view: View) -> set[bytes]:
+    """Pseudo-gradients of this node's own claims of closed rounds, on the base root and beacon that stand.
+    What it trained on a wrong guess it shows to no peer."""
+    state, book = get_state_at(view.game, view.head_block + 1), view.claims
+    rounds = (r for r in state.rounds.values() if r.closed is not None and r.beacon is not None)
+    finished = (book.find(game_round).finished for game_round in rounds)
+    return {one.delta_root for one in finished if one is not None}

@@ -1,0 +1,28 @@
+"""What a node trusts to compute for it: segments, and the trace of a step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from touchstone.protocol.compute.bounds.trace import Retrace, TraceTree, retrace
+from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
+
+Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[TrainingState, list[float]]]
+"""The signature of `compute.step.replay_segment`."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """What a node trusts to compute for it: segments, and the trace of a step."""
+
+    train: Train = replay_segment
+    retrace: Retrace = retrace
+
+
+class TracedStep(NamedTuple):
+    """A step as this node computes it: its trace, and the states before and after it."""
+
+    tree: TraceTree
+    start: StateHeader
+    end: StateHeader

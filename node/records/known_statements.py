@@ -1,0 +1,59 @@
+"""Statements that a node knows: votes, seals, openings of claims, own replays."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from touchstone.node.records.claim_records import WorkProof
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening
+
+
+@dataclass(frozen=True)
+class KnownVote:
+    """A vote that this node was handed, found on chain or signed itself. auditor: who signed it, lower case;
+    opening: what opens it, once it is known."""
+
+    vote: Vote
+    signature: bytes
+    auditor: str
+    opening: VoteOpening | None = None
+
+    @property
+    def ref(self) -> StatementRef:
+        """Its place."""
+        return StatementRef(self.vote.round, self.vote.slot, self.vote.draw, self.vote.rank)
+
+
+@dataclass(frozen=True)
+class KnownSeal:
+    """A seal that this node was handed."""
+
+    said: Sealed
+    signature: bytes
+    auditor: str
+
+
+@dataclass(frozen=True)
+class ClaimOpenings:
+    """What a solver has shown of its claim: boundaries by number, the work leaf, the last boundary."""
+
+    boundaries: Mapping[int, BoundaryProof] = field(default_factory=dict)
+    work: WorkProof | None = None
+    last: BoundaryProof | None = None
+
+
+@dataclass(frozen=True)
+class OwnReplay:
+    """What this node's own replay of a drawn segment found. start: the claim's opened start; own_end: what
+    the replay came to; claimed_end: the claim's opened end; beyond_leaf: the state leaf that lies farthest
+    beyond the limits, None where all lie inside; seal_salt: of the seal that was signed for it."""
+
+    ref: StatementRef
+    segment: int
+    start: BoundaryProof
+    own_end: StateHeader
+    claimed_end: BoundaryProof | None
+    beyond_leaf: int | None
+    seal_salt: bytes

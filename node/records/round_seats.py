@@ -1,0 +1,55 @@
+"""Who sits where in a round: slots, shards, the order of a merge."""
+
+from collections.abc import Iterable
+
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
+
+
+def find_own_slot(state: GameState, game_round: GameRound, account: str) -> int | None:
+    """The slot of an account's seat in a round, None where it does not sit in it as a solver."""
+    seat = find_seat(state, account)
+    is_member = seat is not None and seat.joined <= game_round.index
+    if seat is None or not is_member or seat.number not in game_round.pool.solvers:
+        return None
+    return game_round.pool.solvers.index(seat.number)
+
+
+def find_holder(state: GameState, number: int, index: int) -> Seat | None:
+    """The seat with this number that could sit in round `index`: a number is used again once its seat was
+    paid out. None where the state no longer holds that seat."""
+    seats = (state.seats.get(number), state.former.get(number))
+    return next((seat for seat in seats if seat is not None and seat.joined <= index), None)
+
+
+def list_open_solvers(state: GameState, game_round: GameRound) -> tuple[Seat, ...]:
+    """The solver seats of a round that are not convicted, in the order of their slots."""
+    seats = (find_holder(state, number, game_round.index) for number in game_round.pool.solvers)
+    return tuple(seat for seat in seats if seat is not None and seat.status != SeatStatus.CLOSED)
+
+
+def get_shards(game_round: GameRound) -> tuple[int, ...]:
+    """The shard of each slot of a dealt round."""
+    assert game_round.beacon is not None
+    return deal_shards(game_round.beacon, len(game_round.pool.solvers))
+
+
+def sort_by_shard(game_round: GameRound, slots: Iterable[int]) -> tuple[int, ...]:
+    """Slots in the order in which a merge adds their claims."""
+    shards = get_shards(game_round)
+    return tuple(sorted(slots, key=lambda slot: shards[slot]))
+
+
+def find_carried_round(state: GameState, index: int, seat: Seat) -> int | None:
+    """The round whose claim's moments a claim of round `index` starts from: the last one before it whose
+    posted merge holds a claim of the seat, in the same epoch: an older one may be freed while the claim can
+    still be proven wrong. None: moments start from zero."""
+    first = max(seat.joined, get_epoch_start(get_epoch(index)))
+    for earlier in range(index - 1, first - 1, -1):
+        game_round = state.rounds.get(earlier)
+        if game_round is None or game_round.phase != RoundPhase.POSTED:
+            continue
+        if any(game_round.claims[slot].seat == seat.number for slot in game_round.merged):
+            return earlier
+    return None

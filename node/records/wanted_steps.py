@@ -1,0 +1,98 @@
+"""For which segments peers have asked for step states, and which are at hand.
+
+Recomputing a segment costs the training of k steps. So what auditors ask for is bounded by what was drawn:
+each segment is recomputed once and stays as long as they may ask. What others ask for is bounded by number.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from touchstone.node.records.wakes import Wakes
+
+Place = tuple[bytes, int, int]
+"""(task, round, segment of this node's claim)"""
+
+
+MAX_WANTED = 8
+"""Requests that wait of accounts that are no auditors of the segment, one of each account."""
+
+
+MAX_SHOWN = 2
+"""Segments whose step states are kept for these: the last ones asked for."""
+
+
+MAX_GRANTED = 4
+"""Segments that are recomputed in a round for all of these together."""
+
+
+class Asker(NamedTuple):
+    """is_auditor: its judgement may hang on the steps. It was drawn for the segment, or trained it, or is a
+    whistleblower and the claim is convicted."""
+
+    account: str
+    is_auditor: bool
+
+
+class Steps(NamedTuple):
+    """The k + 1 state roots of a segment, and whether an auditor of it asked for them."""
+
+    roots: tuple[bytes, ...]
+    is_auditor: bool
+
+
+@dataclass
+class StepDesk:
+    """Requests for step states, and their answers, from memory. Auditors of a segment go first, and no other
+    request takes their places. The caller of `find` has checked that the account may ask.
+    What auditors asked for goes once they may ask no more (`pruning_duties.forget_steps`)."""
+
+    wanted: OrderedDict[Place, Asker] = field(default_factory=OrderedDict)
+    """Who asked, by segment; an auditor of it takes the place of another member."""
+    shown: OrderedDict[Place, Steps] = field(default_factory=OrderedDict)
+    """By segment."""
+    is_news: bool = False
+    """Whether the last question added a request, or made one an auditor's."""
+    wakes: Wakes = field(default_factory=Wakes)
+    _granted: Counter[tuple[bytes, int]] = field(default_factory=Counter)
+
+    def find(self, asker: Asker, task: bytes, index: int, segment: int) -> bytes | None:
+        """The roots, one after the other; None where they are not at hand: then the request is noted, unless
+        it is another's than an auditor's and these have had their share."""
+        place = (task, index, segment)
+        shown, known, self.is_news = self.shown.get(place), self.wanted.get(place), False
+        if shown is not None:
+            self.shown[place] = Steps(shown.roots, shown.is_auditor or asker.is_auditor)
+            return b"".join(shown.roots)
+        if asker.is_auditor:
+            self.is_news = known is None or not known.is_auditor
+            self.wanted[place] = asker
+            self.wanted.move_to_end(place, last=False)
+        elif self._may_ask(asker.account, place):
+            self.is_news = True
+            self.wanted[place] = asker
+        return None
+
+    def is_urgent(self, place: Place) -> bool:
+        """Whether an auditor waits for a segment."""
+        return place in self.wanted and self.wanted[place].is_auditor
+
+    def drop(self, place: Place) -> None:
+        """Not to be shown."""
+        self.wanted.pop(place, None)
+
+    def offer(self, place: Place, roots: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
+        """Show these from now on; what is returned is shown no more."""
+        is_auditor = self.is_urgent(place)
+        self.drop(place)
+        self._granted[place[:2]] += not is_auditor
+        self.shown[place] = Steps(roots, is_auditor)
+        others = [one for one, steps in self.shown.items() if not steps.is_auditor]
+        return [self.shown.pop(one).roots for one in others[: max(0, len(others) - MAX_SHOWN)]]
+
+    def _may_ask(self, account: str, place: Place) -> bool:
+        """Whether another than an auditor may."""
+        waiting = [one.account for one in self.wanted.values() if not one.is_auditor]
+        has_share = self._granted[place[:2]] < MAX_GRANTED
+        is_new = place not in self.wanted and account not in waiting
+        return has_share and is_new and len(waiting) < MAX_WANTED

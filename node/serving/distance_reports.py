@@ -1,0 +1,102 @@
+"""Reports of the distances that own audits have measured."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from touchstone.node.kit.party import Party
+from touchstone.node.records.audit_records import DistancesReported, SealMade, VoteMade
+from touchstone.node.serving.audit_room import AuditRoom
+from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, say_distances
+from touchstone.protocol.compute.audit.compare import measure_apart
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.containers import Comparison, DistanceReport, to_millionths
+from touchstone.protocol.spec.game.auditing import (
+    COMPARED_ENDS,
+    AuditPlace,
+    find_stated,
+    get_place,
+    is_segment_public,
+    list_heard,
+)
+
+
+def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:
+    """What this node reports of its audits of round `index`, of segments that any account may read."""
+    game = room.get_game()
+    if index not in game.rounds:
+        return
+    for made in room.book.list_seals(index):
+        place = get_place(made.sealed)
+        said, where = room.book.reports.get(place), (place.slot, made.sealed.segment, room.block)
+        is_known = said is not None and find_stated(game, place) is not None
+        if said is not None and is_known and is_segment_public(game, game.rounds[index], *where):
+            yield say_distances(said.report, said.signature)
+
+
+@dataclass(frozen=True)
+class ReportDistances:
+    """Measure how far the claimed end of an audit lies from the own one, and write that down, signed."""
+
+    place: AuditPlace
+
+    async def perform(self, party: Party) -> None:
+        """Raises InvalidInput or EnvironmentFault where a state cannot be read."""
+        await report_distances(party.task.audits.room, self.place)
+
+
+async def report_distances(room: AuditRoom, place: AuditPlace) -> None:
+    """The same in a room."""
+    made, vote = room.book.seals[place], room.book.votes[place]
+    report = await asyncio.to_thread(measure_audit, room, made, vote)
+    room.book.write(DistancesReported(room.about.task, report, await room.sign(report)))
+
+
+def measure_audit(room: AuditRoom, made: SealMade, vote: VoteMade) -> DistanceReport:
+    """What is to be reported of an audit that compared."""
+    assert vote.ends is not None, "it compared both ends"
+    own, end, said = made.own_end, vote.ends.end.header, made.sealed
+    comparison = _compare(room, made, vote)
+    apart = {"weights": 0, "first_moment": 0, "second_moment": 0}
+    if comparison is Comparison.MEASURED:
+        rate, states = room.about.get_rate_sum(said.round, said.segment), room.states
+        pairs = measure_apart(states.open(end), states.open(own), rate, room.about.limits)
+        shares = [_count_limits(*pair) for pair in pairs]
+        apart = dict(zip(("first_moment", "second_moment", "weights"), shares, strict=True))
+    place = (said.domain, said.round, said.base_root, said.seed, said.slot, said.claim_root, said.draw)
+    far = (apart["weights"], apart["first_moment"], apart["second_moment"])
+    return DistanceReport(*place, said.rank, said.segment, vote.vote.word, comparison, *far)
+
+
+def _compare(room: AuditRoom, made: SealMade, vote: VoteMade) -> Comparison:
+    assert vote.ends is not None, "it compared both ends"
+    own, end = made.own_end, vote.ends.end.header
+    if compute_state_root(own) == compute_state_root(end):
+        return Comparison.EQUAL
+    is_placed = (own.local_step, own.global_step) == (end.local_step, end.global_step)
+    is_exact = room.get_game().terms.is_exact
+    return Comparison.MEASURED if is_placed and not is_exact else Comparison.OTHER
+
+
+def _count_limits(distance: float, limit: float) -> int:
+    if not limit:
+        return to_millionths(float("inf") if distance else 0.0)
+    return to_millionths(distance / limit)
+
+
+def list_unreported(room: AuditRoom, block: int) -> Iterator[AuditPlace]:
+    """Own audits that compared both ends, that have no report yet, and whose ends are at hand."""
+    game, book = room.get_game(), room.book
+    for index in list_heard(game, block - 3 * game.terms.windows.audit_max):
+        for made in book.list_seals(index):
+            place, vote = get_place(made.sealed), book.votes.get(get_place(made.sealed))
+            is_due = vote is not None and vote.vote.word in COMPARED_ENDS and place not in book.reports
+            if vote is None or not is_due or find_stated(game, place) is None:
+                continue
+            if _compare(room, made, vote) is not Comparison.MEASURED or _are_ends_here(room, made, vote):
+                yield place
+
+
+def _are_ends_here(room: AuditRoom, made: SealMade, vote: VoteMade) -> bool:
+    headers = (made.own_end,) if vote.ends is None else (made.own_end, vote.ends.end.header)
+    return all(room.store.has(ref) for header in headers for ref in room.states.refer(header))

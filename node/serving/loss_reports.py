@@ -1,0 +1,80 @@
+"""Reports of the losses of own claims."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from touchstone.node.kit.duty import Duty
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+from touchstone.node.records.claim_records import ClaimWork, LossReported
+from touchstone.node.records.round_seats import find_own_slot
+from touchstone.protocol.adapters.reports.round_reports import LossSaid, say_loss
+from touchstone.protocol.spec.containers import LossReport
+from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.state import GameState
+
+
+def find_loss(view: View, index: int) -> LossSaid | None:
+    """What this node reports of the losses of its claim on round `index`, once the round is closed."""
+    key = _find_closed_claim(view, get_state_at(view.game, view.head_block + 1), index)
+    made = None if key is None else view.claims.reports.get(key)
+    return None if made is None else say_loss(made.report, made.signature)
+
+
+def _find_closed_claim(view: View, state: GameState, index: int) -> tuple[int, bytes] | None:
+    """Round and root of this node's claim as the chain has it; None before the round has closed."""
+    game_round = state.rounds.get(index)
+    if game_round is None or game_round.closed is None:
+        return None
+    own = (claim for claim in game_round.claims.values() if claim.account == view.account)
+    return next(((index, claim.claim_root) for claim in own), None)
+
+
+@dataclass(frozen=True)
+class ReportLoss:
+    """Write down, and sign, what the losses of an own claim were."""
+
+    round: int
+
+    async def perform(self, party: Party) -> None:
+        """Nothing where the chain has taken the claim back."""
+        report = _make_loss_report(
+            party.view, get_state_at(party.game, party.state.head_block + 1), self.round
+        )
+        if report is not None:
+            signature = await party.sign(report)
+            party.task.claims.write(LossReported(party.task.task, report, signature))
+
+
+def _make_loss_report(view: View, state: GameState, index: int) -> LossReport | None:
+    """The report that is missing; None where there is one, or nothing to report."""
+    key = _find_closed_claim(view, state, index)
+    if key is None or key in view.claims.reports:
+        return None
+    game_round, work = state.rounds[index], view.claims.find(state.rounds[index])
+    slot = find_own_slot(state, game_round, view.account)
+    is_it = work.finished is not None and work.finished.claim_root == key[1]
+    figures = _sum_losses(work) if is_it and slot is not None else None
+    if slot is None or figures is None:
+        return None
+    return LossReport(view.domain, index, slot, key[1], *figures)
+
+
+def _sum_losses(work: ClaimWork) -> tuple[int, int, int, int] | None:
+    """Steps, first, last and mean loss of a claim, in millionths of a nat; None where the losses of a segment
+    are not known: an earlier version trained it, or one was no number."""
+    segments = 0 if work.finished is None else work.finished.segments
+    trained = [work.trained[one] for one in range(segments) if one in work.trained]
+    if not trained or len(trained) < segments:
+        return None
+    steps = sum(one.steps for one in trained)
+    mean = sum(one.total_micronats for one in trained) // steps
+    return steps, trained[0].first_micronats, trained[-1].last_micronats, mean
+
+
+def list_losses(view: View, block: int) -> Iterator[Duty]:
+    """Reports of losses that this node has still to write down."""
+    state = get_state_at(view.game, block)
+    for index in state.rounds:
+        if _make_loss_report(view, state, index) is not None:
+            yield ReportLoss(index)

@@ -1,0 +1,129 @@
+"""What a process that replays is given, does, and gives back."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from pathlib import Path
+from threading import Thread
+from typing import NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from touchstone.node.kit.config import describe_code, describe_machine, keep_to_memory
+from touchstone.node.kit.stored_step import open_step
+from touchstone.protocol.adapters.files.mapped_files import map_shared
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import Batch, TrainingState, replay_segment
+from touchstone.protocol.compute.program.tensor_allocator import view_mapped
+from touchstone.protocol.spec.codec import decode_training
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ReplayJob:
+    """What a worker is told. training: canonical bytes of the task's training; store: the folder of the
+    node's store, which has the task's step; elements: of W; the counters of the start state; first_step:
+    0-based in the round."""
+
+    training: bytes
+    store: str
+    elements: int
+    local_step: int
+    global_step: int
+    first_step: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class ReplayDone:
+    """The loss of each step (nats), and what computed them (`describe_machine`, `describe_code`)."""
+
+    losses: tuple[float, ...]
+    machine: str
+    code: str
+
+
+class ReplayTensors(NamedTuple):
+    """A replay's memory: flat float32 W, m, v; int32 [steps, rows, tokens] tokens and labels."""
+
+    vectors: tuple[Tensor, Tensor, Tensor]
+    tokens: Tensor
+    labels: Tensor
+
+
+class WorkerDied(Exception):
+    """The process is gone: killed, or out of memory; or it hung."""
+
+
+class ReplayWorker(Protocol):
+    """One process that replays one segment at a time."""
+
+    def replay(self, job: ReplayJob, path: Path) -> ReplayDone:
+        """Train in the file at `path`, which holds the end state then. Raises WorkerDied, and what else goes
+        wrong in the process."""
+
+    def close(self) -> None:
+        """Let the process go; what it replays is of no use any more."""
+
+
+def measure_job(job: ReplayJob) -> int:
+    """Bytes of a job's memory."""
+    spec = decode_training(job.training)
+    return 12 * job.elements + 8 * job.steps * spec.sequences_per_step * spec.sequence_tokens
+
+
+def view_job(job: ReplayJob, memory: memoryview) -> ReplayTensors:
+    """The tensors of a job, as they lie in its memory."""
+    spec, count = decode_training(job.training), job.elements
+    words = view_mapped(memory)
+    first, second, third, rest = torch.split(words, [count, count, count, words.numel() - 3 * count])
+    shape = (2, job.steps, spec.sequences_per_step, spec.sequence_tokens)
+    tokens, labels = rest.view(torch.int32).view(shape)
+    return ReplayTensors((first, second, third), tokens, labels)
+
+
+def replay(job: ReplayJob, memory: memoryview, tell: Callable[[], object] = lambda: None) -> ReplayDone:
+    """Replay a segment in its memory: W, m, v are the start, and the end afterwards. tell: called at each
+    step."""
+    tensors, spec = view_job(job, memory), decode_training(job.training)
+
+    def get_batch(step: int) -> Batch:
+        """As `GetBatch`."""
+        tell()
+        number = step - job.first_step
+        return Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
+
+    state = TrainingState(*tensors.vectors, job.local_step, job.global_step)
+    end, losses = replay_segment(state, spec, get_batch, job.first_step, job.steps)
+    for target, source in zip(tensors.vectors, end.vectors, strict=True):
+        target.copy_(source)
+    return ReplayDone(tuple(losses), describe_machine(), describe_code())
+
+
+def replay_file(job: ReplayJob, path: str) -> ReplayDone:
+    """The same in a file of `make_shared`, whose time of change tells the node that a step began."""
+    open_step(BlobStore(Path(job.store), is_durable=False), decode_training(job.training), job.elements)
+    return replay(job, map_shared(Path(path)), partial(os.utime, path))
+
+
+def begin_worker(threads: int, device: str, scratch: str, memory_mb: int) -> None:
+    """What a worker process does first, before its first tensor. It ends with its parent, whose key press
+    (Ctrl-C) is no business of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    pin_kernels(threads, device=device)
+    keep_to_memory(Path(scratch), memory_mb)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

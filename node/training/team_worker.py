@@ -1,0 +1,113 @@
+"""What each worker of a solver's team does, in a process of its own."""
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+from torch import Tensor, distributed
+
+from touchstone.node.kit.stored_step import open_step
+from touchstone.node.training.replay_worker import ReplayJob, begin_worker, view_job
+from touchstone.protocol.adapters.files.mapped_files import map_shared
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.compute.program.cutting import CutStep, Workers
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step import Batch, TrainingState, begin_round
+from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
+from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.containers import TrainingSpec
+
+log = logging.getLogger(__name__)
+
+
+STEPS = 10
+"""A step may take so long, or as long as so many of one worker, if that is longer. Then they hang."""
+
+
+DONE = ""
+
+
+Message = float | str
+"""A step's loss in nats; DONE at the start and after a segment; or what went wrong."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a worker is told. training: canonical bytes of the task's training, of so many elements; store:
+    the folder of the node's store, which has the task's step; meeting: a file by which workers find each
+    other, which none but this account can read."""
+
+    training: bytes
+    store: str
+    elements: int
+    count: int
+    own: int
+    threads: int
+    scratch: str
+    memory_mb: int
+    meeting: str
+
+
+def run_worker(place: Place, node: Connection) -> None:
+    """Train what the node says until it is gone. Tells it what goes wrong, and ends then."""
+    begin_worker(place.threads, "cpu", place.scratch, place.memory_mb)
+    try:
+        spec = decode_training(place.training)
+        open_step(BlobStore(Path(place.store), is_durable=False), spec, place.elements)
+        step = CutStep(spec, meet(place))
+        warm_up(step, spec)
+        node.send(DONE)
+        while True:
+            job, path = node.recv()
+            train_part(step, place.own, job, path, node.send)
+            node.send(DONE)
+    except EOFError:
+        return
+    except Exception as error:
+        log.exception("worker %d failed", place.own)
+        node.send(f"worker {place.own}: {type(error).__name__}: {error}")
+
+
+def meet(place: Place) -> Workers:
+    """All workers, by Gloo on this machine's own address: no other machine can reach its ports."""
+    os.environ["GLOO_SOCKET_IFNAME"] = next(n for _, n in socket.if_nameindex() if n.startswith("lo"))
+    store = distributed.FileStore(place.meeting, place.count)  # type: ignore[attr-defined]
+    distributed.init_process_group("gloo", store=store, rank=place.own, world_size=place.count)
+
+    def gather(own: Tensor) -> Sequence[Tensor]:
+        """As `Workers.gather`."""
+        found = [allocate(own.numel()).view_as(own) for _ in range(place.count)]
+        distributed.all_gather(found, own)
+        return found
+
+    return Workers(place.count, place.own, gather)
+
+
+def warm_up(step: CutStep, spec: TrainingSpec) -> None:
+    """One step on zeros: kernels are compiled and loaded while the node still waits for its first round."""
+    state = step.own(begin_round(allocate_zeros(get_step(spec).parameters), 0))
+    tokens = torch.zeros((spec.sequences_per_step, spec.sequence_tokens), dtype=torch.int64)
+    step.advance(state, Batch(tokens, tokens))
+
+
+def train_part(step: CutStep, own: int, job: ReplayJob, path: str, tell: Callable[[float], None]) -> None:
+    """This worker's part of a segment. The file at `path` holds the start; in the end W, written by worker 0,
+    and each worker's leaves of m and v. Worker 0 tells each loss."""
+    tensors = view_job(job, map_shared(Path(path)))
+    state = step.own(TrainingState(*tensors.vectors, job.local_step, job.global_step))
+    for number in range(job.steps):
+        batch = Batch(tensors.tokens[number].to(torch.int64), tensors.labels[number].to(torch.int64))
+        state, loss = step.advance(state, batch)
+        if own == 0:
+            tell(loss)
+    # Each has its own leaves of m and v. Whoever has the last W does not read the first one any more, and
+    # worker 0 has it once all others have sent their parts of it.
+    for target, source in zip(tensors.vectors[1:], state.vectors[1:], strict=True):
+        target[step.leaves.start : step.leaves.stop].copy_(source)
+    if own == 0:
+        tensors.vectors[0].copy_(state.weights)

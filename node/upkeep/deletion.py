@@ -1,0 +1,99 @@
+"""Finds what no record needs any more on a node's disk, and deletes it."""
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.retention_windows import PruningMemory, list_foreign, list_named, name_outer
+from touchstone.node.models.claim_openings import find_work
+from touchstone.node.models.global_model import get_initial_header
+from touchstone.node.upkeep.retention import Books, list_unknown_works
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.adapters.store.blobs import TRACE_KINDS, BlobKey, BlobKind
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.whistleblower.known_statements import get_inner, get_now
+
+STRAY_AUDITS = 2
+"""A blob that no record names stays for so many times `audit_max`: the longest that an audit lasts."""
+
+
+PRUNED_KINDS = (BlobKind.TENSOR, BlobKind.DELTA, BlobKind.ROOTS, *sorted(TRACE_KINDS, key=str))
+"""Kinds of blobs that are deleted at all: a dataset stays."""
+
+
+TRACED_KINDS = frozenset({BlobKind.ROOTS, *TRACE_KINDS})
+
+
+def open_books(party: Party) -> Books:
+    """What this node knows besides the chain."""
+    task = party.task
+    known = (task.claims, task.audits.room.book, task.cases, get_inner(party.view))
+    memory = task.pruning
+    remembered = (memory.unlike_until, memory.begun, memory.possible, memory.merged)
+    is_given = task.spec.training.is_start_given
+    return Books(party.account, get_initial_header(party.view), *known, *remembered, is_given)
+
+
+def list_removable(
+    state: GameState,
+    books: Books,
+    memory: PruningMemory,
+    here: Collection[BlobKey],
+    kept: Collection[BlobKey],
+    block: int,
+) -> list[BlobKey]:
+    """Of the blobs that are here those that go; strays are noted in `memory`."""
+    foreign = memory.foreign or frozenset()
+    named = list_named(books.claims, books.audits) | set(name_outer(books.initial))
+    free = [key for key in here if key not in kept and key not in foreign]
+    strays = [key for key in free if key not in named]
+    memory.strays = {key: memory.strays.get(key, block) for key in strays}
+    since = block - STRAY_AUDITS * state.terms.windows.audit_max
+    is_safe = _tell_safe_kinds(state, books, block)
+    old = {key for key in strays if memory.strays[key] < since and is_safe[key.kind] and not foreign}
+    return [key for key in free if key in named or key in old]
+
+
+def _tell_safe_kinds(state: GameState, books: Books, block: int) -> dict[BlobKind, bool]:
+    """Of which kinds a stray is of no use: no state or trace while this node is in a dispute, no
+    pseudo-gradient while one of a contestable root cannot be named."""
+    seat = find_seat(state, books.account)
+    mine = {None if seat is None else seat.number, books.account}
+    is_disputed = any(one.is_open and {one.seat, one.opener} & mine for one in books.inner.disputes.values())
+    are_known = not list_unknown_works(state, books, block - REORG_BLOCKS)
+    safe = dict.fromkeys(TRACED_KINDS, not is_disputed)
+    return safe | {BlobKind.DELTA: are_known, BlobKind.TENSOR: not is_disputed}
+
+
+async def learn_foreign(party: Party) -> None:
+    """Once: what other tasks of this home name. While a node runs no other one writes to its journal."""
+    memory, task = party.task.pruning, party.task.task
+    if memory.foreign is None:
+        memory.foreign = await asyncio.to_thread(list_foreign, party.journal, task)
+
+
+async def learn_works(party: Party, here: Collection[BlobKey]) -> None:
+    """After a restart the pseudo-gradients of others have no name: their work leaves tell."""
+    unknown = list_unknown_works(get_now(party.view), open_books(party), party.state.head_block)
+    if any(key.kind is BlobKind.DELTA for key in here):
+        for game_round, slot in unknown:
+            with suppress(EnvironmentFault, ProtocolFault, InvalidInput):
+                await find_work(party, game_round, game_round.claims[slot])
+
+
+def list_here(store: BlobStore) -> list[BlobKey]:
+    """Lists the blobs on disk of the kinds that are pruned."""
+    return [key for kind in PRUNED_KINDS for key in store.list_keys(kind)]
+
+
+def delete_blobs(store: BlobStore, keys: Collection[BlobKey]) -> int:
+    """Delete them; how many bytes that were."""
+    freed = 0
+    for key in keys:
+        freed += store.get_size_bytes(key) or 0
+        store.delete(key)
+    return freed

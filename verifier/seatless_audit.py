@@ -1,0 +1,308 @@
+"""An audit of one segment by anybody, without a seat and without a stake."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from touchstone.node.joining.dataset import open_data
+from touchstone.node.joining.task_step import as_reader, fetch_step
+from touchstone.node.kit.config import PartyConfig, hold_folder
+from touchstone.node.loop.opening import Reader, open_reader
+from touchstone.node.models.global_model import WORK, AskWork, ask_outer
+from touchstone.node.serving.audit_messages import (
+    PUBLIC,
+    BoundarySaid,
+    SegmentAsked,
+    SegmentShown,
+    WorkSaid,
+    are_steps_right,
+    make_form,
+)
+from touchstone.node.serving.audit_room import AuditTask, StateShelf, read_audit_task
+from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
+from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
+from touchstone.protocol.adapters.wire.hedging import ask_in_turn
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.compute.audit.compare import measure_apart
+from touchstone.protocol.compute.batches import get_batch, prepare_steps
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.compute.program.step import Batch, replay_segment
+from touchstone.protocol.spec.calibration_rules import QUANTITIES
+from touchstone.protocol.spec.codec import (
+    compute_boundary_leaf,
+    compute_outer_root,
+    compute_state_root,
+    decode_training,
+)
+from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.drawing import deal_shards
+from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.game.auditing import (
+    REORG_BLOCKS,
+    AuditPlace,
+    find_last_merged,
+    is_segment_public,
+)
+from touchstone.protocol.spec.game.state import GameRound, GameState, SlotClaim
+from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.statements import (
+    VoteWord,
+    compute_carried_root,
+    compute_work_leaf,
+    verify_in_claim,
+)
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.verifier.replaying import carry_nothing, judge_ends
+
+Answer = TypeVar("Answer")
+
+
+MOST_PEERS = 64
+"""that are asked for the same, one after the other"""
+
+
+FOLDER = "replay"
+"""In the home: where what is fetched lies."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A segment of a claim of a round of a task. slot: of the claim."""
+
+    task: bytes
+    round: int
+    slot: int
+    segment: int
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay came to. word: as an auditor would say; claimed_end, own_end: state roots, the own one
+    None where the steps left the finite numbers; distances: (quantity, largest distance, its limit), none
+    where the two roots are one or nothing can be compared."""
+
+    solver: str
+    word: VoteWord
+    claimed_end: bytes
+    own_end: bytes | None
+    distances: tuple[tuple[str, float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class SeatlessAudit:
+    """What a replay without a seat works with. peers: in the order in which to ask."""
+
+    reader: Reader
+    about: AuditTask
+    shelf: StateShelf
+    game: GameState
+    game_round: GameRound
+    place: Place
+    peers: list[Peer]
+    say: Callable[[str], None]
+
+    @property
+    def claim(self) -> SlotClaim:
+        """The claim."""
+        return self.game_round.claims[self.place.slot]
+
+
+async def replay(config: PartyConfig, place: Place) -> Replayed:
+    """Replay a segment on this machine, and compare. What is fetched lies in a folder of the home until then.
+
+    Raises InvalidInput where there is no such segment or it may not be read yet, EnvironmentFault where no
+    node serves it, ProtocolFault where what is served is not the claim's."""
+    pin_kernels(config.threads, device=config.device)
+    with hold_folder(config.home, FOLDER) as folder:
+        async with open_reader(replace(config, home=folder)) as reader:
+            return await compare(await _open_audit(reader, config, place))
+
+
+async def compare(audit: SeatlessAudit) -> Replayed:
+    """Fetch, replay and compare. Raises as `replay` does."""
+    shown = await _ask_any(audit, partial(_ask_segment, audit))
+    first, start, end = (proof.header for proof in shown)
+    word = VoteWord.ACCEPT if await _is_start_right(audit, first, start) else VoteWord.REJECT_START
+    return await _replay(audit, start, end, word)
+
+
+async def _open_audit(reader: Reader, config: PartyConfig, place: Place) -> SeatlessAudit:
+    state = reader.state
+    game = state.games[place.task]
+    game_round = require_public(game, place, state.head_block + 1)
+    spec = make_spec(state.task_terms[place.task], decode_training(state.texts[place.task]))
+    refuse_broken(find_training_malformations(spec))
+    await fetch_step(as_reader(reader, place.task, spec, config.say), spec)
+    corpus = await open_data(reader.client, reader.store, state, place.task, spec, config.say)
+    about, solver = read_audit_task(place.task, spec, corpus), game_round.claims[place.slot].account
+
+    def rank(peer: Peer) -> tuple[bool, bool]:
+        """The solver first, then members of the task."""
+        return peer.account != solver, not state.is_member(peer.account, place.task)
+
+    peers = sorted(state.network.peers.values(), key=rank)[:MOST_PEERS]
+    shelf = StateShelf(reader.store, about.parameter_count)
+    return SeatlessAudit(reader, about, shelf, game, game_round, place, peers, config.say)
+
+
+def require_public(game: GameState, place: Place, block: int) -> GameRound:
+    """The round. Raises InvalidInput where the segment is not there, or not for every account at `block`."""
+    game_round = game.rounds.get(place.round)
+    claim = None if game_round is None else game_round.claims.get(place.slot)
+    if game_round is None or claim is None or not 0 <= place.segment < claim.segments:
+        raise InvalidInput(
+            what="there is no such segment",
+            expected=f"a claim of a round that the chain knows (rounds {sorted(game.rounds)}), and a segment",
+            actual=f"round {place.round}, slot {place.slot}, segment {place.segment}",
+            remedy="`touchstone status TASK` lists rounds; a round counts its solvers and segments from 0.",
+        )
+    if not is_segment_public(game, game_round, place.slot, place.segment, block):
+        waits = 2 * game.terms.windows.audit_max + REORG_BLOCKS
+        first = f" (block {game_round.closed + waits})" if game_round.closed else ""
+        raise InvalidInput(
+            what="the segment is not for every account yet",
+            expected=f"a posted round, {waits} blocks after its close{first} and the draw of a late audit",
+            actual=f"{game_round.phase.name}, closed in block {game_round.closed}, now block {block}",
+            remedy="Wait: until then an auditor that has not sealed could copy it.",
+        )
+    return game_round
+
+
+async def _ask_any(audit: SeatlessAudit, ask: Callable[[Peer], Awaitable[Answer]]) -> Answer:
+    """The first answer that holds. Raises InvalidInput where nobody is there to ask."""
+    if not audit.peers:
+        raise InvalidInput(
+            what="no node is there to ask",
+            expected="an announced endpoint of a member of the task",
+            actual="none",
+            remedy="Replay while a solver or an auditor of the round is up.",
+        )
+    return await ask_in_turn([partial(ask, peer) for peer in audit.peers])
+
+
+async def _ask_segment(audit: SeatlessAudit, peer: Peer) -> tuple[BoundaryProof, ...]:
+    """Boundary 0, start and end, as one peer shows them. Raises ProtocolFault where they are not of the
+    claim."""
+    place = audit.place
+    question = SegmentAsked(place.task, place.round, place.slot, place.segment)
+    shown = await audit.reader.client.ask(peer, PUBLIC, question, make_form(SegmentShown))
+    said = ((0, shown.first), (place.segment, shown.start), (place.segment + 1, shown.end))
+    return tuple(_read_boundary(audit, boundary, one) for boundary, one in said)
+
+
+def _read_boundary(audit: SeatlessAudit, boundary: int, said: BoundarySaid) -> BoundaryProof:
+    proof, claim = said.read(), audit.claim
+    where = (audit.game.terms.domain, audit.place.round, claim.account, boundary, proof.salt)
+    leaf = compute_boundary_leaf(*where, compute_state_root(proof.header))
+    verify_in_claim(claim.claim_root, leaf, boundary, claim.segments, proof.path)
+    return proof
+
+
+async def _is_start_right(audit: SeatlessAudit, first: StateHeader, start: StateHeader) -> bool:
+    """Whether boundary 0 has the weights that the round began with, the moments that the claim has to go on
+    from and the step number of the round; and the start the step numbers of its place."""
+    about, place = audit.about, audit.place
+    base, carried = await _find_base(audit), await _find_carried(audit)
+    begun, steps = place.round * about.inner_steps, place.segment * about.segment_steps
+    is_begun = (first.weights_root, first.global_step) == (base.weights_root, begun)
+    is_carried = carried in (None, compute_carried_root(first))
+    is_placed = are_steps_right(start, first, begun + steps, steps, carries=about.carry_moments)
+    return is_begun and is_carried and is_placed
+
+
+async def _find_carried(audit: SeatlessAudit) -> bytes | None:
+    """The carried root that boundary 0 must have; None where the round that says so is forgotten."""
+    place, claim, game_round = audit.place, audit.claim, audit.game_round
+    if not audit.about.carry_moments:
+        return carry_nothing(audit.about)
+    where = (audit.game.terms.domain, place.round, game_round.base_root, game_round.seed or ZERO_WORD)
+    try:
+        before = find_last_merged(audit.game, AuditPlace(*where, place.slot, claim.claim_root, 0, 0))
+    except KeyError:
+        return None
+    if before is None:
+        return carry_nothing(audit.about)
+    return await _ask_any(audit, partial(_ask_carried, audit, *before))
+
+
+async def _ask_carried(audit: SeatlessAudit, index: int, slot: int, peer: Peer) -> bytes:
+    """What a merged claim hands on, as a peer shows it. Raises ProtocolFault where that is not of the
+    claim."""
+    claim = audit.game.rounds[index].claims[slot]
+    question = AskWork(audit.place.task, index, slot, claim.claim_root)
+    said = await audit.reader.client.ask(peer, WORK, question, make_form(WorkSaid))
+    place = (audit.game.terms.domain, index, claim.account, claim.segments)
+    leaf = compute_work_leaf(*place, said.delta_root, said.carried_root)
+    verify_in_claim(claim.claim_root, leaf, claim.segments + 1, claim.segments, said.path)
+    return said.carried_root
+
+
+async def _find_base(audit: SeatlessAudit) -> OuterHeader:
+    """What stands behind the base root of the round."""
+    root, terms = audit.game_round.base_root, audit.reader.state.task_terms[audit.place.task]
+    initial = OuterHeader(terms.initial_weights_root, terms.zero_root)
+    if root == compute_outer_root(initial):
+        return initial
+    return await _ask_any(audit, partial(ask_outer, audit.reader.client, audit.place.task, root))
+
+
+async def _replay(audit: SeatlessAudit, start: StateHeader, end: StateHeader, word: VoteWord) -> Replayed:
+    about, place, game_round = audit.about, audit.place, audit.game_round
+    is_exact, client = audit.game.terms.is_exact, audit.reader.client
+    state_bytes = 12 * about.parameter_count
+    # The start and both ends. A node of the same home writes to this disk too.
+    needed_bytes = (2 if is_exact else 3) * state_bytes + SPARE_DISK_BYTES
+    audit.shelf.store.require_space(needed_bytes, "the states of a replay, and a node beside it")
+    audit.say(f"fetching the states of the segment, {state_bytes / 1e6:,.1f} MB each")
+    await audit.shelf.fetch(client, audit.peers, start)
+    if not is_exact:
+        await audit.shelf.fetch(client, audit.peers, end)
+    assert game_round.beacon is not None, "a round that has a root was dealt"
+    shard = deal_shards(game_round.beacon, len(game_round.pool.solvers))[place.slot]
+    first = place.segment * about.segment_steps
+    deal = (about.corpus, about.training, game_round.beacon, shard)
+    audit.say(f"fetching the samples of {about.segment_steps} steps")
+    await prepare_steps(*deal, range(first, first + about.segment_steps))
+
+    def get_told(step: int) -> Batch:
+        """The batch of a step; each tenth of the steps is told."""
+        done, steps = step - first, about.segment_steps
+        if done * 10 // steps != (done - 1) * 10 // steps:
+            audit.say(f"replaying: step {done + 1} of {steps}")
+        return get_batch(*deal, step)
+
+    solver, claimed = audit.claim.account, compute_state_root(end)
+    try:
+        own = await asyncio.to_thread(_train, audit, start, get_told, first)
+    except ProtocolFault as fault:
+        audit.say(f"no training leads from the start to an end: {fault}")
+        return Replayed(solver, VoteWord.REJECT_STATE, claimed, None)
+    found = Replayed(solver, word, claimed, compute_state_root(own))
+    is_comparable = (own.local_step, own.global_step) == (end.local_step, end.global_step)
+    if own != end and not is_exact and is_comparable:
+        found = replace(found, distances=await asyncio.to_thread(_measure, audit, own, end))
+    where = (place.round, place.segment)
+    judged = await asyncio.to_thread(
+        partial(judge_ends, about, audit.shelf, where, own, end, is_exact=is_exact)
+    )
+    return found if judged is None or word != VoteWord.ACCEPT else replace(found, word=judged.word)
+
+
+def _train(
+    audit: SeatlessAudit, start: StateHeader, batches: Callable[[int], Batch], first: int
+) -> StateHeader:
+    """The own end, in the store. Raises ProtocolFault where it is not finite."""
+    about = audit.about
+    end, _ = replay_segment(audit.shelf.load(start), about.training, batches, first, about.segment_steps)
+    return audit.shelf.keep(end)
+
+
+def _measure(
+    audit: SeatlessAudit, own: StateHeader, end: StateHeader
+) -> tuple[tuple[str, float, float], ...]:
+    rate = audit.about.get_rate_sum(audit.place.round, audit.place.segment)
+    pairs = measure_apart(audit.shelf.open(end), audit.shelf.open(own), rate, audit.about.limits)
+    return tuple((name, *pair) for name, pair in zip(QUANTITIES, pairs, strict=True))

@@ -1,0 +1,114 @@
+"""Judges a suspected fault by the claimant's own steps, before a dispute is opened."""
+
+import secrets
+from collections.abc import Iterator
+
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+from touchstone.node.records.dispute_records import NO_STEP, CaseDropped, CaseMade, Sentence, list_fields
+from touchstone.protocol.compute.audit.compare import Verdict
+from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.terms import GameTerms
+from touchstone.whistleblower.claimant_patience import start_waiting
+from touchstone.whistleblower.known_statements import (
+    are_steps_shown,
+    find_accused,
+    find_vote,
+    get_now,
+    is_disputable,
+    list_provable_rounds,
+)
+from touchstone.whistleblower.step_judging import Claimed, ask_headers, find_false_step, judge_steps
+from touchstone.whistleblower.suspicions import Suspicion, format_place, list_suspicions
+
+ASKED_SHARE = 6
+"""A claimant has `audit_max` divided by this to show its steps, besides the time to compute them."""
+
+
+OPENING_BLOCKS = 12
+"""Kept for an opening of one's own after the end of another's dispute."""
+
+
+def is_open(view: View, sentence: Sentence, block: int) -> bool:
+    """Whether a statement can be disputed in `block`, and its claimant owes a look at its steps."""
+    known = find_vote(view, sentence)
+    if sentence.signature and known is None:
+        return False
+    accused = find_accused(get_now(view), sentence.ref, known)
+    return is_disputable(get_now(view), sentence.ref, accused, view.account, block)
+
+
+def list_unjudged(view: View, block: int) -> Iterator[Suspicion]:
+    """Suspicions about which nothing is decided yet."""
+    book = view.cases
+    for game_round in list_provable_rounds(get_now(view), block):
+        for found in list_suspicions(view, game_round.index):
+            ref, segment = found.sentence.ref, found.sentence.segment
+            is_new = found.sentence not in book.cases and found.sentence not in book.dropped
+            are_shown = are_steps_shown(get_now(view), game_round, ref.slot, segment, block)
+            if is_new and are_shown and is_open(view, found.sentence, block):
+                yield found
+
+
+async def judge_case(party: Party, found: Suspicion) -> None:
+    """Judge the claimant's steps one by one; write down a case, or that there is none. Raises ProtocolFault
+    or EnvironmentFault while they are not shown and there is time."""
+    book, sentence = party.task.cases, found.sentence
+    since = book.first_seen.setdefault(sentence, party.state.head_block)
+    until = since + compute_patience(party.game.terms) + 1
+    try:
+        step, around = await _find_false_step(party, found, start_waiting(party.view, until))
+    except (ProtocolFault, EnvironmentFault):
+        if party.state.head_block < until:
+            raise
+        step, around = NO_STEP, (b"", b"")
+    name, fields = format_place(sentence), list_fields(sentence)
+    if step is None:
+        party.say(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
+        book.write(CaseDropped(party.task.task, *fields))
+        return
+    said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
+    party.say(f"{name}: {said}: to be disputed")
+    book.write(CaseMade(party.task.task, *fields, step, *around, secrets.token_bytes(32)))
+
+
+def compute_patience(terms: GameTerms) -> int:
+    """Blocks in which a claimant shows its steps before it is disputed unseen: the slowest machine that the
+    task admits trains the segment again meanwhile, beside another one of its own claim."""
+    segment_blocks = -(-terms.windows.train_min // terms.segment_count)
+    return terms.windows.audit_max // ASKED_SHARE + 2 * segment_blocks
+
+
+async def _find_false_step(
+    party: Party, found: Suspicion, until: int
+) -> tuple[int | None, tuple[bytes, bytes]]:
+    """The step, None where all lie inside, and the roots of the states around it. until: as of `Claimed`."""
+    ref = found.sentence.ref
+    vote = find_vote(party.view, found.sentence)
+    accused = find_accused(get_now(party.view), ref, vote)
+    assert accused is not None
+    peer = party.state.network.find(accused.account)
+    claimed = Claimed(peer, ref.round, ref.slot, found.sentence.segment, until)
+    steps = party.task.spec.terms.segment_steps
+    known = {step: root for step, root in zip((0, steps), found.ends, strict=True) if root}
+    headers = await ask_headers(party, claimed, known, None if all(found.ends) else vote)
+    _require_other(claimed, found, compute_state_root(headers[-1]))
+    verdicts: list[Verdict] = []
+    await judge_steps(party, claimed, headers, verdicts)
+    step = find_false_step(verdicts)
+    if step is None:
+        return None, (b"", b"")
+    return step, (compute_state_root(headers[step]), compute_state_root(headers[step + 1]))
+
+
+def _require_other(claimed: Claimed, found: Suspicion, end: bytes) -> None:
+    """Raises ProtocolFault where a vote rejects the very end that its steps come to."""
+    if end == found.denied:
+        raise ProtocolFault(
+            what="the steps of a rejection end where the claim does",
+            expected="another state",
+            actual=end.hex(),
+            culprit=claimed.peer.account,
+            remedy="Dispute the vote: on chain its signer can post no such roots.",
+        )

@@ -1,0 +1,71 @@
+"""How long an opponent waits for what a claimant shows."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+
+LOOK_S = 0.25
+"""Between two looks at the chain. What is shown as fast counts at any block."""
+
+
+NEVER = 1 << 62
+"""A block that never comes."""
+
+
+Shown = TypeVar("Shown")
+
+
+async def wait_for(party: Party, until: int, asking: Awaitable[Shown]) -> Shown:
+    """What the claimant shows. Raises EnvironmentFault where it has not shown it when the chain is at block
+    `until`: then the asking has ended."""
+    task = asyncio.ensure_future(asking)
+    try:
+        while True:
+            await asyncio.wait({task}, timeout=LOOK_S)
+            if task.done():
+                return task.result()
+            if party.state.head_block >= until:
+                raise _make_slow(until)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@dataclass
+class BlocksLeft:
+    """Blocks that are left to wait for several things of one claimant, one after the other."""
+
+    blocks: int
+
+    async def wait(self, party: Party, until: int, asking: Awaitable[Shown]) -> Shown:
+        """As `wait_for`, and no longer than blocks are left."""
+        began = party.state.head_block
+        try:
+            return await wait_for(party, min(until, began + self.blocks), asking)
+        finally:
+            self.blocks = max(0, self.blocks - (party.state.head_block - began))
+
+
+def _make_slow(until: int) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="a claimant shows too slowly what it owes",
+        expected=f"all of it before block {until}",
+        actual="a part at most",
+        remedy="Nothing: it counts as not shown.",
+    )
+
+
+def get_half_time(view: View, dispute: InnerDispute) -> int:
+    """The block from which on the opener goes by what it knows: half of its turn is left."""
+    return dispute.clock - view.game.terms.windows.respond // 2
+
+
+def start_waiting(view: View, until: int) -> int:
+    """`until`, but one block more than now at least: a node may have been down."""
+    return max(until, view.head_block + 1)

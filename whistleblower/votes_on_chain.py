@@ -1,0 +1,200 @@
+"""Reads votes and their openings out of transactions: those that this node was not handed."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from touchstone.node.kit.party import Party
+from touchstone.node.kit.view import View
+from touchstone.node.models.own_openings import list_own_boundaries
+from touchstone.node.records.audit_records import VoteTaken
+from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote
+from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
+from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.codec import compute_boundary_leaf
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.auditing import DrawnAudit, get_ever_drawn, get_place
+from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
+from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal, is_vote_whole
+from touchstone.whistleblower.known_statements import (
+    find_solver,
+    get_now,
+    list_provable_rounds,
+    list_spot_slots,
+)
+
+LOGGED = ("VotesCounted", "VotesOpened")
+
+
+RELAYED = "VotesRelayed"
+"""The log of votes that no transaction's data shows, because another contract made the call."""
+
+
+JUDGE_AND_POST = "judgeAndPost"
+
+
+CALLS = ("judge", JUDGE_AND_POST)
+
+
+WORD_BYTES = 32
+
+
+VOTE_BYTES = WORD_BYTES * len(HandedVote._fields)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Votes of a round as the chain has counted them, or opened, that this node has not read there."""
+
+    round: int
+    votes: frozenset[tuple[StatementRef, CountedVote]]
+
+
+def list_unread(view: View, block: int) -> Iterator[Unread]:
+    """What to read: votes on claims that this node has replayed or made, that were convicted, or that its
+    dice fell on."""
+    for game_round in list_provable_rounds(get_now(view), block):
+        found = frozenset(_list_missing(view, game_round))
+        if found:
+            yield Unread(game_round.index, found)
+
+
+def _list_missing(view: View, game_round: GameRound) -> Iterator[tuple[StatementRef, CountedVote]]:
+    """Counted votes of other accounts that this node has not read on chain yet.
+
+    A vote that a peer offered to this node may not be the one that counts: a liar could sign two, and offer
+    the other one."""
+    slots, index, read = _list_slots(view, game_round), game_round.index, view.cases.read
+    own = {one.ref for one in view.audits.list_votes(index) if one.auditor == view.account}
+    for (slot, draw), votes in game_round.votes.items():
+        for rank, counted in votes.items():
+            ref = StatementRef(index, slot, draw, rank)
+            if slot in slots and ref not in own and (ref, counted) not in read:
+                yield ref, counted
+
+
+def _list_slots(view: View, game_round: GameRound) -> set[int]:
+    slots = {one.ref.slot for one in view.audits.list_replays(game_round.index)}
+    slots |= {slot for slot, claim in game_round.claims.items() if claim.is_convicted}
+    slots |= set(list_spot_slots(get_now(view), view.account, view.cases.dice, game_round))
+    if list_own_boundaries(view, game_round.index):
+        own = (slot for slot in game_round.claims if _is_own(view, game_round.index, slot))
+        slots |= set(own)
+    return slots
+
+
+def _is_own(view: View, index: int, slot: int) -> bool:
+    return find_solver(get_now(view), index, slot) == view.account
+
+
+async def read_votes(party: Party, unread: Unread) -> None:
+    """Take these votes from the calls of their round; each is kept as if its auditor had handed it in. Raises
+    EnvironmentFault where the endpoint does not show all of them."""
+    first = min(counted.block for _, counted in unread.votes)
+    events = await party.chain.read_events(first, party.state.head_block)
+    own = [event for event in events if event.arguments.get("task") == party.task.task]
+    wanted = {
+        ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank: (ref, counted) for ref, counted in unread.votes
+    }
+    found = set[int]()
+    for index, handed in await _read_handed(party, own):
+        # Any account can write thousands of other votes into a call.
+        if index == unread.round and (place := handed.place >> 48) in wanted:
+            await _take(party, index, handed)
+            found.add(place)
+    party.task.cases.read.update(wanted[place] for place in found)
+    if len(found) < len(wanted):
+        raise EnvironmentFault(
+            what="votes that were counted are not shown",
+            expected=f"{len(unread.votes)} votes of round {unread.round} in the calls that handed them in",
+            actual=f"{len(found)} of them",
+            remedy="The chain's node is asked again. Without the votes a false one cannot be disputed.",
+        )
+
+
+async def _read_handed(party: Party, events: Iterable[Event]) -> list[tuple[int, HandedVote]]:
+    """Round and vote of each that was handed in with votes which counted. What a contract handed in the log
+    repeats; any other call is a transaction of its own."""
+    counted = [event for event in events if event.name in (*LOGGED, RELAYED)]
+    relayed = [event for event in counted if event.name == RELAYED]
+    told = {event.transaction_hash for event in relayed}
+    direct = dict.fromkeys(one.transaction_hash for one in counted if one.transaction_hash not in told)
+    found = [
+        (event.arguments["round"], HandedVote(*one)) for event in relayed for one in event.arguments["votes"]
+    ]
+    for name in direct:
+        found += _decode_call(await party.chain.connection.sent_data(name))
+    return found
+
+
+def _decode_call(data: bytes) -> list[tuple[int, HandedVote]]:
+    """Round and vote of each, as the contract finds them: it looks at nothing else, so neither padding nor
+    signatures of a merge can make a call unreadable that it has read."""
+    name = next((one for one in CALLS if data[:4] == find_function(load_own_abi("Votes"), one).selector), "")
+    if not name:
+        return []
+    body = data[4:]
+    index, late = _get_word(body, 1), _list_handed(body, 3) if name == JUDGE_AND_POST else ()
+    return [(index, one) for one in _list_handed(body, 2)] + [(index - 1, one) for one in late]
+
+
+def _list_handed(body: bytes, place: int) -> Iterator[HandedVote]:
+    """A list of votes: its argument says where its length stands, which the votes follow."""
+    start = _get_word(body, place)
+    count = int.from_bytes(body[start : start + WORD_BYTES], "big")
+    for at in range(start + WORD_BYTES, len(body) - VOTE_BYTES + 1, VOTE_BYTES)[:count]:
+        first, *rest = (body[b : b + WORD_BYTES] for b in range(at, at + VOTE_BYTES, WORD_BYTES))
+        yield HandedVote(int.from_bytes(first, "big"), *rest)
+
+
+def _get_word(body: bytes, place: int) -> int:
+    return int.from_bytes(body[WORD_BYTES * place : WORD_BYTES * (place + 1)], "big")
+
+
+async def _take(party: Party, index: int, handed: HandedVote) -> None:
+    found = _rebuild(get_now(party.view), index, handed)
+    if found is None:
+        return
+    drawn, vote, opening = found
+    room, signature = party.task.audits.room, handed.r + handed.vs
+    known = room.book.taken_votes.get(get_place(vote))
+    is_news = known is None or known.vote != vote or (known.opening is None and opening is not None)
+    if drawn.seat.account == party.account or not is_news:
+        return
+    try:
+        signer = await asyncio.to_thread(room.recover, vote, signature, drawn.seat.account)
+    except ProtocolFault:
+        return
+    if signer == drawn.seat.account:
+        room.book.write(VoteTaken(party.task.task, vote, signature, opening))
+
+
+def _rebuild(
+    state: GameState, index: int, handed: HandedVote
+) -> tuple[DrawnAudit, Vote, VoteOpening | None] | None:
+    """The vote that was signed: what the call leaves out the chain knows, also of a round that is undone."""
+    slot, draw, rank, word, kind = _split(handed.place)
+    drawn = get_ever_drawn(state, index, slot, draw, rank)
+    if drawn is None or word not in list(VoteWord):
+        return None
+    place, auditor = drawn.place, drawn.seat.account
+    end_leaf, seal = handed.a, handed.b
+    if kind == WITH_OPENING:
+        end = (index, drawn.solver, drawn.segment + 1, handed.b, handed.a)
+        end_leaf = compute_boundary_leaf(place.domain, *end)
+        sealed = (index, slot, draw, rank, auditor, handed.start_leaf, handed.c, handed.d)
+        seal = compute_seal(place.domain, *sealed)
+    where = (place.domain, index, place.base_root, place.seed, slot, place.claim_root, draw, rank)
+    named = handed.place & ((1 << 32) - 1)
+    leaves = (drawn.segment, handed.start_leaf, seal, end_leaf)
+    vote = Vote(*where, *leaves, VoteWord(word), named)
+    shown = (handed.a, handed.b, handed.c, handed.d)
+    # A vote that is not whole does not count and convicts no seat: it must not stand for one that does.
+    if not is_vote_whole(vote):
+        return None
+    return drawn, vote, VoteOpening(vote, *shown) if kind == WITH_OPENING else None
+
+
+def _split(place: int) -> Sequence[int]:
+    """Slot, draw, rank, word and kind of a handed vote."""
+    return place >> 64, *(place >> bits & 0xFF for bits in (56, 48, 40)), place >> 32 & 0xFF
