@@ -1,6 +1,6 @@
 """The solver: trains its shard of each round, claims the result, serves and defends it, merges and posts."""
 
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.duty import ListDuties
 from touchstone.node.loop.node_loop import play
@@ -32,7 +32,7 @@ ROOMS: tuple[ListDuties, ...] = (
 """What a solver does."""
 
 
-async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> bool:
+async def run(config: PartyConfig, task: bytes, wish: SeatRequest | None = None) -> bool:
     """Solve `task` until it is closed or the seat has left. Returns and raises as `play` does."""
     async with open_party(config, is_held=wish is not None and wish.is_held) as party:
-        return await play(party, task, ROOMS, wish or SeatWish(SeatRole.SOLVER))
+        return await play(party, task, ROOMS, wish or SeatRequest(SeatRole.SOLVER))

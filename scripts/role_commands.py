@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from touchstone.node.exports.model_folder import import_start
-from touchstone.node.joining.seats import SeatWish, require_joinable
+from touchstone.node.joining.seats import SeatRequest, require_joinable
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, limit_memory
 from touchstone.node.kit.stored_step import read_program
@@ -145,7 +145,7 @@ class Sitting:
     offer: Offer
     console: Console
     task: bytes = b""
-    wish: SeatWish | None = None
+    wish: SeatRequest | None = None
     is_seated: bool = False
     is_bound: bool = False
     answered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -171,7 +171,7 @@ class Sitting:
         self.is_bound = self.is_seated and seat is None
         if self.is_bound:
             self.console.say("no seat, but a bond in a game that is not over: that is played first")
-            self.wish = SeatWish(self.offer.role, is_held=True)
+            self.wish = SeatRequest(self.offer.role, is_held=True)
             return
         try:
             await self._agree_on(state, game, seat)
@@ -274,7 +274,7 @@ async def agree_on_seat(
     account: str,
     offer: Offer,
     console: Console,
-) -> SeatWish:
+) -> SeatRequest:
     """The seat that the operator wants, and the figures by which the node judges the task again; its
     `require_wanted` asks, and raises Declined. path: of the configuration; use: where the seat is kept while
     nobody uses the machine. Raises InvalidInput where the task could hurt, or the money is not there."""
@@ -283,7 +283,7 @@ async def agree_on_seat(
     if seat is not None:
         _refuse_other_role(seat, offer.role)
         console.say(f"going on as {show_seat(seat)}")
-        return SeatWish(seat.role, is_held=True)
+        return SeatRequest(seat.role, is_held=True)
     await chain.require_own_contracts()
     await require_coin(chain, account)
     limits = LIMITS[home.limits]
@@ -307,10 +307,10 @@ async def agree_on_seat(
     if offer.is_agreed:
         for line in tell(game):
             console.say(line)
-        return SeatWish(offer.role, stake_wei, figures)
+        return SeatRequest(offer.role, stake_wei, figures)
     console.say("the machine is checked first. Then you are asked, before anything is locked")
     ask = partial(ask_to_lock, console, tell, f"Lock {format_tokens(stake_wei)} and join?")
-    return SeatWish(offer.role, stake_wei, figures, require_wanted=ask)
+    return SeatRequest(offer.role, stake_wei, figures, require_wanted=ask)
 
 
 def ask_to_lock(

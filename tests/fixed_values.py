@@ -15,7 +15,7 @@ MALFORMED_REQUESTS = (
     b"\x00\xff" * 200 + b"\r\n\r\n",
     b"GET / HTTP/9.9\r\n\r\n",
     b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
-    b"POST /desk/echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    b"POST /requests/echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
     b"GET /status HTTP/1.1\r\n" + b"x: y\r\n" * 500 + b"\r\n",
 )
 """Sent to a listener of HTTP."""

@@ -32,7 +32,7 @@ from touchstone.node.training.replay_worker import ReplayWorker
 from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.spec.containers import TaskSpec
@@ -124,9 +124,9 @@ def open_audits(party: Party, task: bytes, spec: TaskSpec, corpus: Corpus) -> Au
     )
 
 
-def make_desks(party: Party) -> dict[str, Desk]:
-    """The desks of this room, by name. They answer once a task is joined."""
-    return {name: Desk(most, partial(_answer, party, name)) for name, most in BODY_BYTES.items()}
+def make_handlers(party: Party) -> dict[str, RequestHandler]:
+    """The handlers of this room, by name. They answer once a task is joined."""
+    return {name: RequestHandler(most, partial(_answer, party, name)) for name, most in BODY_BYTES.items()}
 
 
 def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
@@ -134,7 +134,7 @@ def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
     return party.joined is not None and party.task.audits.may_read(account, kind, root)
 
 
-async def _answer(party: Party, desk: str, account: str, body: bytes) -> Message:
+async def _answer(party: Party, handler: str, account: str, body: bytes) -> Message:
     if party.joined is None:
         raise EnvironmentFault(
             what="this node has joined no task yet",
@@ -142,7 +142,7 @@ async def _answer(party: Party, desk: str, account: str, body: bytes) -> Message
             actual="none",
             remedy="Ask again.",
         )
-    return await party.task.audits.answer(desk, account, body)
+    return await party.task.audits.answer(handler, account, body)
 
 
 def _recover(party: Party, statement: Statement, signature: bytes, source: str) -> str:

@@ -37,7 +37,7 @@ from touchstone.node.serving.audit_messages import (
     read_work,
     say_sealed,
 )
-from touchstone.node.serving.audit_room import AuditRoom, AuditTask, StateShelf
+from touchstone.node.serving.audit_room import AuditRoom, AuditTask, StateStore
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blobs import refer_delta, refer_tensor
 from touchstone.protocol.compute.audit.compare import judge_state
@@ -67,7 +67,7 @@ class Finding:
 
 
 def judge_ends(
-    about: AuditTask, shelf: StateShelf, place: tuple[int, int], own: StateHeader, end: StateHeader, *,
+    about: AuditTask, shelf: StateStore, place: tuple[int, int], own: StateHeader, end: StateHeader, *,
     is_exact: bool,
 ) -> Finding | None:  # fmt: skip
     """REJECT_STATE where the claim's end lies beyond the limits from the own one, both in the store; None
@@ -82,7 +82,7 @@ def judge_ends(
     return Finding(VoteWord.REJECT_STATE, verdict.leaf) if verdict.is_beyond else None
 
 
-def judge_work(shelf: StateShelf, base_weights: bytes, ends: EndsShown) -> Finding | None:
+def judge_work(shelf: StateStore, base_weights: bytes, ends: EndsShown) -> Finding | None:
     """REJECT_DELTA where the work leaf is wrong: what it hands on, or the first leaf of the pseudo-gradient
     that is not the encoded difference of the base and the final weights. All are in the store."""
     if ends.work.carried_root != compute_carried_root(ends.last.header):

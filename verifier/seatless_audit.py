@@ -20,7 +20,7 @@ from touchstone.node.serving.audit_messages import (
     are_steps_right,
     make_form,
 )
-from touchstone.node.serving.audit_room import AuditTask, StateShelf, read_audit_task
+from touchstone.node.serving.audit_room import AuditTask, StateStore, read_audit_task
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.wire.hedging import ask_in_turn
@@ -97,7 +97,7 @@ class SeatlessAudit:
 
     reader: Reader
     about: AuditTask
-    shelf: StateShelf
+    shelf: StateStore
     game: GameState
     game_round: GameRound
     place: Place
@@ -144,7 +144,7 @@ async def _open_audit(reader: Reader, config: PartyConfig, place: Place) -> Seat
         return peer.account != solver, not state.is_member(peer.account, place.task)
 
     peers = sorted(state.network.peers.values(), key=rank)[:MOST_PEERS]
-    shelf = StateShelf(reader.store, about.parameter_count)
+    shelf = StateStore(reader.store, about.parameter_count)
     return SeatlessAudit(reader, about, shelf, game, game_round, place, peers, config.say)
 
 

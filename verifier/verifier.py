@@ -1,6 +1,6 @@
 """The verifier: replays what is drawn for it, blind, and votes."""
 
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.duty import ListDuties
 from touchstone.node.loop.node_loop import play
@@ -27,7 +27,7 @@ ROOMS: tuple[ListDuties, ...] = (
 """What a verifier does."""
 
 
-async def run(config: PartyConfig, task: bytes, wish: SeatWish | None = None) -> bool:
+async def run(config: PartyConfig, task: bytes, wish: SeatRequest | None = None) -> bool:
     """Verify on `task` until it is closed or the seat has left. Returns and raises as `play` does."""
     async with open_party(config, is_held=wish is not None and wish.is_held) as party:
-        return await play(party, task, ROOMS, wish or SeatWish(SeatRole.VERIFIER))
+        return await play(party, task, ROOMS, wish or SeatRequest(SeatRole.VERIFIER))

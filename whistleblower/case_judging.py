@@ -5,7 +5,13 @@ from collections.abc import Iterator
 
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
-from touchstone.node.records.dispute_records import NO_STEP, CaseDropped, CaseMade, Sentence, list_fields
+from touchstone.node.records.dispute_records import (
+    NO_STEP,
+    DisputeDropped,
+    DisputePlanned,
+    StatementKey,
+    list_fields,
+)
 from touchstone.protocol.compute.audit.compare import Verdict
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -20,7 +26,7 @@ from touchstone.whistleblower.known_statements import (
     list_provable_rounds,
 )
 from touchstone.whistleblower.step_judging import Claimed, ask_headers, find_false_step, judge_steps
-from touchstone.whistleblower.suspicions import Suspicion, format_place, list_suspicions
+from touchstone.whistleblower.suspicions import SuspectedFault, format_place, list_suspected_faults
 
 ASKED_SHARE = 6
 """A claimant has `audit_max` divided by this to show its steps, besides the time to compute them."""
@@ -30,7 +36,7 @@ OPENING_BLOCKS = 12
 """Kept for an opening of one's own after the end of another's dispute."""
 
 
-def is_open(view: View, sentence: Sentence, block: int) -> bool:
+def is_open(view: View, sentence: StatementKey, block: int) -> bool:
     """Whether a statement can be disputed in `block`, and its claimant owes a look at its steps."""
     known = find_vote(view, sentence)
     if sentence.signature and known is None:
@@ -39,11 +45,11 @@ def is_open(view: View, sentence: Sentence, block: int) -> bool:
     return is_disputable(get_now(view), sentence.ref, accused, view.account, block)
 
 
-def list_unjudged(view: View, block: int) -> Iterator[Suspicion]:
+def list_unjudged(view: View, block: int) -> Iterator[SuspectedFault]:
     """Suspicions about which nothing is decided yet."""
     book = view.cases
     for game_round in list_provable_rounds(get_now(view), block):
-        for found in list_suspicions(view, game_round.index):
+        for found in list_suspected_faults(view, game_round.index):
             ref, segment = found.sentence.ref, found.sentence.segment
             is_new = found.sentence not in book.cases and found.sentence not in book.dropped
             are_shown = are_steps_shown(get_now(view), game_round, ref.slot, segment, block)
@@ -51,7 +57,7 @@ def list_unjudged(view: View, block: int) -> Iterator[Suspicion]:
                 yield found
 
 
-async def judge_case(party: Party, found: Suspicion) -> None:
+async def judge_case(party: Party, found: SuspectedFault) -> None:
     """Judge the claimant's steps one by one; write down a case, or that there is none. Raises ProtocolFault
     or EnvironmentFault while they are not shown and there is time."""
     book, sentence = party.task.cases, found.sentence
@@ -66,11 +72,11 @@ async def judge_case(party: Party, found: Suspicion) -> None:
     name, fields = format_place(sentence), list_fields(sentence)
     if step is None:
         party.say(f"{name}: each step lies inside the limits, so its end may be drift: not disputed")
-        book.write(CaseDropped(party.task.task, *fields))
+        book.write(DisputeDropped(party.task.task, *fields))
         return
     said = "its steps are not shown" if step == NO_STEP else f"step {step} lies beyond the limits"
     party.say(f"{name}: {said}: to be disputed")
-    book.write(CaseMade(party.task.task, *fields, step, *around, secrets.token_bytes(32)))
+    book.write(DisputePlanned(party.task.task, *fields, step, *around, secrets.token_bytes(32)))
 
 
 def compute_patience(terms: GameTerms) -> int:
@@ -81,7 +87,7 @@ def compute_patience(terms: GameTerms) -> int:
 
 
 async def _find_false_step(
-    party: Party, found: Suspicion, until: int
+    party: Party, found: SuspectedFault, until: int
 ) -> tuple[int | None, tuple[bytes, bytes]]:
     """The step, None where all lie inside, and the roots of the states around it. until: as of `Claimed`."""
     ref = found.sentence.ref
@@ -102,7 +108,7 @@ async def _find_false_step(
     return step, (compute_state_root(headers[step]), compute_state_root(headers[step + 1]))
 
 
-def _require_other(claimed: Claimed, found: Suspicion, end: bytes) -> None:
+def _require_other(claimed: Claimed, found: SuspectedFault, end: bytes) -> None:
     """Raises ProtocolFault where a vote rejects the very end that its steps come to."""
     if end == found.denied:
         raise ProtocolFault(

@@ -9,7 +9,7 @@ from touchstone.node.defending.dispute_answers import post_roots, post_trace, se
 from touchstone.node.kit.duty import Wait, find_round
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
-from touchstone.node.records.dispute_records import to_sentence
+from touchstone.node.records.dispute_records import to_key
 from touchstone.protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute, Move, list_moves
 from touchstone.protocol.spec.game.state import SeatStatus
@@ -117,10 +117,10 @@ def _list_openings(view: View, block: int) -> Iterator[DisputeDuty | Wait]:
     for found in case_judging.list_unjudged(view, block):
         yield _make("judge steps", found.sentence, found, case_judging.judge_case)
     for case in dispute_opening.list_unopened(view, block):
-        duty, ref = _make("dispute", case.salt, case, dispute_opening.open_case), to_sentence(case).ref
+        duty, ref = _make("dispute", case.salt, case, dispute_opening.open_case), to_key(case).ref
         until = get_statement_until(get_now(view), ref) - case_judging.OPENING_BLOCKS
         yield _take_turn(view, DisputeStatement(ref, 0), until, block, duty)
-    for doubt in queries.list_doubts(view, block):
+    for doubt in queries.list_open_queries(view, block):
         duty = _make("ask", doubt, doubt, queries.ask)
         last = get_ask_until(get_now(view), doubt.statement) or block
         call = AskSigner(doubt.statement, VoteWord.ACCEPT, doubt.leaf, 0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from touchstone.node.kit.bonds import fund_bonds
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
-from touchstone.node.records.dispute_records import CLAIM, NO_STEP, CaseMade, Sentence, to_sentence
+from touchstone.node.records.dispute_records import CLAIM, NO_STEP, DisputePlanned, StatementKey, to_key
 from touchstone.node.records.known_statements import KnownVote
 from touchstone.protocol.spec.game.disputes import count_open_disputes
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute, is_pursued
@@ -15,7 +15,7 @@ from touchstone.whistleblower.case_judging import OPENING_BLOCKS, is_open
 from touchstone.whistleblower.known_statements import find_accused, find_vote, get_inner, get_now, sign_form
 
 
-def list_unopened(view: View, block: int) -> Iterator[CaseMade]:
+def list_unopened(view: View, block: int) -> Iterator[DisputePlanned]:
     """Cases that nothing pursues as this node itself would."""
     for sentence, case in view.cases.cases.items():
         if sentence.ref.round in get_now(view).rounds and is_open(view, sentence, block):
@@ -25,21 +25,21 @@ def list_unopened(view: View, block: int) -> Iterator[CaseMade]:
                 yield case
 
 
-def list_disputes_on(view: View, sentence: Sentence) -> list[InnerDispute]:
+def list_disputes_on(view: View, sentence: StatementKey) -> list[InnerDispute]:
     """All disputes that were opened on a statement and a segment of it."""
     book, place = get_inner(view), (sentence.ref, sentence.segment)
     return [one for one in book.disputes.values() if (one.statement, one.segment) == place]
 
 
-def _is_pursued(view: View, case: CaseMade, dispute: InnerDispute) -> bool:
+def _is_pursued(view: View, case: DisputePlanned, dispute: InnerDispute) -> bool:
     until = get_statement_until(get_now(view), dispute.statement)
     step = None if case.step == NO_STEP else case.step
     return is_pursued(dispute, step, until, OPENING_BLOCKS, view.game.terms.windows.respond)
 
 
-async def open_case(party: Party, case: CaseMade) -> None:
+async def open_case(party: Party, case: DisputePlanned) -> None:
     """Open the dispute; the k-th open one on a seat costs k bonds."""
-    known = find_vote(party.view, to_sentence(case))
+    known = find_vote(party.view, to_key(case))
     draw = None if case.draw == CLAIM else case.draw
     accused = find_accused(get_now(party.view), StatementRef(case.round, case.slot, draw, case.rank), known)
     assert accused is not None
@@ -49,7 +49,7 @@ async def open_case(party: Party, case: CaseMade) -> None:
         await _send(party, case, known, limit_wei)
 
 
-async def _send(party: Party, case: CaseMade, known: KnownVote | None, limit_wei: int) -> None:
+async def _send(party: Party, case: DisputePlanned, known: KnownVote | None, limit_wei: int) -> None:
     disputes, task = party.chain.disputes, party.task.task
     if known is None:
         place = (case.round, case.slot, case.segment)

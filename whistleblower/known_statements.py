@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from touchstone.node.kit.view import View
-from touchstone.node.records.dispute_records import Sentence
+from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.known_statements import KnownVote
 from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
 from touchstone.protocol.spec.game.fates import (
@@ -62,7 +62,7 @@ def get_now(view: View) -> GameState:
     return book.now[2]
 
 
-def find_vote(view: View, sentence: Sentence) -> KnownVote | None:
+def find_vote(view: View, sentence: StatementKey) -> KnownVote | None:
     """The vote that a sentence is of; None for a claim's, and where the vote is not known."""
     votes = view.audits.list_votes(sentence.ref.round) if sentence.signature else ()
     return next((one for one in votes if one.signature == sentence.signature), None)

@@ -7,7 +7,7 @@ from touchstone.node.kit.bonds import fund_bonds
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
-from touchstone.node.records.dispute_records import Sentence
+from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.known_statements import KnownVote, OwnReplay
 from touchstone.protocol.spec.containers import LeafProof, StateLeaves
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
@@ -33,7 +33,7 @@ TELLING = frozenset({AskEnding.OPEN, AskEnding.CLEARED})
 
 
 @dataclass(frozen=True)
-class Doubt:
+class OpenQuery:
     """A vote and the leaf that its signer is to show."""
 
     statement: StatementRef
@@ -41,7 +41,7 @@ class Doubt:
     leaf: int
 
 
-def list_doubts(view: View, block: int) -> Iterator[Doubt]:
+def list_open_queries(view: View, block: int) -> Iterator[OpenQuery]:
     """Votes of others that this node's own knowledge contradicts and that can be asked about in `block`."""
     if view.game.terms.is_exact:
         return
@@ -49,7 +49,7 @@ def list_doubts(view: View, block: int) -> Iterator[Doubt]:
         for known in view.audits.list_votes(game_round.index):
             leaf = _find_leaf(view, known)
             if leaf is not None and _is_askable(view, known, block) and not _is_asked(view, known, leaf):
-                yield Doubt(known.ref, known.signature, leaf)
+                yield OpenQuery(known.ref, known.signature, leaf)
 
 
 def _is_askable(view: View, known: KnownVote, block: int) -> bool:
@@ -108,7 +108,7 @@ def _is_false_rejection(view: View, known: KnownVote, here: list[OwnReplay]) -> 
     return has_claim or any(one.claimed_end is not None and one.beyond_leaf is None for one in here)
 
 
-async def ask(party: Party, doubt: Doubt) -> None:
+async def ask(party: Party, doubt: OpenQuery) -> None:
     """Ask the signer. The k-th open ask on a seat costs k bonds."""
     known = _find(party.view, doubt.statement.round, doubt.signature)
     if known is None:
@@ -124,7 +124,7 @@ async def ask(party: Party, doubt: Doubt) -> None:
 
 
 def _find(view: View, index: int, signature: bytes) -> KnownVote | None:
-    return find_vote(view, Sentence(StatementRef(index, 0), 0, signature))
+    return find_vote(view, StatementKey(StatementRef(index, 0), 0, signature))
 
 
 NO_LEAF = StateLeaves(*(LeafProof(b"", ()) for _ in range(3)))

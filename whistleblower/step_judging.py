@@ -23,7 +23,7 @@ In an exact task honest machines have equal bits: a step is false where its stat
 The opener of a dispute names the step that it judged to be false before, where the posted roots around it are
 those that it judged. Else it names the first step that is false from the claimant's own state before it.
 
-Steps are computed where answers are, one piece at a time (`Retraining`).
+Steps are computed where answers are, one piece at a time (`RecomputeQueue`).
 """
 
 import asyncio
@@ -158,8 +158,8 @@ async def judge_steps(
     party: Party, claimed: Claimed, headers: Sequence[StateHeader], found: list[Verdict], until: int = AUDITS
 ) -> None:
     """Adds to `found` how far each claimed step lies from what this node computes from the claimed state
-    before it, up to the first one beyond the limits. until: the last block for it, as in `Retraining`. Raises
-    as `ask_headers` does."""
+    before it, up to the first one beyond the limits. until: the last block for it, as in `RecomputeQueue`.
+    Raises as `ask_headers` does."""
     # A statement is judged once, however many duties want to know. Who is slow holds up no others.
     place = (claimed.peer.account, claimed.round, claimed.slot, claimed.segment)
     async with party.task.locks["steps", place]:

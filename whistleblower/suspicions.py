@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
-from touchstone.node.records.dispute_records import Sentence, name_vote
+from touchstone.node.records.dispute_records import StatementKey, name_vote
 from touchstone.node.records.known_statements import KnownVote
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.game.fates import find_seat
@@ -15,17 +15,17 @@ from touchstone.whistleblower.known_statements import find_solver, get_now, is_c
 
 
 @dataclass(frozen=True)
-class Suspicion:
+class SuspectedFault:
     """A statement that may be false. ends: roots of the segment's first and last state as the statement has
     them; empty where this node does not know them: then the vote's hashes bind what is shown. denied: the
     claim's end, of which the statement says that it is another one than its own; empty where it does not."""
 
-    sentence: Sentence
+    sentence: StatementKey
     ends: tuple[bytes, bytes]
     denied: bytes = b""
 
 
-def list_suspicions(view: View, index: int) -> Iterator[Suspicion]:
+def list_suspected_faults(view: View, index: int) -> Iterator[SuspectedFault]:
     """What this node's own replays and claim of a round show to be false or drifted."""
     votes = list(view.audits.list_votes(index))
     for replay in view.audits.list_replays(index):
@@ -37,15 +37,15 @@ def list_suspicions(view: View, index: int) -> Iterator[Suspicion]:
         ]
         if replay.beyond_leaf is not None:
             ref = StatementRef(index, replay.ref.slot)
-            yield Suspicion(Sentence(ref, replay.segment), (start, end))
-            yield from _list_followers(view, here, start, end)
+            yield SuspectedFault(StatementKey(ref, replay.segment), (start, end))
+            yield from _list_concurring_votes(view, here, start, end)
         else:
-            yield from _list_slanders(view, here, start, end, compute_state_root(replay.own_end))
-    yield from _list_own_slanders(view, index, votes)
+            yield from _list_false_rejections(view, here, start, end, compute_state_root(replay.own_end))
+    yield from _list_own_false_rejections(view, index, votes)
     yield from _list_supporters(view, index, votes)
 
 
-def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator[Suspicion]:
+def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator[SuspectedFault]:
     """Votes that stand by a claim which was convicted, for whistleblowers. An auditor may have accepted a
     right segment of a false claim: its own steps tell."""
     seat = find_seat(get_now(view), view.account)
@@ -56,22 +56,24 @@ def _list_supporters(view: View, index: int, votes: list[KnownVote]) -> Iterator
         claim = claims.get(known.vote.slot)
         is_fallen = claim is not None and claim.is_convicted and known.vote.word == VoteWord.ACCEPT
         if is_fallen and (known.opening is not None or is_counted(get_now(view), known)):
-            yield Suspicion(name_vote(known), (b"", _get_own_end(known)))
+            yield SuspectedFault(name_vote(known), (b"", _get_own_end(known)))
 
 
-def _list_followers(view: View, votes: list[KnownVote], start: bytes, end: bytes) -> Iterator[Suspicion]:
+def _list_concurring_votes(
+    view: View, votes: list[KnownVote], start: bytes, end: bytes
+) -> Iterator[SuspectedFault]:
     """Votes whose own replay came to the very end that is suspected. In an exact task each ACCEPT says so,
     also one that is never opened: its signer may have the right end, and no ask shows that."""
     for known in votes:
         is_accept = view.game.terms.is_exact and known.vote.word == VoteWord.ACCEPT
         is_hidden = is_accept and known.opening is None and is_counted(get_now(view), known)
         if is_hidden or _get_own_end(known) == end:
-            yield Suspicion(name_vote(known), (start, end))
+            yield SuspectedFault(name_vote(known), (start, end))
 
 
-def _list_slanders(
+def _list_false_rejections(
     view: View, votes: list[KnownVote], start: bytes, end: bytes, own: bytes
-) -> Iterator[Suspicion]:
+) -> Iterator[SuspectedFault]:
     """Rejections by a replay that came to another end than those that this node stands by (of the claim, its
     own), or whose end is withheld: an ask shows one leaf of it, and a liar seals an end that is false there
     alone. In an exact task there are no asks, and the withheld end may be the claim's."""
@@ -79,7 +81,7 @@ def _list_slanders(
         is_told = known.opening is not None or is_withheld(view, known)
         if known.vote.word == VoteWord.REJECT_STATE and is_told and _get_own_end(known) not in (end, own):
             denied = end if view.game.terms.is_exact else b""
-            yield Suspicion(name_vote(known), (start, _get_own_end(known)), denied)
+            yield SuspectedFault(name_vote(known), (start, _get_own_end(known)), denied)
 
 
 def _get_own_end(known: KnownVote) -> bytes:
@@ -87,16 +89,16 @@ def _get_own_end(known: KnownVote) -> bytes:
     return b"" if known.opening is None else known.opening.own_end_root
 
 
-def _list_own_slanders(view: View, index: int, votes: list[KnownVote]) -> Iterator[Suspicion]:
+def _list_own_false_rejections(view: View, index: int, votes: list[KnownVote]) -> Iterator[SuspectedFault]:
     boundaries = list_own_boundaries(view, index)
     for known in votes:
         segment, solver = known.vote.segment, find_solver(get_now(view), index, known.vote.slot)
         if solver == view.account and segment + 1 < len(boundaries):
             start, end = (compute_state_root(boundaries[segment + at]) for at in (0, 1))
-            yield from _list_slanders(view, [known], start, end, end)
+            yield from _list_false_rejections(view, [known], start, end, end)
 
 
-def format_place(sentence: Sentence) -> str:
+def format_place(sentence: StatementKey) -> str:
     """For people: which segment of whom."""
     ref = sentence.ref
     who = "the claim" if ref.draw is None else f"the vote of rank {ref.rank} on draw {ref.draw}"

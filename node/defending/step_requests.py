@@ -13,7 +13,7 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.wanted_steps import Asker
 from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Word
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.codec import STATE_BYTES
 from touchstone.protocol.spec.drawing import RANKS
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -23,7 +23,7 @@ from touchstone.protocol.spec.game.state import GameRound, SeatRole
 from touchstone.whistleblower.known_statements import find_solver, get_inner
 
 STEPS = "steps"
-"""Name of the desk."""
+"""Name of the handler."""
 
 
 ASK_BYTES = 1024
@@ -67,9 +67,9 @@ ASKED_FORM = Form(StepsAsked, ASK_BYTES, "a question for steps is malformed")
 SHOWN_FORM = Form(StepsShown, SHOW_BYTES, "an answer about steps is malformed")
 
 
-def make_desks(party: Party) -> dict[str, Desk]:
+def make_handlers(party: Party) -> dict[str, RequestHandler]:
     """Who answers which messages of this room."""
-    return {STEPS: Desk(ASK_BYTES, partial(answer_steps, party))}
+    return {STEPS: RequestHandler(ASK_BYTES, partial(answer_steps, party))}
 
 
 def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:
@@ -118,12 +118,12 @@ def _is_prosecutor(view: View, account: str, game_round: GameRound, asked: Steps
 
 
 def _look_at_news(party: Party, account: str) -> None:
-    """Have the loop look at what the desk has just noted, once a block for each account. At each look all
+    """Have the loop look at what the handler has just noted, once a block for each account. At each look all
     duties are listed, in the thread that serves."""
-    desk = party.task.cases.desk
-    if desk.is_news:
+    handler = party.task.cases.step_requests
+    if handler.is_news:
         party.task.retraining.look_again()
-        if desk.wakes.take(account, party.state.head_block):
+        if handler.wakes.take(account, party.state.head_block):
             party.wake()
 
 
@@ -149,7 +149,7 @@ async def answer_steps(party: Party, account: str, body: bytes) -> StepsShown:
         if states is not None:
             return _show(party.view, asked, states)
         asker = Asker(account, is_auditor(party.view, account, asked))
-        found = book.desk.find(asker, asked.task, asked.round, place)
+        found = book.step_requests.find(asker, asked.task, asked.round, place)
         if found is not None:
             pieces = range(0, len(found), STATE_BYTES)
             return _show(party.view, asked, tuple(found[at : at + STATE_BYTES] for at in pieces))

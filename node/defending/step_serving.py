@@ -79,13 +79,13 @@ def list_kept(view: View) -> frozenset[BlobKey]:
 
 def list_wanted(party: Party, block: int) -> list[tuple[int, int]]:
     """(round, place) of what was asked for and may be shown; all other requests are dropped."""
-    desk, found = party.task.cases.desk, []
-    for wanted in list(desk.wanted):
+    handler, found = party.task.cases.step_requests, []
+    for wanted in list(handler.wanted):
         task, index, place = wanted
         if task == party.task.task and find_own_start(party, index, place, block) is not None:
             found.append((index, place))
         else:
-            desk.drop(wanted)
+            handler.drop(wanted)
     return found
 
 
@@ -126,12 +126,12 @@ async def show_wanted(party: Party, wanted: tuple[int, int]) -> None:
     (index, place), book, retraining = wanted, party.task.cases, party.task.retraining
     asked = (party.task.task, index, place)
     slot, segment = divmod(place, party.game.terms.segment_count)
-    async with retraining.take_turn(lambda: AUDITS if book.desk.is_urgent(asked) else QUESTIONS):
+    async with retraining.take_turn(lambda: AUDITS if book.step_requests.is_urgent(asked) else QUESTIONS):
         start = find_own_start(party, index, place, party.state.head_block + 1)
         if start is None:
             return
         headers = await retraining.run(keep_steps, party, (index, slot), segment, start)
     states = tuple(map(encode_state, headers))
     book.shown["wanted", states] = list_keys(headers)
-    for old in book.desk.offer(asked, states):
+    for old in book.step_requests.offer(asked, states):
         await asyncio.to_thread(forget, party, ("wanted", old))

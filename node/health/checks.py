@@ -38,9 +38,9 @@ from touchstone.protocol.adapters.reports.node_state import (
     SPARE_DISK_BYTES,
     STATE_FILE,
     End,
+    HealthIssue,
     NodeState,
     SeenTrouble,
-    Trouble,
     read_node_state,
 )
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
@@ -67,17 +67,17 @@ UNREAD_S = 15.0
 log = logging.getLogger(__name__)
 
 
-TOLD_BY_NAME = (Trouble.ENDPOINT_SILENT, Trouble.CHAIN_CHANGED)
+TOLD_BY_NAME = (HealthIssue.ENDPOINT_SILENT, HealthIssue.CHAIN_CHANGED)
 """Each endpoint says these of itself, when they begin and when they end."""
 ENDS = {
-    Trouble.RPC_SILENT: "the chain's node answers again",
-    Trouble.RPC_LAGGING: "the chain's node tells of new blocks again",
-    Trouble.CLOCK_WRONG: "this machine's clock is not behind the chain any more",
-    Trouble.NOTHING_SIGNED: "the node signs again",
-    Trouble.HEAD_UNPROVABLE: "the headers of the chain can be proven again",
-    Trouble.FEE_CAPPED: "max_fee_gwei is enough again for what waits",
-    Trouble.DISK_LOW: "the disk is not nearly full any more",
-    Trouble.DISK_FULL: "the disk has room again",
+    HealthIssue.RPC_SILENT: "the chain's node answers again",
+    HealthIssue.RPC_LAGGING: "the chain's node tells of new blocks again",
+    HealthIssue.CLOCK_WRONG: "this machine's clock is not behind the chain any more",
+    HealthIssue.NOTHING_SIGNED: "the node signs again",
+    HealthIssue.HEAD_UNPROVABLE: "the headers of the chain can be proven again",
+    HealthIssue.FEE_CAPPED: "max_fee_gwei is enough again for what waits",
+    HealthIssue.DISK_LOW: "the disk is not nearly full any more",
+    HealthIssue.DISK_FULL: "the disk has room again",
 }
 
 
@@ -119,8 +119,8 @@ class Watch:
 
     party: Party
     past: Past = Past()
-    troubles: dict[Trouble, SeenTrouble] = field(default_factory=dict)
-    counts: Counter[Trouble] = field(default_factory=Counter)
+    troubles: dict[HealthIssue, SeenTrouble] = field(default_factory=dict)
+    counts: Counter[HealthIssue] = field(default_factory=Counter)
     gas_left: int | None = None
     gas_factor: float | None = None
     _started_s: int = field(default_factory=lambda: int(time.time()))
@@ -239,7 +239,7 @@ class Watch:
         price_wei = (await connection.head()).base_fee_wei + await connection.priority_fee()
         return await connection.balance_of(self.party.account) // max(1, price_wei)
 
-    def _tell(self, found: dict[Trouble, str]) -> None:
+    def _tell(self, found: dict[HealthIssue, str]) -> None:
         now_s = int(time.time())
         for kind in [kind for kind in self.troubles if kind not in found]:
             lasted_s = now_s - self.troubles.pop(kind).since_s
@@ -274,20 +274,20 @@ class Watch:
         return ""
 
     # --- What may be wrong ----------------------------------------------------------------------------------
-    def _list_troubles(self) -> Iterator[tuple[Trouble, str]]:
+    def _list_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
         of_chain = list(self._list_chain_troubles())
         yield from of_chain
         reason, sender = self.party.chain.gate.reason, self.party.chain.sender
         if reason and not of_chain:
-            yield Trouble.NOTHING_SIGNED, f"nothing is signed or sent now: {reason}"
+            yield HealthIssue.NOTHING_SIGNED, f"nothing is signed or sent now: {reason}"
         if said := list_said(one.silence for one in self._endpoints):
-            yield Trouble.ENDPOINT_SILENT, said
+            yield HealthIssue.ENDPOINT_SILENT, said
         if self._unproven:
             said = "no header of this chain can be proven, so no round is trained: look for an update"
-            yield Trouble.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
+            yield HealthIssue.HEAD_UNPROVABLE, f"{said} ({self._unproven})"
         if sender is not None and sender.is_capped:
             said = "a transaction waits, and the chain asks for more than max_fee_gwei"
-            yield Trouble.FEE_CAPPED, f"{said}: {self._tell_fees()}. Deadlines pass meanwhile"
+            yield HealthIssue.FEE_CAPPED, f"{said}: {self._tell_fees()}. Deadlines pass meanwhile"
         yield from self._list_disk_troubles()
 
     def _tell_fees(self) -> str:
@@ -296,38 +296,41 @@ class Watch:
         asked = "" if head is None else f"one gas costs {head.base_fee_wei / GWEI:.4g} gwei and a tip now, "
         return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
 
-    def _list_chain_troubles(self) -> Iterator[tuple[Trouble, str]]:
+    def _list_chain_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
         health, name = self.party.chain.connection.health, self.party.chain.limits.name
         silence_s = time.monotonic() - health.answered_s
         if silence_s > SILENT_S:
             yield (
-                Trouble.RPC_SILENT,
+                HealthIssue.RPC_SILENT,
                 "the chain's node is silent: no answer for some seconds, and no duty can be done",
             )
         elif health.unread and time.monotonic() - health.unread_s > UNREAD_S:
-            yield Trouble.RPC_SILENT, f"the chain cannot be read, though it answers: {health.unread}"
+            yield HealthIssue.RPC_SILENT, f"the chain cannot be read, though it answers: {health.unread}"
         elif health.head is not None and is_old(health.head, name):
             age_s = time.time() - health.head.timestamp_s
             said = f"block {health.head.number} is its newest and was {age_s:.0f} s old"
-            yield Trouble.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
+            yield HealthIssue.RPC_LAGGING, f"the chain's node lags behind, or this clock is wrong: {said}"
         elif health.head is not None and (early := find_age_fault(health.head, name, time.time())):
-            yield Trouble.CLOCK_WRONG, f"this machine's clock is behind the chain: {early}"
+            yield HealthIssue.CLOCK_WRONG, f"this machine's clock is behind the chain: {early}"
         if said := list_said(one.change for one in self._endpoints):
-            yield Trouble.CHAIN_CHANGED, said
+            yield HealthIssue.CHAIN_CHANGED, said
 
-    def _list_disk_troubles(self) -> Iterator[tuple[Trouble, str]]:
+    def _list_disk_troubles(self) -> Iterator[tuple[HealthIssue, str]]:
         try:
             free_bytes = shutil.disk_usage(self.party.config.home).free
         except OSError as error:
-            yield Trouble.DISK_FULL, f"the home of this node cannot be reached: {error.strerror}"
+            yield HealthIssue.DISK_FULL, f"the home of this node cannot be reached: {error.strerror}"
             return
         room, needed_bytes = f"{free_bytes / 1e6:,.0f} MB free", self._compute_needed_bytes()
         if self._refused:
-            yield Trouble.DISK_FULL, f"the disk takes no file of this node: {self._refused}, {room}"
+            yield HealthIssue.DISK_FULL, f"the disk takes no file of this node: {self._refused}, {room}"
         elif free_bytes < FULL_DISK_BYTES:
-            yield Trouble.DISK_FULL, f"the disk of this node is full: {room}"
+            yield HealthIssue.DISK_FULL, f"the disk of this node is full: {room}"
         elif free_bytes < needed_bytes:
-            yield Trouble.DISK_LOW, f"the disk is nearly full: {room}, {needed_bytes / 1e6:,.0f} MB needed"
+            yield (
+                HealthIssue.DISK_LOW,
+                f"the disk is nearly full: {room}, {needed_bytes / 1e6:,.0f} MB needed",
+            )
 
     def _compute_needed_bytes(self) -> int:
         """What a solver writes in one round, or an auditor for one replay; not less than some spare room."""

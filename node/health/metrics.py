@@ -17,7 +17,7 @@ from touchstone.node.health.deadlines import list_deadlines
 from touchstone.node.health.open_disputes import count_disputes
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.reports.metrics_server import Metric, MetricsServer, Samples
-from touchstone.protocol.adapters.reports.node_state import Trouble
+from touchstone.protocol.adapters.reports.node_state import HealthIssue
 from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -137,8 +137,8 @@ class Measures:
         watch = self.watch
         return {
             "touchstone_disk_free_bytes": _one(shutil.disk_usage(self.party.config.home).free),
-            "touchstone_trouble": {(kind.value,): float(kind in watch.troubles) for kind in Trouble},
-            "touchstone_troubles_total": {(kind.value,): float(watch.counts[kind]) for kind in Trouble},
+            "touchstone_trouble": {(kind.value,): float(kind in watch.troubles) for kind in HealthIssue},
+            "touchstone_troubles_total": {(kind.value,): float(watch.counts[kind]) for kind in HealthIssue},
             "touchstone_restarts": _one(watch.past.restarts),
             "touchstone_kills": _one(watch.past.kills),
             "touchstone_gas_left": {} if watch.gas_left is None else _one(watch.gas_left),

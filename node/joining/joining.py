@@ -11,7 +11,7 @@ from touchstone.node.kit.party import Joined, Party
 from touchstone.node.kit.peers import list_peers
 from touchstone.node.models.global_model import get_initial_header, load_outer_state
 from touchstone.node.records.claim_records import ClaimBook
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.worker_team import Team, open_team
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step_facts import require_step_root
@@ -41,7 +41,7 @@ async def open_task(party: Party, task: bytes, figures: Figures | None = None) -
     corpus = await open_parts(party, task, spec)
     domain = party.state.games[task].terms.domain
     audits = open_audits(party, task, spec, corpus)
-    claims, cases = ClaimBook(party.journal, task), CaseBook(party.journal, task)
+    claims, cases = ClaimBook(party.journal, task), DisputeRecords(party.journal, task)
     team = open_own_team(party, task, spec.training)
     party.joined = Joined(task, domain, spec, corpus, claims, audits, cases, team=team)
     party.state.focus(task)

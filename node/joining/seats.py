@@ -27,7 +27,7 @@ DISPUTE_MOVES = 8
 
 
 @dataclass(frozen=True)
-class SeatWish:
+class SeatRequest:
     """The seat that a party wants. stake_wei: 0 for what the task asks for; figures: what the operator
     assumes, by which the task's amounts are judged (None: they are not); is_held: the account had it, or a
     bond, when this was agreed on, so none is to be taken; require_wanted: asked last before the stake is
@@ -40,7 +40,7 @@ class SeatWish:
     require_wanted: Callable[[GameState], None] | None = field(default=None, compare=False)
 
 
-async def take_seat(party: Party, wish: SeatWish) -> None:
+async def take_seat(party: Party, wish: SeatRequest) -> None:
     """A seat of the joined task, staked from this account's tokens, unless it has one. Raises GameRefusal
     where the task takes no such seat, EnvironmentFault where no peer reaches this node; no token is moved
     then."""

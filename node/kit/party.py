@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import Meter, PartyConfig, Status
 from touchstone.node.kit.loss_board import LossBoard
-from touchstone.node.kit.recompute_queue import Retraining
+from touchstone.node.kit.recompute_queue import RecomputeQueue
 from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import ClaimBook
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.serving.audit_serving import Audits
 from touchstone.node.training.worker_team import Team
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -53,11 +53,11 @@ class Joined:
     """This node's own claims and merges."""
     audits: Audits
     """Audits of this node and of its claims."""
-    cases: CaseBook
+    cases: DisputeRecords
     """This node's part in disputes and asks."""
     pruning: PruningMemory = field(default_factory=PruningMemory)
     """What of its disk this node has looked at."""
-    retraining: Retraining = field(default_factory=Retraining)
+    retraining: RecomputeQueue = field(default_factory=RecomputeQueue)
     """What is trained again for an answer, one at a time."""
     team: Team | None = None
     """Workers that train this node's own claims; None where this process does."""

@@ -59,7 +59,7 @@ class Turn:
             raise NotWanted
 
 
-class Retraining:
+class RecomputeQueue:
     """Who is at work, and who waits for it."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.records.claim_records import ClaimBook
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_audits import KnownAudits
 from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.game.logs import LoggedGame
@@ -26,7 +26,7 @@ class View:
     chain_state: ChainState
     claims: ClaimBook
     audits: KnownAudits
-    cases: CaseBook
+    cases: DisputeRecords
     pruning: PruningMemory
 
     @property

@@ -18,7 +18,7 @@ from touchstone.node.health.money_news import MoneyNews
 from touchstone.node.health.parting import tell_parting
 from touchstone.node.health.task_news import list_news
 from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seats import SeatWish, take_seat
+from touchstone.node.joining.seats import SeatRequest, take_seat
 from touchstone.node.kit.config import FAR
 from touchstone.node.kit.duty import Duty, ListDuties, Wait, find_round, name_duty
 from touchstone.node.kit.party import Party
@@ -276,7 +276,9 @@ def _is_paid_out(game: GameState, seat: Seat) -> bool:
     return not is_held and (seat.number in game.former or seat.number in game.seats)
 
 
-async def play(party: Party, task: bytes, rooms: Sequence[ListDuties], wish: SeatWish | None = None) -> bool:
+async def play(
+    party: Party, task: bytes, rooms: Sequence[ListDuties], wish: SeatRequest | None = None
+) -> bool:
     """Work on `task` until it is closed (True), or the seat has left and is paid out (False). wish: None for
     who works without a seat. Raises InvalidInput (unknown or malformed task) and EnvironmentFault (no chain,
     no peer)."""

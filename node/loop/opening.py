@@ -32,8 +32,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.records import audit_records, dispute_records
 from touchstone.node.records import claim_records as merge_records
 from touchstone.node.serving.being_reached import be_reached
-from touchstone.node.serving.reachability_probe import Lookout
-from touchstone.node.serving.served_data import Offers
+from touchstone.node.serving.reachability_probe import ReachabilityProbe
+from touchstone.node.serving.served_data import ServedData
 from touchstone.protocol.adapters.chain.chain_client import GameChain, Sending, open_game_chain
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from touchstone.protocol.adapters.chain.transactions import MiningPatience
@@ -117,7 +117,7 @@ def _require_owner(journal: Journal, account: str) -> None:
 
 async def _serve(party: Party, stack: AsyncExitStack, *, is_held: bool) -> BlobServer:
     """Answer peers until the party is closed, and say on chain where. Raises as `be_reached` does."""
-    identity, offers = load_or_create_identity(party.config.home), Offers(party, Lookout(party))
+    identity, offers = load_or_create_identity(party.config.home), ServedData(party, ReachabilityProbe(party))
     stack.push_async_callback(offers.lookout.close)
     mine = party.store, party.account, party.signing, identity, offers.make_policy()
     server = BlobServer(*mine, parts=party.parts, bucket=party.bucket)

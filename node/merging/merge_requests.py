@@ -25,7 +25,7 @@ from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.node.records.round_seats import find_own_slot, list_open_solvers
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.rounds import get_waiting_round
@@ -115,10 +115,10 @@ def _refuse(expected: object, actual: object, account: str) -> ProtocolFault:
 Answer = Callable[[Party, str, bytes], Awaitable[Message]]
 
 
-def make_desks(party: Party) -> dict[str, Desk]:
+def make_handlers(party: Party) -> dict[str, RequestHandler]:
     """Who answers which messages of this room."""
     answers: dict[str, Answer] = {OUTER: answer_outer, WORK: answer_work, MERGE: answer_merge}
-    return {name: Desk(MAX_BYTES, partial(answer, party)) for name, answer in answers.items()}
+    return {name: RequestHandler(MAX_BYTES, partial(answer, party)) for name, answer in answers.items()}
 
 
 def may_read(party: Party, account: str, kind: BlobKind, root: bytes) -> bool:

@@ -37,7 +37,7 @@ from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 OUTER, WORK, MERGE = "outer", "work", "merge"
-"""Names of the desks."""
+"""Names of the handlers."""
 MAX_BYTES = 16 * 1024
 CLAIMS_MAX = 64
 
@@ -96,10 +96,10 @@ def read_message(kind: type[Answer], body: bytes, culprit: str) -> Answer:
     return make_form(kind).decode(body, culprit)
 
 
-async def ask_peer(party: Party, peer: Peer, desk: str, question: Message, kind: type[Answer]) -> Answer:
+async def ask_peer(party: Party, peer: Peer, handler: str, question: Message, kind: type[Answer]) -> Answer:
     """What a peer answers. Raises ProtocolFault for what no honest node says, EnvironmentFault where it does
     not answer now."""
-    return await party.client.ask(peer, desk, question, make_form(kind))
+    return await party.client.ask(peer, handler, question, make_form(kind))
 
 
 def get_initial_header(view: View) -> OuterHeader:

@@ -4,9 +4,9 @@ Journal records have the fields that recovery needs and that nothing else knows.
 round, slot, draw (CLAIM: the claim itself) and rank. For a vote they add its signature, because a liar may
 sign several votes for one place.
 
-`CaseBook` holds what this node opened, with which salt, and what it shows of its own steps. It is read from
-the journal at the start, then kept in step with every record written through it. Answers stand on chain
-and are not written down.
+`DisputeRecords` holds what this node opened, with which salt, and what it shows of its own steps. It is read
+from the journal at the start, then kept in step with every record written through it. Answers stand on
+chain and are not written down.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from typing import Any
 
 from touchstone.node.records.compute import Compute, TracedStep
 from touchstone.node.records.known_statements import KnownVote
-from touchstone.node.records.wanted_steps import StepDesk
+from touchstone.node.records.wanted_steps import StepRequests
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Word
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
@@ -32,7 +32,7 @@ NO_STEP = -1
 
 
 @dataclass(frozen=True)
-class CaseMade:
+class DisputePlanned:
     """Before a dispute is opened: what it is about and its salt, so that it is opened once. step: the one
     that was judged to lie beyond the limits, from the claimant's state `before` to its state `after` (roots,
     empty where the claimant showed none)."""
@@ -51,7 +51,7 @@ class CaseMade:
 
 
 @dataclass(frozen=True)
-class CaseDropped:
+class DisputeDropped:
     """Each step of a segment lies inside the limits of what this node makes of the claimant's own state
     before it: its end may be drift, so it is never disputed."""
 
@@ -64,7 +64,7 @@ class CaseDropped:
     signature: bytes
 
 
-RECORDS = (CaseMade, CaseDropped)
+RECORDS = (DisputePlanned, DisputeDropped)
 """All kinds of this room."""
 
 
@@ -73,7 +73,7 @@ SEARCHES_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
-class Sentence:
+class StatementKey:
     """A statement, and the segment of which it says "from this state, k steps, I got that state". signature:
     of the vote, empty for a claim."""
 
@@ -83,28 +83,29 @@ class Sentence:
 
 
 @dataclass
-class CaseBook:
+class DisputeRecords:
     """This node's disputes and asks on one task, and what it shows for them.
 
     cases: what is to be disputed, or was; dropped: what drift may explain; first_seen: when a statement was
     first found false; traces: of this node's own disputed steps, by dispute; steps: states of its own
     disputed segments, by round, slot and segment; shown: what is served, by the reason for it; searched:
-    disputes whose trace has no fault; read: votes that were looked for on chain; desk: steps that accounts
-    want before a dispute; borrowed: how many looks at others' states need a blob just now; fetched: those of
-    them that were fetched for a look; now: the state at a block; dice: secret random bytes for spot asks."""
+    disputes whose trace has no fault; read: votes that were looked for on chain; step_requests: steps that
+    accounts want before a dispute; borrowed: how many looks at others' states need a blob just now; fetched:
+    those of them that were fetched for a look; now: the state at a block; dice: secret random bytes for spot
+    asks."""
 
     journal: Journal
     task: bytes
     compute: Compute = field(default_factory=Compute)
-    cases: dict[Sentence, CaseMade] = field(default_factory=dict)
-    dropped: set[Sentence] = field(default_factory=set)
-    first_seen: dict[Sentence, int] = field(default_factory=dict)
+    cases: dict[StatementKey, DisputePlanned] = field(default_factory=dict)
+    dropped: set[StatementKey] = field(default_factory=set)
+    first_seen: dict[StatementKey, int] = field(default_factory=dict)
     traces: dict[bytes, TracedStep] = field(default_factory=dict)
     steps: dict[tuple[int, int, int], tuple[bytes, ...]] = field(default_factory=dict)
     shown: dict[object, frozenset[BlobKey]] = field(default_factory=dict)
     searched: set[bytes] = field(default_factory=set)
     read: set[object] = field(default_factory=set)
-    desk: StepDesk = field(default_factory=StepDesk)
+    step_requests: StepRequests = field(default_factory=StepRequests)
     borrowed: Counter[BlobKey] = field(default_factory=Counter)
     fetched: set[BlobKey] = field(default_factory=set)
     now: tuple[GameState, int, GameState] | None = None
@@ -138,26 +139,26 @@ class CaseBook:
         if getattr(record, "task", None) != self.task:
             return
         match record:
-            case CaseMade():
-                self.cases[to_sentence(record)] = record
-            case CaseDropped():
-                self.dropped.add(to_sentence(record))
+            case DisputePlanned():
+                self.cases[to_key(record)] = record
+            case DisputeDropped():
+                self.dropped.add(to_key(record))
 
 
-def to_sentence(record: CaseMade | CaseDropped) -> Sentence:
+def to_key(record: DisputePlanned | DisputeDropped) -> StatementKey:
     """What a record is about."""
     draw = None if record.draw == CLAIM else record.draw
-    return Sentence(
+    return StatementKey(
         StatementRef(record.round, record.slot, draw, record.rank), record.segment, record.signature
     )
 
 
-def name_vote(known: KnownVote) -> Sentence:
+def name_vote(known: KnownVote) -> StatementKey:
     """What a vote says of its segment."""
-    return Sentence(known.ref, known.vote.segment, known.signature)
+    return StatementKey(known.ref, known.vote.segment, known.signature)
 
 
-def list_fields(sentence: Sentence) -> tuple[int, int, int, int, int, bytes]:
+def list_fields(sentence: StatementKey) -> tuple[int, int, int, int, int, bytes]:
     """Round, slot, draw, rank, segment and signature as records have them."""
     ref = sentence.ref
     draw = CLAIM if ref.draw is None else ref.draw

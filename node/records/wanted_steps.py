@@ -42,7 +42,7 @@ class Steps(NamedTuple):
 
 
 @dataclass
-class StepDesk:
+class StepRequests:
     """Requests for step states, and their answers, from memory. Auditors of a segment go first, and no other
     request takes their places. The caller of `find` has checked that the account may ask.
     What auditors asked for goes once they may ask no more (`pruning_duties.forget_steps`)."""

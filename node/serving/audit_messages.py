@@ -1,6 +1,6 @@
 """Messages between solvers and auditors, their size limits, and claim openings checked against the root.
 
-    desk          auditor -> solver        solver -> auditor
+    handler          auditor -> solver        solver -> auditor
     audit-start   StartAsked               StartShown: boundary 0 and the segment's start
     audit-seal    SealHanded               EndShown: the segment's end, the last boundary, the work leaf
     audit-votes   VotesHanded              VotesTaken
@@ -31,7 +31,7 @@ from touchstone.protocol.spec.statements import (
 )
 
 START, SEAL, VOTES, PUBLIC = "audit-start", "audit-seal", "audit-votes", "audit-public"
-"""Names of the desks."""
+"""Names of the handlers."""
 MAX_BYTES = 32 * 1024
 VOTES_MAX = 16
 """Votes of a message: each costs its reader the recovery of a signature."""

@@ -1,8 +1,8 @@
 """The audit room of a node: what it needs of other rooms, and the states that an auditor fetches.
 
 As a solver's room it needs the claims that this node made. As an auditor's room it needs the model that
-rounds start from, and what claims carry over. It offers desks for peers, what it shows to which account, and
-the votes to hand in. `StateShelf` loads, keeps, opens and fetches training states in the node's store.
+rounds start from, and what claims carry over. It offers handlers for peers, what it shows to which account,
+and the votes to hand in. `StateStore` loads, keeps, opens and fetches training states in the node's store.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from touchstone.protocol.spec.statements import Statement
 
 
 @dataclass(frozen=True)
-class StateShelf:
+class StateStore:
     """States of one model size in a store."""
 
     store: BlobStore
@@ -207,9 +207,9 @@ class AuditRoom:
     """Audits that were served, and in which a vote that follows a replay would no longer count."""
 
     @property
-    def states(self) -> StateShelf:
+    def states(self) -> StateStore:
         """States of the task's model in the store."""
-        return StateShelf(self.store, self.about.parameter_count)
+        return StateStore(self.store, self.about.parameter_count)
 
     @property
     def block(self) -> int:

@@ -15,6 +15,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from touchstone.node.kit.retention_windows import is_recent
 from touchstone.node.records.audit_records import SealTaken
@@ -44,7 +45,7 @@ from touchstone.node.serving.taken_votes import take_votes
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import (
@@ -283,7 +284,7 @@ def _not_served(expected: str, actual: str) -> EnvironmentFault:
 
 
 BODY_BYTES = {START: MAX_BYTES, SEAL: MAX_BYTES, VOTES: MAX_VOTES_BYTES, PUBLIC: MAX_BYTES}
-"""The desks of this room, and how long a message to each may be."""
+"""The handlers of this room, and how long a message to each may be."""
 _ANSWERS = {START: show_start, SEAL: take_seal, VOTES: take_votes, PUBLIC: show_segment}
 
 
@@ -293,16 +294,13 @@ class Audits:
     def __init__(self, room: AuditRoom) -> None:
         self.room = room
 
-    async def answer(self, desk: str, account: str, body: bytes) -> Message:
-        """What a desk of this room answers to a peer. Raises ProtocolFault or EnvironmentFault."""
-        return await _ANSWERS[desk](self.room, account, body)
+    async def answer(self, handler: str, account: str, body: bytes) -> Message:
+        """What a handler of this room answers to a peer. Raises ProtocolFault or EnvironmentFault."""
+        return await _ANSWERS[handler](self.room, account, body)
 
-    def make_desks(self) -> dict[str, Desk]:
-        """Who answers peers, by the names of the desks."""
-        return {
-            name: Desk(most, lambda account, body, desk=name: self.answer(desk, account, body))  # type: ignore[misc]
-            for name, most in BODY_BYTES.items()
-        }
+    def make_handlers(self) -> dict[str, RequestHandler]:
+        """Who answers peers, by the names of the handlers."""
+        return {name: RequestHandler(most, partial(self.answer, name)) for name, most in BODY_BYTES.items()}
 
     def close(self) -> None:
         """Let go of what replays are computed with."""

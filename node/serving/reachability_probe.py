@@ -20,7 +20,6 @@ from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.wire.addresses import NETWORK_BITS, find_caller, is_public, may_lead_to
 from touchstone.protocol.adapters.wire.limits import RateLimit, StreamLimit, Turns
 from touchstone.protocol.adapters.wire.lookups import OwnResolver
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.reach_messages import (
     MAX_REACH_BYTES,
@@ -29,6 +28,7 @@ from touchstone.protocol.adapters.wire.reach_messages import (
     Reach,
     ReachSaid,
 )
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.storage_reader import FREE_PORTS, TLS_PORT
 from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -66,7 +66,7 @@ TURN_S = 2.0
 """A look for a stranger that takes longer than this is given up where another one waits for its turn."""
 
 
-class Lookout:
+class ReachabilityProbe:
     """Says to an account whether this node reaches its endpoint. The URL is read from the chain.
 
     An account may announce what it likes: the address of another, or one in this node's own network. So it
@@ -89,9 +89,9 @@ class Lookout:
         """Look up no more names."""
         await self._resolver.close()
 
-    def make_desks(self) -> dict[str, Desk]:
+    def make_handlers(self) -> dict[str, RequestHandler]:
         """Who answers the question."""
-        return {REACH: Desk(MAX_REACH_BYTES, self.answer)}
+        return {REACH: RequestHandler(MAX_REACH_BYTES, self.answer)}
 
     async def answer(self, account: str, body: bytes) -> ReachSaid:
         """What is seen at the endpoint of `account`. Raises EnvironmentFault where it has announced none, or
@@ -144,7 +144,7 @@ class Lookout:
         if not all(self._try_take(address, is_member=is_member) for address in addresses):
             raise _not_now(host)
         for address in addresses:
-            reach = await knock(address, port, host, peer.fingerprint, CONNECT_S / len(addresses))
+            reach = await probe_endpoint(address, port, host, peer.fingerprint, CONNECT_S / len(addresses))
             if reach is Reach.REACHED or seen[0] is Reach.NOT_LOOKED:
                 seen = reach, address
             if reach is Reach.REACHED:
@@ -186,7 +186,7 @@ def _find_place(address: str) -> object:
     return ip_network(f"{address}/{bits}", strict=False)
 
 
-async def knock(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:
+async def probe_endpoint(address: str, port: int, name: str, fingerprint: bytes, within_s: float) -> Reach:
     """What one connection finds: the certificate with this SHA-256, or what else. name: of the server."""
     try:
         async with asyncio.timeout(within_s):

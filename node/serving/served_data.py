@@ -11,10 +11,10 @@ from touchstone.node.merging import merge_requests
 from touchstone.node.serving.bucket_copies import list_copies
 from touchstone.node.serving.distance_reports import ReportDistances, list_distances, list_unreported
 from touchstone.node.serving.loss_reports import find_loss, list_losses
-from touchstone.node.serving.reachability_probe import Lookout
+from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.reports.round_reports import AUDITS_MAX, ReportsSaid
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.server import ReadPolicy
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.verifier import audit_duties as audits
@@ -27,11 +27,11 @@ MAY_READ: tuple[Callable[[Party, str, BlobKind, bytes], bool], ...] = (
 """(party, account, kind, root): whether a room shows a blob to an account now."""
 
 
-def list_desks(party: Party) -> Iterator[Mapping[str, Desk]]:
+def list_handlers(party: Party) -> Iterator[Mapping[str, RequestHandler]]:
     """Who answers which messages."""
-    yield merge_requests.make_desks(party)
-    yield audits.make_desks(party)
-    yield step_requests.make_desks(party)
+    yield merge_requests.make_handlers(party)
+    yield audits.make_handlers(party)
+    yield step_requests.make_handlers(party)
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Offers:
+class ServedData:
     """What all rooms of a party show and answer, as its server asks for each request."""
 
     party: Party
-    lookout: Lookout
+    lookout: ReachabilityProbe
     said: dict[int, Answered] = field(default_factory=dict)
     """The last answer of each round."""
 
@@ -59,7 +59,7 @@ class Offers:
             is_staked=lambda account: True,
             may_read=self.may_read,
             get_status=self.party.status.show,
-            find_desk=self.find_desk,
+            find_handler=self.find_handler,
             is_member=self.party.is_member,
             get_reports=self.get_reports,
         )
@@ -68,10 +68,10 @@ class Offers:
         """Whether some room shows it."""
         return any(room(self.party, account, kind, root) for room in MAY_READ)
 
-    def find_desk(self, name: str) -> Desk | None:
+    def find_handler(self, name: str) -> RequestHandler | None:
         """Who answers messages of this kind."""
-        offered = [self.lookout.make_desks(), *list_desks(self.party)]
-        return next((desks[name] for desks in offered if name in desks), None)
+        offered = [self.lookout.make_handlers(), *list_handlers(self.party)]
+        return next((handlers[name] for handlers in offered if name in handlers), None)
 
     def get_reports(self, task: bytes, index: int) -> ReportsSaid | None:
         """What this node reports of round `index`; None where it works on another task. Made once for each

@@ -203,7 +203,7 @@ async def _train(party: Party, origin: Origin, work: ClaimWork, require: Require
     """Train the segments that are not done yet; the pseudo-gradient. The state stays on the device. A
     boundary is copied from there, hashed and kept while the next segment is trained, the last one while the
     pseudo-gradient is encoded. A segment waits while somebody uses the machine (`pause`), and while an answer
-    on chain is computed that has no time to wait (`Retraining`)."""
+    on chain is computed that has no time to wait (`RecomputeQueue`)."""
     state, first = await _resume(party, origin, work)
     round_blocks = party.game.terms.windows.train_min
     segment_blocks = -(-round_blocks // party.task.spec.terms.segment_count)

@@ -30,7 +30,7 @@ async def pause(party: Party) -> None:
     if use is None:
         return
     party.say(f"pausing, since somebody uses the machine: {use.reason}")
-    # Answers wait for the own claim (`Retraining`): they must not wait for a pause.
+    # Answers wait for the own claim (`RecomputeQueue`): they must not wait for a pause.
     party.task.retraining.end_own()
     forget_steps()
     while _find_pause(party) is not None:

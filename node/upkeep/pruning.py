@@ -165,11 +165,11 @@ def _list_restored(party: Party, state: GameState, game_round: GameRound, block:
 
 def forget_steps(party: Party, state: GameState, block: int) -> None:
     """Stop showing steps that a peer asked for, once their round is over, or auditors may ask no more."""
-    desk = party.task.cases.desk
-    for place, steps in list(desk.shown.items()):
+    handler = party.task.cases.step_requests
+    for place, steps in list(handler.shown.items()):
         game_round = state.rounds.get(place[1])
         if game_round is None or not _is_asked(state, game_round, place[2], steps, block):
-            del desk.shown[place]
+            del handler.shown[place]
             forget(party, ("wanted", steps.roots))
 
 

@@ -36,7 +36,7 @@ from touchstone.node.kit.retention_windows import (
 from touchstone.node.models.expected_merge import make_key
 from touchstone.node.records.audit_records import AuditBook, SealMade, VoteMade
 from touchstone.node.records.claim_records import ClaimBook, ClaimWork, MergeKey, compute_basis
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import find_carried_round, find_own_slot
 from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.codec import compute_outer_root
@@ -63,7 +63,7 @@ class Books:
     initial: OuterHeader
     claims: ClaimBook
     audits: AuditBook
-    cases: CaseBook
+    cases: DisputeRecords
     inner: InnerBook
     unlike_until: int = -1
     begun: tuple[tuple[int, bytes], ...] = ()
@@ -211,7 +211,7 @@ def list_wanted_boundaries(state: GameState, books: Books, game_round: GameRound
     wanted = {boundary for segment in segments for boundary in (segment, segment + 1)}
     wanted |= set(list_asked_segments(state, game_round, slot, block))
     wanted |= list_disputed_segments(books.inner, StatementRef(index, slot), books.account)
-    for _, asked, place in list(books.cases.desk.wanted):
+    for _, asked, place in list(books.cases.step_requests.wanted):
         if asked == index and place // state.terms.segment_count == slot:
             wanted.add(place % state.terms.segment_count)
     return wanted

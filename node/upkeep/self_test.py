@@ -22,7 +22,11 @@ from touchstone.node.models.global_model import get_initial_header, load_weights
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.node.training.claims import begin_anew
 from touchstone.node.training.segments import iterate_states
-from touchstone.protocol.adapters.machine.determinism_fingerprint import TaskBits, read_bits, write_bits
+from touchstone.protocol.adapters.machine.determinism_fingerprint import (
+    DeterminismFingerprint,
+    read_bits,
+    write_bits,
+)
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.step import begin_round
@@ -67,7 +71,7 @@ async def check_bits(party: Party) -> None:
     party.task.pruning.unlike_until = before.unlike_until
 
 
-async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits:
+async def _test(party: Party, machine: str, before: DeterminismFingerprint | None) -> DeterminismFingerprint:
     require_start_here(party)
     step_root = await _compute_step_root(party)
     found = [await asyncio.to_thread(test, party) for test in (compute_known_segment, compute_known_replay)]
@@ -86,7 +90,7 @@ async def _test(party: Party, machine: str, before: TaskBits | None) -> TaskBits
         changed = "Touchstone, torch, numpy, Python, processor or device"
         party.say(f"{changed} is another: the self-test came to the same bits")
     former_root = before.step_root if before is not None and before.step_root != step_root else ""
-    return TaskBits(machine, step_root, unlike_until, former_root)
+    return DeterminismFingerprint(machine, step_root, unlike_until, former_root)
 
 
 async def _compute_step_root(party: Party) -> str:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from tests.architecture.sources import ROOT
 from touchstone.node.health.metrics import METRICS
-from touchstone.protocol.adapters.reports.node_state import Trouble
+from touchstone.protocol.adapters.reports.node_state import HealthIssue
 
 FOLDER = Path(ROOT, "docs", "monitoring")
 NAME = re.compile(r"\b(?:touchstone|process)_[a-z_]+\b|\bup\b")
@@ -65,7 +65,7 @@ def test_every_metric_has_a_place_on_the_dashboard() -> None:
 def test_every_trouble_and_every_duty_with_a_deadline_has_an_alert() -> None:
     expressions = " ".join(rule["expr"] for rule in read_alerts())
     # Silence is told by its length.
-    kinds = [kind.value for kind in Trouble if kind is not Trouble.RPC_SILENT]
+    kinds = [kind.value for kind in HealthIssue if kind is not HealthIssue.RPC_SILENT]
     for word in [*kinds, "touchstone_rpc_silence_seconds", "ask", "dispute", "contest", "commit", "vote"]:
         assert word in expressions, word
 

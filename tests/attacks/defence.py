@@ -17,7 +17,7 @@ from tests.attacks.grafting import make_grafting_compute
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import Part
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.duty import Duty, ListDuties, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute, Train
@@ -133,7 +133,7 @@ def make_accomplice(attack: Attack, find_attacker: Callable[[], str]) -> Part:
                 yield duty
 
     rooms: list[ListDuties] = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
 
 
 def _get_solver(party: Party, duty: audits.AuditDraw) -> str | None:

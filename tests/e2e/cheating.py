@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import Part
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.duty import Duty, ListDuties, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute
@@ -81,7 +81,7 @@ def make_cheating_solver(compute: Compute, answers: bool = True) -> Part:
     rooms: list[ListDuties] = [partial(cheat, room) if room in trained else room for room in SOLVER.rooms]
     if not answers:
         rooms.remove(disputes.list_duties)
-    return Part(tuple(rooms), SeatWish(SeatRole.SOLVER))
+    return Part(tuple(rooms), SeatRequest(SeatRole.SOLVER))
 
 
 def _judge(*arguments: Any, **options: Any) -> Any:
@@ -117,7 +117,7 @@ def make_lying_verifier(compute: Compute | None = None) -> Part:
                 yield duty if compute is not None else Lied(duty)
 
     rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
 
 
 def make_primary_verifier() -> Part:
@@ -129,7 +129,7 @@ def make_primary_verifier() -> Part:
                 yield duty
 
     rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
 
 
 def make_idle_verifier() -> Part:
@@ -149,7 +149,7 @@ def make_idle_verifier() -> Part:
             yield Lied(duty) if isinstance(duty, audits.AuditDraw) else duty
 
     rooms = [list_audits if room is audits.list_duties else room for room in VERIFIER.rooms]
-    return Part(tuple(rooms), SeatWish(SeatRole.VERIFIER))
+    return Part(tuple(rooms), SeatRequest(SeatRole.VERIFIER))
 
 
 def make_drifting_compute(limits: Limits) -> Compute:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tests.e2e.roles import SOLVER
 from tests.e2e.world import Part
 from tests.kit.views import view_of
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.party import Party
 from touchstone.node.records.known_statements import KnownVote
@@ -26,7 +26,7 @@ from touchstone.whistleblower.known_statements import (
     sign_form,
 )
 from touchstone.whistleblower.prosecuting import demand
-from touchstone.whistleblower.queries import Doubt, ask
+from touchstone.whistleblower.queries import OpenQuery, ask
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Harass:
 class Ask:
     """Ask for the first leaf of a vote's ends."""
 
-    doubt: Doubt
+    doubt: OpenQuery
 
     async def perform(self, party: Party) -> None:
         await ask(party, self.doubt)
@@ -103,7 +103,7 @@ def list_harassment(party: Party, block: int) -> Iterator[Duty]:
                 yield Harass(known.ref, known.vote.segment, known.signature)
             is_askable = known.vote.word == VoteWord.ACCEPT and not party.game.terms.is_exact
             if is_open and is_askable and known.ref not in asked:
-                yield Ask(Doubt(known.ref, known.signature, 0))
+                yield Ask(OpenQuery(known.ref, known.signature, 0))
     for dispute in mine:
         if dispute.stage in (DisputeStage.NAME, DisputeStage.PROVE):
             yield Press(dispute.name, dispute.stage)
@@ -124,7 +124,7 @@ def make_forgetful() -> Part:
                 _forget(party, boundaries)
         yield from ()
 
-    return Part((forget_states, *SOLVER.rooms), SeatWish(SeatRole.SOLVER))
+    return Part((forget_states, *SOLVER.rooms), SeatRequest(SeatRole.SOLVER))
 
 
 def _forget(party: Party, boundaries: Mapping[int, StateHeader]) -> None:
@@ -136,4 +136,4 @@ def _forget(party: Party, boundaries: Mapping[int, StateHeader]) -> None:
 
 
 ROOMS = [room for room in SOLVER.rooms if room is not disputes.list_duties]
-HARASSER = Part((*ROOMS, list_harassment), SeatWish(SeatRole.SOLVER))
+HARASSER = Part((*ROOMS, list_harassment), SeatRequest(SeatRole.SOLVER))

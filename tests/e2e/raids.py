@@ -14,7 +14,7 @@ from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.kit.views import view_of
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.states import fetch_state
@@ -182,7 +182,7 @@ def make_raider(list_raid: ListRaid) -> Part:
     """A solver that is honest in all else, and accuses nobody else."""
     left_out = (disputes.list_duties, contesting.list_duties)
     rooms = [room for room in SOLVER.rooms if room not in left_out]
-    return Part((*rooms, list_raid), SeatWish(SeatRole.SOLVER))
+    return Part((*rooms, list_raid), SeatRequest(SeatRole.SOLVER))
 
 
 RAIDS: Mapping[str, Sequence[Part]] = {

@@ -2,14 +2,14 @@
 
 from tests.e2e.world import Part
 from touchstone.node import solver
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.verifier import verifier
 from touchstone.whistleblower import watcher
 
-SOLVER = Part(solver.ROOMS, SeatWish(SeatRole.SOLVER))
-VERIFIER = Part(verifier.ROOMS, SeatWish(SeatRole.VERIFIER))
-WATCHER = Part(watcher.ROOMS, SeatWish(SeatRole.WHISTLEBLOWER))
+SOLVER = Part(solver.ROOMS, SeatRequest(SeatRole.SOLVER))
+VERIFIER = Part(verifier.ROOMS, SeatRequest(SeatRole.VERIFIER))
+WATCHER = Part(watcher.ROOMS, SeatRequest(SeatRole.WHISTLEBLOWER))
 
 
 def make_cast(solvers: int, verifiers: int, watchers: int) -> dict[str, Part]:

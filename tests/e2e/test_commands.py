@@ -114,7 +114,7 @@ LOOK_S = 0.2
 
 
 @dataclass
-class Desk:
+class Terminals:
     """The operators at their terminals: what each home's console has shown."""
 
     folder: Path
@@ -153,7 +153,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(folder: Path) -> AsyncIterator[Desk]:
+async def open_terminals(folder: Path) -> AsyncIterator[Terminals]:
     (folder / "password").write_text("secret")
     (folder / "password").chmod(0o600)
     limits = "\n".join(f"{name} = {value}" for name, value in vars(TINY_PLAN.limits).items())
@@ -161,11 +161,11 @@ async def open_desk(folder: Path) -> AsyncIterator[Desk]:
     (folder / "corpus.bin").write_bytes(make_dataset())
     setup = DevnetOptions(path=folder / "deployment.json", log=folder / "anvil.log")
     async with run_devnet(setup, lambda _: None) as net:
-        desk = Desk(folder, net)
+        terminals = Terminals(folder, net)
         try:
-            yield desk
+            yield terminals
         finally:
-            await desk.hold()
+            await terminals.hold()
 
 
 async def run_beside(*works: Coroutine[Any, Any, Any]) -> None:
@@ -174,8 +174,8 @@ async def run_beside(*works: Coroutine[Any, Any, Any]) -> None:
             group.create_task(work)
 
 
-async def wait_for_task(desk: Desk) -> str:
-    while not (found := re.search(r"posted 0x([0-9a-f]{64})", desk.read("submitter"))):
+async def wait_for_task(terminals: Terminals) -> str:
+    while not (found := re.search(r"posted 0x([0-9a-f]{64})", terminals.read("submitter"))):
         await asyncio.sleep(LOOK_S)
     return found.group(1)
 
@@ -193,10 +193,10 @@ def begin_with_weights(folder: Path) -> None:
 
 
 async def play_parts(
-    desk: Desk, parties: dict[str, tuple[PartyConfig, Console]], start: Path | None = None
+    terminals: Terminals, parties: dict[str, tuple[PartyConfig, Console]], start: Path | None = None
 ) -> None:
     """start: a folder that the verifiers have."""
-    task = await wait_for_task(desk)
+    task = await wait_for_task(terminals)
     works = []
     for name, role in CAST.items():
         config, console = parties[name]
@@ -213,47 +213,47 @@ async def _play(role: SeatRole, work: Coroutine[Any, Any, Document]) -> None:
 @pytest.mark.parametrize("is_given", [False, True])
 async def test_a_task_is_typed_from_the_first_home_to_the_last_token(tmp_path: Path, is_given: bool) -> None:
     """From a seed, and from a folder with weights, which one operator has as well."""
-    async with open_desk(tmp_path) as desk:
+    async with open_terminals(tmp_path) as terminals:
         if is_given:
             begin_with_weights(tmp_path)
-        parties = {name: await desk.sit(name) for name in ("submitter", *CAST)}
+        parties = {name: await terminals.sit(name) for name in ("submitter", *CAST)}
         config, console = parties["submitter"]
         file = read_task_file(tmp_path / "task.toml")
         await run_beside(
             create_task(config, file, console, is_agreed=True, put=partial(check, "task create")),
-            play_parts(desk, parties, tmp_path / "start" if is_given else None),
-            _export_meanwhile(desk, config),
+            play_parts(terminals, parties, tmp_path / "start" if is_given else None),
+            _export_meanwhile(terminals, config),
         )
-        _check_said(desk)
+        _check_said(terminals)
         if is_given:
-            _check_fetched(desk)
+            _check_fetched(terminals)
         for one in (parties["solver 0"][0], config):
             await _check_export(one, tmp_path / "model")
-        await _check_eval(desk, *parties["solver 0"])
-        await _check_money(desk, parties)
+        await _check_eval(terminals, *parties["solver 0"])
+        await _check_money(terminals, parties)
 
 
-async def _export_meanwhile(desk: Desk, config: PartyConfig) -> None:
+async def _export_meanwhile(terminals: Terminals, config: PartyConfig) -> None:
     """In empty homes, so that all bytes come from the nodes at work: the first model as soon as its root is
     posted, by the submitter's account; by a stranger's, which nobody gave anything, once it is settled."""
-    await wait_for_task(desk)
-    stranger = replace(config, key=AccountKey(Account.create()), home=desk.folder / "strange")
-    early = replace(config, home=desk.folder / "early")
+    await wait_for_task(terminals)
+    stranger = replace(config, key=AccountKey(Account.create()), home=terminals.folder / "strange")
+    early = replace(config, home=terminals.folder / "early")
     for one in (early, stranger):
         one.home.mkdir(mode=0o700)
     async with open_game_chain(config.rpc_url, read_game_deployment(config.deployment)) as chain:
-        task = await _wait_for_model(desk, chain, lambda game, block: choose_newest(game).after >= 0)
-        await export.run(early, task, desk.folder / "early" / "model")
+        task = await _wait_for_model(terminals, chain, lambda game, block: choose_newest(game).after >= 0)
+        await export.run(early, task, terminals.folder / "early" / "model")
         with pytest.raises(InvalidInput, match="seat in some task"):
             await export.run(stranger, task, stranger.home / "model")
         with pytest.raises(InvalidInput, match="not for every account yet"):
             await replay_segment(stranger, task.hex(), 0, "0", 1, Console())
-        desk.go()
-        await _wait_for_model(desk, chain, lambda game, block: choose_settled(game, block) is not None)
+        terminals.go()
+        await _wait_for_model(terminals, chain, lambda game, block: choose_settled(game, block) is not None)
         await export.run(stranger, task, stranger.home / "model")
         await _check_replays(stranger, task)
         assert not (await chain.tasks.peer_of(stranger.key.address.lower())).url, "it announced nothing"
-        desk.go()
+        terminals.go()
 
 
 async def _check_replays(stranger: PartyConfig, task: bytes) -> None:
@@ -264,37 +264,39 @@ async def _check_replays(stranger: PartyConfig, task: bytes) -> None:
     assert not list(stranger.home.glob("replay-*")), "what was fetched is gone"
 
 
-async def _wait_for_model(desk: Desk, chain: GameChain, is_there: Callable[[LoggedGame, int], bool]) -> bytes:
+async def _wait_for_model(
+    terminals: Terminals, chain: GameChain, is_there: Callable[[LoggedGame, int], bool]
+) -> bytes:
     """The task, once it has such a model. No block is made from then on."""
     while True:
         state = await read_state(chain)
         for task, game in state.games.items():
             if is_there(game, state.head_block):
-                await desk.hold()
+                await terminals.hold()
                 return task
         await asyncio.sleep(0.05)
 
 
-def _check_said(desk: Desk) -> None:
-    said = desk.read("submitter")
+def _check_said(terminals: Terminals) -> None:
+    said = terminals.read("submitter")
     assert (
         "solver_stake" in said
         and "C + gas of a round" in said
         and "it costs at most" in said
         and "the task is closed" in said
     )
-    assert "locks " in desk.read("verifier 1")
+    assert "locks " in terminals.read("verifier 1")
     lines = ("training one step", "checking one step", "checked one step", "took a seat")
-    places = [desk.read("verifier 1").index(line) for line in lines]
+    places = [terminals.read("verifier 1").index(line) for line in lines]
     assert places == sorted(places), "minutes on a slow machine, and the operator knows what for"
-    assert "60 blocks (respond)" in desk.read("solver 1"), "respond is shorter than train_min"
+    assert "60 blocks (respond)" in terminals.read("solver 1"), "respond is shorter than train_min"
 
 
-def _check_fetched(desk: Desk) -> None:
+def _check_fetched(terminals: Terminals) -> None:
     """Who has the folder fetches nothing."""
-    assert "serving its dataset and its first weights" in desk.read("submitter")
+    assert "serving its dataset and its first weights" in terminals.read("submitter")
     line = "fetching the weights that the task begins with"
-    found = {name: line in desk.read(name) for name in CAST}
+    found = {name: line in terminals.read(name) for name in CAST}
     assert found == {name: role == SeatRole.SOLVER for name, role in CAST.items()}
 
 
@@ -311,21 +313,21 @@ async def _check_export(config: PartyConfig, out: Path) -> None:
     assert last.keys() == early.keys() and any(not last[name].equal(early[name]) for name in last)
 
 
-async def _check_eval(desk: Desk, config: PartyConfig, console: Console) -> None:
+async def _check_eval(terminals: Terminals, config: PartyConfig, console: Console) -> None:
     """No node is up that has the held-out tokens: the operator is told what to do without them."""
-    options = argparse.Namespace(model=await wait_for_task(desk), tokens=100)
+    options = argparse.Namespace(model=await wait_for_task(terminals), tokens=100)
     with pytest.raises(EnvironmentFault, match="held-out tokens of this task.*Export the model"):
         await measure_task(config, options, console)
 
 
-async def _check_money(desk: Desk, parties: dict[str, tuple[PartyConfig, Console]]) -> None:
+async def _check_money(terminals: Terminals, parties: dict[str, tuple[PartyConfig, Console]]) -> None:
     """Everybody withdraws; nothing is lost, nothing burned, who worked has earned."""
     gains = {}
     for name, (config, console) in parties.items():
         deployment = read_game_deployment(config.deployment)
         async with open_game_chain(config.rpc_url, deployment, config.key) as chain:
             await tell_status(chain, config.key.address, console)
-            assert "now: touchstone withdraw" in desk.read(name) and "closed" in desk.read(name)
+            assert "now: touchstone withdraw" in terminals.read(name) and "closed" in terminals.read(name)
             await withdraw(chain, console, is_waiting=True)
             gains[name] = await chain.token.balance_of(chain.address) - GRANT_TOKEN_WEI
     assert sum(gains.values()) == 0 and gains["submitter"] < 0

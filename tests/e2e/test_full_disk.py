@@ -23,7 +23,7 @@ from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_worl
 from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
-from touchstone.protocol.adapters.reports.node_state import Trouble, read_node_state
+from touchstone.protocol.adapters.reports.node_state import HealthIssue, read_node_state
 from touchstone.protocol.spec.game.state import ClaimFate, GameRound
 from touchstone.scripts.status_commands import list_node_lines
 
@@ -134,4 +134,4 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_once_it_has_room(
     assert SAID in disk.said["log"] and "disk of this home is full" in disk.said["status"]
     assert float(disk.said["metric"]) == 1.0 and float(disk.said["metric after"]) == 0.0
     state = read_node_state(disk.home)
-    assert state is not None and Trouble.DISK_FULL not in [one.kind for one in state.troubles]
+    assert state is not None and HealthIssue.DISK_FULL not in [one.kind for one in state.troubles]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import LOOK_S, TINY_PLAN, Part, World, open_world, run_world
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import play
 from touchstone.node.loop.opening import open_party
@@ -132,7 +132,7 @@ async def test_a_node_waits_pauses_and_leaves_while_somebody_uses_its_machine(tm
     async with open_world(tmp_path, (*cast, NAME)) as world:
         machine = SharedMachine(world)
         plays: Callable[[World, str, Part], Awaitable[None]] = machine.play
-        cast[NAME] = replace(SOLVER, wish=SeatWish(SeatRole.SOLVER), plays=plays)
+        cast[NAME] = replace(SOLVER, wish=SeatRequest(SeatRole.SOLVER), plays=plays)
         living = asyncio.create_task(machine.live())
         await run_world(world, PLAN, cast, until=lambda _: living.done())
         assert living.done(), "the task is over before all of it has happened"

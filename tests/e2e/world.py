@@ -13,7 +13,7 @@ from eth_account import Account
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
 from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seats import SeatWish, take_seat
+from touchstone.node.joining.seats import SeatRequest, take_seat
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.duty import ListDuties
 from touchstone.node.kit.party import Joined, Party
@@ -84,7 +84,7 @@ class Part:
     plays: who plays it instead of the world, given the world, its name and this."""
 
     rooms: Sequence[ListDuties]
-    wish: SeatWish
+    wish: SeatRequest
     spoil: Callable[[Party], None] = lambda party: None
     is_killed: Callable[[Party], bool] = lambda party: False
     plays: Callable[["World", str, "Part"], Awaitable[None]] | None = None

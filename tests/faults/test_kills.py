@@ -71,7 +71,7 @@ SIGKILLS: dict[str, tuple[Death, ...]] = {
     "verifier 0": (("SealMade", AFTER), ("VoteMade", BEFORE)),
     "watcher 0": (("SealMade", BEFORE), ("VoteMade", AFTER)),
 }  # fmt: skip
-CASES = frozenset({"CaseMade", "CaseDropped", "ContestMade"})
+CASES = frozenset({"DisputePlanned", "DisputeDropped", "ContestMade"})
 GUILTY_PLAN = replace(PLAN, solver_seats=5, least_solvers=1)
 
 

@@ -18,13 +18,13 @@ import pytest
 
 from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
-from tests.protocol.adapters.wire.test_message_desk import SAID, Said
+from tests.protocol.adapters.wire.test_request_handler import SAID, Said
 from touchstone.protocol.adapters.messages import encode_message
-from touchstone.protocol.adapters.wire import listener, message_desk, request_paths
+from touchstone.protocol.adapters.wire import listener, request_handler, request_paths
 from touchstone.protocol.adapters.wire.limits import WireLimits
 from touchstone.protocol.adapters.wire.listener import TlsListener
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_log import make_request_log
 from touchstone.protocol.adapters.wire.request_signing import MAX_AGE_SECONDS, RequestSigner, RequestVerifier
 from touchstone.protocol.adapters.wire.tls_contexts import make_client_context
@@ -108,10 +108,12 @@ async def test_strangers_that_speak_slowly_leave_desks_to_members_and_to_other_s
         return Said("done")
 
     node, body = (
-        make_node(tmp_path, member, desks={"echo": Desk(1000, answer)}, limits=WireLimits(messages=8)),
+        make_node(
+            tmp_path, member, handlers={"echo": RequestHandler(1000, answer)}, limits=WireLimits(messages=8)
+        ),
         encode_message(Said("hello")),
     )
-    path = message_desk.format_desk("echo", body)
+    path = request_handler.format_handler("echo", body)
     asker = member if is_member else Party(tmp_path / "joiner", 3)
     async with node.serve() as peer, open_session() as session, asker.make_client() as client:
         pin, url = aiohttp.Fingerprint(peer.fingerprint), peer.format_url(path)
@@ -137,7 +139,7 @@ async def test_strangers_that_speak_slowly_leave_desks_to_members_and_to_other_s
 
 
 class SlowWork:
-    """What a desk does in threads until it is let go on. started: how often it began; most: at once."""
+    """What a handler does in threads until it is let go on. started: how often it began; most: at once."""
 
     def __init__(self) -> None:
         self.started = self.running = self.most = 0
@@ -160,12 +162,12 @@ async def test_who_asks_and_hangs_up_again_and_again_fills_no_threads(tmp_path: 
     """What a thread has begun cannot be broken off. The node reads its disk and hashes in the same few
     threads."""
     slow = SlowWork()
-    desks = {"slow": Desk(1000, slow.answer)}
+    handlers = {"slow": RequestHandler(1000, slow.answer)}
     node, body = (
-        make_node(tmp_path, member, desks=desks, limits=WireLimits(strangers=2)),
+        make_node(tmp_path, member, handlers=handlers, limits=WireLimits(strangers=2)),
         encode_message(Said("hello")),
     )
-    path = message_desk.format_desk("slow", body)
+    path = request_handler.format_handler("slow", body)
     async with node.serve() as peer, open_session() as session:
         pin, url = aiohttp.Fingerprint(peer.fingerprint), peer.format_url(path)
 
@@ -208,7 +210,7 @@ async def test_false_signatures_use_up_an_address_soon(tmp_path: Path, member: P
     limits = WireLimits(address_requests_per_second=0.01, address_burst_requests=400)
     node = make_node(tmp_path, member, limits=limits)
     async with node.serve() as peer, open_session() as session:
-        pin, path = aiohttp.Fingerprint(peer.fingerprint), f"/{message_desk.DESK}/echo"
+        pin, path = aiohttp.Fingerprint(peer.fingerprint), f"/{request_handler.PATH}/echo"
         headers = member.signer.sign("POST", "/another", peer.account)
         statuses = []
         for _ in range(15):

@@ -7,7 +7,7 @@ import pytest
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
 from touchstone.node import solver
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.solver import ROOMS
 from touchstone.protocol.spec.game.state import SeatRole
@@ -32,8 +32,8 @@ async def test_a_solver_takes_a_seat_of_its_own_role_unless_its_operator_wishes_
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
     config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
-    wish = SeatWish(SeatRole.SOLVER, 7, is_held=True)
+    wish = SeatRequest(SeatRole.SOLVER, 7, is_held=True)
     played = note_plays(solver, monkeypatch)
     await solver.run(config, TASK)
     await solver.run(config, TASK, wish)
-    assert played == [(config, TASK, ROOMS, one) for one in (SeatWish(SeatRole.SOLVER), wish)]
+    assert played == [(config, TASK, ROOMS, one) for one in (SeatRequest(SeatRole.SOLVER), wish)]

@@ -36,7 +36,7 @@ DATASET = make_dataset()
 
 
 @dataclass
-class Desk:
+class RequestHandler:
     """Tasks, and what an account has and sends. store: of its node."""
 
     store: BlobStore
@@ -55,14 +55,14 @@ class Desk:
         return SimpleNamespace(find=lambda name: event if name == "TaskPosted" else None)
 
 
-def make_party(folder: Path, credit_wei: int = 0) -> tuple[Party, Desk]:
+def make_party(folder: Path, credit_wei: int = 0) -> tuple[Party, RequestHandler]:
     """A submitter with so much credit."""
     store = BlobStore(folder / "blobs", is_durable=False)
-    desk = Desk(store, credit_wei)
-    chain = SimpleNamespace(tasks=desk, deposit_missing=desk.deposit_missing, limits=LIMITS_LOCAL)
+    handler = RequestHandler(store, credit_wei)
+    chain = SimpleNamespace(tasks=handler, deposit_missing=handler.deposit_missing, limits=LIMITS_LOCAL)
     signing = SigningDomain(31337, "0x" + "7a" * 20)
     found = Standin(account=SUBMITTER, store=store, chain=chain, signing=signing)
-    return cast(Party, found), desk
+    return cast(Party, found), handler
 
 
 def test_every_root_of_a_task_is_what_a_node_computes_from_its_text() -> None:
@@ -110,10 +110,10 @@ def test_a_task_of_every_format_can_be_posted(tmp_path: Path, numeric_format: st
 async def test_what_nodes_would_refuse_is_not_posted_and_costs_nothing(
     tmp_path: Path, plan: RoundPlan, reason: str
 ) -> None:
-    party, desk = make_party(tmp_path)
+    party, handler = make_party(tmp_path)
     with pytest.raises(TouchstoneError, match=reason):
         await post_task(party, *build_task(plan, DATASET, SUBMITTER, SALT), DATASET)
-    assert not desk.sent and not party.store.list_keys(BlobKind.DATASET)
+    assert not handler.sent and not party.store.list_keys(BlobKind.DATASET)
 
 
 @pytest.mark.parametrize("missing_wei", [0, 7])
@@ -123,10 +123,10 @@ async def test_a_task_is_posted_with_its_escrow_once_its_dataset_is_served(
     """Nodes that see it fetch the dataset at once. Only what is missing of the credit leaves the wallet."""
     terms, training = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
     escrow_wei = refuse_bad_task(make_party(tmp_path)[0], terms, training)
-    party, desk = make_party(tmp_path, escrow_wei - missing_wei)
+    party, handler = make_party(tmp_path, escrow_wei - missing_wei)
     assert await post_task(party, terms, training, DATASET) == TASK
     moved = [("deposit", missing_wei)] if missing_wei else []
-    assert desk.sent == [*moved, ("post", terms, encode_training(training), [training.dataset_root])]
+    assert handler.sent == [*moved, ("post", terms, encode_training(training), [training.dataset_root])]
 
 
 async def test_given_weights_are_named_by_their_root_and_served_before_the_task_is_posted(
@@ -141,10 +141,10 @@ async def test_given_weights_are_named_by_their_root_and_served_before_the_task_
     seeded, other = build_task(TINY_PLAN, DATASET, SUBMITTER, SALT)
     assert training == replace(other, initial_seed=GIVEN_START), "nothing else of the text differs"
     assert terms == replace(seeded, initial_weights_root=tensor_root(start))
-    party, desk = make_party(tmp_path, refuse_bad_task(make_party(tmp_path)[0], terms, training))
+    party, handler = make_party(tmp_path, refuse_bad_task(make_party(tmp_path)[0], terms, training))
     assert await post_task(party, terms, training, DATASET, start) == TASK
     served = [training.dataset_root, tensor_root(start)]
-    assert desk.sent == [("post", terms, encode_training(training), served)]
+    assert handler.sent == [("post", terms, encode_training(training), served)]
     assert torch.equal(load_tensor(party.store, refer_start(make_spec(terms, training))), start)
     for one, weights in ((TINY_PLAN, start), (plan, None)):
         with pytest.raises(AssertionError, match="either a seed or weights"):

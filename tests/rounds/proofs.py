@@ -17,7 +17,7 @@ from tests.rounds.twin import Twin
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.kit.party import Party
 from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from touchstone.protocol.adapters.chain.abi import load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, decode_values, encode_call
@@ -262,7 +262,7 @@ class Proofs:
         store.put_tensor(tensor_root(GLOBAL), tensor_bytes(GLOBAL))
         task = SimpleNamespace(
             task=self.twin.task, domain=state.terms.domain, spec=SimpleNamespace(terms=terms), audits=audits,
-            claims=claims, cases=CaseBook(journal, self.twin.task),
+            claims=claims, cases=DisputeRecords(journal, self.twin.task),
         )  # fmt: skip
         chain = SimpleNamespace(evidence=Contract(self.chain, "Evidence", member.address, sent))
         party = Standin(

@@ -14,7 +14,7 @@ import rich.console
 from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import Seat, SeatRole, create_game
@@ -52,7 +52,7 @@ class MadeSitting:
 
     home: Path
     seat: Seat | None = None
-    agreed: list[SeatWish] = field(default_factory=list)
+    agreed: list[SeatRequest] = field(default_factory=list)
 
     def sit(
         self, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Awaitable[bool]], *, is_agreed: bool = True
@@ -65,8 +65,8 @@ class MadeSitting:
         async def find_room(*_: object) -> Any:
             return SimpleNamespace(who="a solver", memory_bytes=1, disk_bytes=1)
 
-        async def agree(*_: object) -> SeatWish:
-            self.agreed.append(SeatWish(SeatRole.SOLVER, 5, is_held=self.seat is not None))
+        async def agree(*_: object) -> SeatRequest:
+            self.agreed.append(SeatRequest(SeatRole.SOLVER, 5, is_held=self.seat is not None))
             return self.agreed[-1]
 
         async def show_nothing(*_: object) -> None:

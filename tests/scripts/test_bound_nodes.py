@@ -16,7 +16,7 @@ from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
 from touchstone.node.joining import joining
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.loop import node_loop
 from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
@@ -55,11 +55,11 @@ async def test_a_node_whose_seat_is_paid_out_is_needed_until_its_bond_is_free(
 ) -> None:
     """It was killed in a dispute that it opened in the last blocks of its window. Without it the bond is
     lost, and the cheat keeps its stake."""
-    made_up, played = MadeSitting(tmp_path), list[SeatWish]()
+    made_up, played = MadeSitting(tmp_path), list[SeatRequest]()
     game = replace(made_up.get_game(), **OPEN[kind](made_up.get_account()))
     note_left(tmp_path, TASK)
 
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish)
         return False
 
@@ -78,13 +78,13 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service would be started again and again meanwhile, and its bond's clock run out."""
-    made_up, played = MadeSitting(tmp_path), list[SeatWish]()
+    made_up, played = MadeSitting(tmp_path), list[SeatRequest]()
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
     def refuse(*_: object) -> None:
         raise GameRefusal(name="SeatsTaken")
 
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish)
         return False
 
@@ -120,7 +120,7 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
         meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
     )  # fmt: skip
     play = partial(node_loop.play, cast(Any, party), TASK, ())
-    playing_on = asyncio.create_task(play(SeatWish(SeatRole.VERIFIER, is_held=True)))
+    playing_on = asyncio.create_task(play(SeatRequest(SeatRole.VERIFIER, is_held=True)))
     done, _ = await asyncio.wait({playing_on}, timeout=0.5)
     assert bool(done) is not has_dispute
     playing_on.cancel()
@@ -132,12 +132,12 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
     monkeypatch: pytest.MonkeyPatch, is_known: bool
 ) -> None:
     """`touchstone solve` said: going on as solver 0. It asked nothing, since the seat was leaving."""
-    taken = list[SeatWish]()
+    taken = list[SeatRequest]()
 
     async def do_nothing(*_: object) -> None:
         pass
 
-    async def take(party: object, wish: SeatWish) -> None:
+    async def take(party: object, wish: SeatRequest) -> None:
         taken.append(wish)
         raise silence()
 
@@ -153,9 +153,9 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
         state=SimpleNamespace(head_block=START_BLOCK), is_task_known=True, config=SimpleNamespace(use=None),
     )  # fmt: skip
     play = partial(node_loop.play, party, TASK, ())
-    assert await play(SeatWish(SeatRole.SOLVER, is_held=True)) is False and not taken
+    assert await play(SeatRequest(SeatRole.SOLVER, is_held=True)) is False and not taken
     with pytest.raises(EnvironmentFault):
-        await play(SeatWish(SeatRole.SOLVER))
+        await play(SeatRequest(SeatRole.SOLVER))
     assert len(taken) == 1, "who asks for a new one gets it"
 
 
@@ -192,13 +192,13 @@ async def test_a_bond_waits_for_no_room_for_a_seat_and_no_question(
 ) -> None:
     """The machine had too little memory for a new seat, or the operator did not answer for hours, or the
     check before the stake failed: each time the bond's clock ran out."""
-    made_up, played = MadeSitting(tmp_path), list[SeatWish]()
+    made_up, played = MadeSitting(tmp_path), list[SeatRequest]()
     game = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
     async def refuse(*_: object) -> None:
         raise EnvironmentFault(what="no memory", expected="", actual="", remedy="", retryable=False)
 
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish)
         return False
 
@@ -228,8 +228,8 @@ async def test_who_typed_the_command_is_asked_once_its_bond_is_out(
     monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
     asked = list[str]()
 
-    async def offer_seat(*_: object) -> SeatWish:
-        return SeatWish(SeatRole.SOLVER, 5, require_wanted=lambda _: asked.append("Lock it?"))
+    async def offer_seat(*_: object) -> SeatRequest:
+        return SeatRequest(SeatRole.SOLVER, 5, require_wanted=lambda _: asked.append("Lock it?"))
 
     monkeypatch.setattr(role_commands, "agree_on_seat", offer_seat)
     await sitting.agree()
@@ -352,7 +352,7 @@ async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten(
         say=print, **follow_nothing(), woken=asyncio.Event(), state=SimpleNamespace(head_block=START_BLOCK),
         is_task_known=True, meter=SimpleNamespace(failures={}, due={}), status=SimpleNamespace(),
     )  # fmt: skip
-    wish = SeatWish(SeatRole.VERIFIER, is_held=True)
+    wish = SeatRequest(SeatRole.VERIFIER, is_held=True)
     playing_on = asyncio.create_task(node_loop.play(party, TASK, (), wish))
     await asyncio.sleep(0.1)
     assert not playing_on.done()
@@ -376,7 +376,7 @@ async def test_a_service_looks_for_a_seat_again_once_its_bond_is_out(
     made_up, played = MadeSitting(tmp_path), list[bool]()
     bound = replace(made_up.get_game(), **OPEN["dispute"](made_up.get_account()))
 
-    async def run(config: object, task: bytes, wish: SeatWish) -> bool:
+    async def run(config: object, task: bytes, wish: SeatRequest) -> bool:
         played.append(wish.is_held)
         monkeypatch.setattr(role_commands, "find_own_game", lambda *_: (TASK, made_up.get_game()))
         return len(played) == 2

@@ -27,7 +27,7 @@ from touchstone.node.kit.stored_step import keep_step
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.gate import LAG_BLOCKS
-from touchstone.protocol.adapters.machine.determinism_fingerprint import TaskBits, write_bits
+from touchstone.protocol.adapters.machine.determinism_fingerprint import DeterminismFingerprint, write_bits
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
@@ -445,18 +445,18 @@ def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
 def test_a_changed_torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotTested):
         look(make_patient(home), doctor.check_versions)
-    write_bits(home, {"ab" * 32: TaskBits("python 3.11, torch 2.6.0", "00" * 32)})
+    write_bits(home, {"ab" * 32: DeterminismFingerprint("python 3.11, torch 2.6.0", "00" * 32)})
     monkeypatch.setattr(doctor, "describe_machine", lambda: "python 3.11, torch 2.7.1")
     fault = find(make_patient(home), doctor.check_versions)
     assert (fault.expected, fault.actual) == ("torch 2.6.0", "torch 2.7.1")
-    write_bits(home, {"ab" * 32: TaskBits("python 3.11, torch 2.7.1", "00" * 32)})
+    write_bits(home, {"ab" * 32: DeterminismFingerprint("python 3.11, torch 2.7.1", "00" * 32)})
     assert look(make_patient(home), doctor.check_versions) == "as in the last run"
 
 
 def test_a_node_that_ran_here_has_the_same_versions(home: Path) -> None:
     """The command begins with other kernels than a node, which pins its own and describes them then."""
     pin_kernels(1)
-    write_bits(home, {"ab" * 32: TaskBits(describe_machine(), "00" * 32)})
+    write_bits(home, {"ab" * 32: DeterminismFingerprint(describe_machine(), "00" * 32)})
     torch.set_deterministic_debug_mode("default")
     torch.set_num_threads(2)
     assert look(make_patient(home), doctor.check_versions) == "as in the last run"

@@ -21,18 +21,18 @@ from tests.scripts.schemas import read_one
 from touchstone.node.joining import reachability
 from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.joining.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
-from touchstone.node.joining.seats import SeatWish, take_seat
+from touchstone.node.joining.seats import SeatRequest, take_seat
 from touchstone.node.kit.chain_state import Network as Peers
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_step import keep_step
 from touchstone.node.loop.opening import open_party
-from touchstone.node.serving.reachability_probe import Lookout
+from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.reach_messages import REACH, Reach, ReachSaid
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -140,7 +140,9 @@ def test_a_peer_that_is_down_and_one_that_is_old_are_not_tested(
 ) -> None:
     """Neither is a fault of this home."""
     task = prepare(operators, "alice")
-    monkeypatch.setattr(Lookout, "make_desks", lambda self: {})  # A node of a version without the question.
+    monkeypatch.setattr(
+        ReachabilityProbe, "make_handlers", lambda self: {}
+    )  # A node of a version without the question.
     monkeypatch.setattr(reachability, "MOST_ASKED", 1)
 
     async def play() -> list[str]:
@@ -197,7 +199,7 @@ def test_a_node_that_no_peer_reaches_takes_no_seat(operators: Operators) -> None
         async with run_node(operators, "alice", public_url=public_url) as party:
             await catch_up(bob)
             await open_task(party, bytes.fromhex(task))
-            await take_seat(party, SeatWish(SeatRole.VERIFIER))
+            await take_seat(party, SeatRequest(SeatRole.VERIFIER))
 
     async def play() -> None:
         async with run_node(operators, "bob") as bob:
@@ -368,7 +370,7 @@ async def test_a_peer_that_says_not_now_is_there(tmp_path: Path) -> None:
     async def refuse(account: str, body: bytes) -> Message:
         raise EnvironmentFault(what="not now", expected="a turn", actual="none", remedy="Wait.")
 
-    peer = parties.Party(tmp_path / "peer", 1, desks={REACH: Desk(1000, refuse)})
+    peer = parties.Party(tmp_path / "peer", 1, handlers={REACH: RequestHandler(1000, refuse)})
     own = parties.Party(tmp_path / "own", 2)
     async with peer.serve() as place, own.make_client() as client:
         seen = await ask_peer(client, place, "peer", OWN)

@@ -20,7 +20,7 @@ from tests.protocol.spec.game.world import make_terms, make_world
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
 from touchstone.node.loop.opening import RECORDS
 from touchstone.protocol.adapters.chain.pace import Pace
@@ -246,12 +246,12 @@ def test_a_seat_of_another_role_is_not_played(operators: Operators) -> None:
     assert "another role" in lines[0] and lines[2].endswith("verifier 0")
 
 
-async def play_closed(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+async def play_closed(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
     """A role whose task is closed at once."""
     return True
 
 
-async def play_left(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+async def play_left(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
     """A role whose seat is paid out at once."""
     return False
 

@@ -16,7 +16,7 @@ from tests.e2e.world import AMOUNTS, TINY_PLAN, make_dataset
 from tests.protocol.adapters.made_machine import Machine
 from tests.scripts.money import Operators
 from tests.scripts.network import edit_config, fail
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.kit.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
 from touchstone.node.loop.opening import RECORDS
@@ -260,7 +260,7 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
     monkeypatch.setattr(machine_use, "PLACES", made.places)
     monkeypatch.setattr(role_commands, "lower_priority", levels.append)
 
-    async def note(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+    async def note(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
         assert wish.is_held, "no other seat is agreed on"
         uses.append(config.use)
         return True
@@ -283,7 +283,7 @@ def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_c
     monkeypatch.setattr(machine_use, "LOOK_S", 0.0)
     monkeypatch.setattr(role_commands, "lower_priority", lambda nice: None)
 
-    async def type_until_it_is_seen(config: PartyConfig, task: bytes, wish: SeatWish) -> bool:
+    async def type_until_it_is_seen(config: PartyConfig, task: bytes, wish: SeatRequest) -> bool:
         assert config.use is not None and not wish.is_held
         at_s = 1_000.0
         while not config.use.is_used:

@@ -15,7 +15,7 @@ from typing import Any
 from tests.kit.views import Standin
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key
 from touchstone.node.kit.chain_state import Network
-from touchstone.node.serving.reachability_probe import Lookout
+from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.scripts.endpoint_checks import check_peers, check_reach
@@ -49,7 +49,7 @@ async def serve_peer(folder: Path) -> None:
     state = SimpleNamespace(network=read_network(folder))
     node: Any = Standin(account=party.account, state=state, is_member=lambda account: False)
     minutes = count(0, 60)
-    party.desks = Lookout(node, lambda: next(minutes)).make_desks()
+    party.handlers = ReachabilityProbe(node, lambda: next(minutes)).make_handlers()
     server = party.make_server()
     await server.start(ADDRESSES[PEER], PORT)
     print("ready", flush=True)

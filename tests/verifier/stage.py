@@ -394,7 +394,7 @@ class Node:
         """Serves and asks inside the block; closed behind it, as after a kill."""
         policy = ReadPolicy(
             lambda account: True, self.may_read, lambda: NodeStatus(self.account, 0, None),
-            find_desk=self.audits.make_desks().get, get_reports=lambda *place: self.get_reports(*place),
+            find_handler=self.audits.make_handlers().get, get_reports=lambda *place: self.get_reports(*place),
         )  # fmt: skip
         identity = load_or_create_identity(self.folder)
         server = BlobServer(self.store, self.account, SIGNING, identity, policy)

@@ -9,7 +9,7 @@ from tests.node.records.test_audit_records import make_seal
 from tests.protocol.spec.game.world import make_word
 from tests.verifier.stage import HONEST, Claim, get_base, get_task, train_claim
 from touchstone.node.records.audit_records import EndsShown, SealMade
-from touchstone.node.serving.audit_room import StateShelf
+from touchstone.node.serving.audit_room import StateStore
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
@@ -22,8 +22,8 @@ def claim() -> Claim:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, claim: Claim) -> StateShelf:
-    made = StateShelf(BlobStore(tmp_path, is_durable=False), get_task().parameter_count)
+def shelf(tmp_path: Path, claim: Claim) -> StateStore:
+    made = StateStore(BlobStore(tmp_path, is_durable=False), get_task().parameter_count)
     for state in claim.states:
         made.keep(state)
     made.store.put_delta(build_delta_tree(claim.delta).root, claim.delta)
@@ -34,11 +34,11 @@ def show_ends(claim: Claim) -> EndsShown:
     return EndsShown(claim.open_boundary(0, 1), claim.open_boundary(0, 4), claim.open_work(0))
 
 
-def test_a_right_pseudo_gradient_has_no_flaw(claim: Claim, shelf: StateShelf) -> None:
+def test_a_right_pseudo_gradient_has_no_flaw(claim: Claim, shelf: StateStore) -> None:
     assert judge_work(shelf, get_base().weights_root, show_ends(claim)) is None
 
 
-def test_a_difference_without_an_encoding_is_the_solvers_fault(claim: Claim, shelf: StateShelf) -> None:
+def test_a_difference_without_an_encoding_is_the_solvers_fault(claim: Claim, shelf: StateStore) -> None:
     """Its leaf is named: `Evidence` finds no encoding there either."""
     weights = claim.states[4].weights.clone()
     weights[256 * 2 + 9] = 1e30
@@ -52,7 +52,7 @@ def test_a_difference_without_an_encoding_is_the_solvers_fault(claim: Claim, she
     assert found == Finding(VoteWord.REJECT_DELTA, 2)
 
 
-def test_a_scale_that_no_encoding_has_is_named(claim: Claim, shelf: StateShelf) -> None:
+def test_a_scale_that_no_encoding_has_is_named(claim: Claim, shelf: StateStore) -> None:
     delta = bytearray(claim.delta)
     delta[260 * 1 + 65] = 221
     root = build_delta_tree(bytes(delta)).root
@@ -64,7 +64,7 @@ def test_a_scale_that_no_encoding_has_is_named(claim: Claim, shelf: StateShelf) 
     assert found == Finding(VoteWord.REJECT_DELTA, 1)
 
 
-def test_a_named_leaf_is_always_one_of_the_state(claim: Claim, shelf: StateShelf) -> None:
+def test_a_named_leaf_is_always_one_of_the_state(claim: Claim, shelf: StateStore) -> None:
     """`Evidence.proveNoLeaf` convicts whoever names another: also where only the last element differs."""
     weights = claim.states[1].weights.clone()
     weights[-1] += 1.0
@@ -75,7 +75,7 @@ def test_a_named_leaf_is_always_one_of_the_state(claim: Claim, shelf: StateShelf
 
 
 def test_another_root_is_beyond_in_an_exact_task_whose_end_nobody_has(
-    claim: Claim, shelf: StateShelf
+    claim: Claim, shelf: StateStore
 ) -> None:
     end = replace(claim.headers[1], weights_root=bytes(31) + b"\1")
     found = judge_ends(get_task(), shelf, (0, 0), claim.headers[1], end, is_exact=True)

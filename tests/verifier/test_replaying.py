@@ -352,12 +352,12 @@ class Killed(BaseException):
     """As if the process had ended here."""
 
 
-def kill_at(node: Node, desk: str) -> None:
-    """The node dies when it is about to send a message to this desk."""
+def kill_at(node: Node, handler: str) -> None:
+    """The node dies when it is about to send a message to this handler."""
     ask = node.client.ask
 
     async def ask_or_die(peer: Any, name: str, *rest: Any) -> Any:
-        if name == desk:
+        if name == handler:
             raise Killed
         return await ask(peer, name, *rest)
 

@@ -22,11 +22,11 @@ from tests.verifier.stage import (
     make_stage,
 )
 from tests.verifier.stage import TASK as AUDITED
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import PartyConfig, hold_folder
 from touchstone.node.models.global_model import AskWork
 from touchstone.node.serving.audit_messages import WorkSaid
-from touchstone.node.serving.audit_room import StateShelf
+from touchstone.node.serving.audit_room import StateStore
 from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
@@ -59,11 +59,11 @@ async def test_a_verifier_takes_a_seat_of_its_own_role_unless_its_operator_wishe
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
     config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
-    wish = SeatWish(SeatRole.VERIFIER, 7, is_held=True)
+    wish = SeatRequest(SeatRole.VERIFIER, 7, is_held=True)
     played = note_plays(verifier, monkeypatch)
     await verifier.run(config, TASK)
     await verifier.run(config, TASK, wish)
-    assert played == [(config, TASK, ROOMS, one) for one in (SeatWish(SeatRole.VERIFIER), wish)]
+    assert played == [(config, TASK, ROOMS, one) for one in (SeatRequest(SeatRole.VERIFIER), wish)]
 
 
 # --- Without a seat -----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def begin(stage: Stage, node: Node, segment: int, initial: bytes | None = None) 
     state = SimpleNamespace(task_terms={AUDITED: terms}, head_block=stage.head)
     reader = SimpleNamespace(account=node.account, store=node.store, client=node.client, state=state)
     place = Place(AUDITED, 0, stage.slot, segment)
-    shelf, peers = StateShelf(node.store, about.parameter_count), list(stage.peers.values())
+    shelf, peers = StateStore(node.store, about.parameter_count), list(stage.peers.values())
     game = stage.game
     return SeatlessAudit(
         cast(Any, reader), about, shelf, game, game.rounds[0], place, peers, node.lines.append
@@ -172,8 +172,10 @@ async def test_what_a_claim_goes_on_from_is_what_the_one_before_it_hands_on(tmp_
         right = WorkSaid(**vars(stage.claim.open_work(0)))
         asked: list[object] = []
 
-        async def answer(said: WorkSaid, peer: Peer, desk: str, question: object, form: object) -> WorkSaid:
-            asked.append((desk, question))
+        async def answer(
+            said: WorkSaid, peer: Peer, handler: str, question: object, form: object
+        ) -> WorkSaid:
+            asked.append((handler, question))
             return said
 
         def tell(said: WorkSaid) -> SeatlessAudit:

@@ -21,7 +21,7 @@ from touchstone.node.kit.party import Joined, Party
 from touchstone.node.loop.opening import RECORDS
 from touchstone.node.records.audit_records import make_sealed
 from touchstone.node.records.claim_records import ClaimBook
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
@@ -151,7 +151,7 @@ def open_party(folder: Path, account: str = ONLOOKER, game: GameState | None = N
     with Journal(folder / "journal.sqlite", RECORDS) as journal:
         store = BlobStore(folder / "blobs", is_durable=False)
         party = Party(config, chain, store, journal, nothing, state, Status(account), nothing)
-        books = ClaimBook(journal, TASK), cast(Any, Known()), CaseBook(journal, TASK)
+        books = ClaimBook(journal, TASK), cast(Any, Known()), DisputeRecords(journal, TASK)
         party.joined = Joined(TASK, game.terms.domain, get_spec(), get_corpus(), *books)
         yield party
         party.task.cases.close()

@@ -16,7 +16,7 @@ from tests.node.specs import get_spec
 from tests.verifier.stage import TASK, Node, Stage, Twist, make_solver, make_stage
 from touchstone.node.kit.states import has_state
 from touchstone.node.records.claim_records import ClaimBook
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
@@ -32,7 +32,7 @@ EndLook = Callable[[], Awaitable[None]]
 
 def make_party(node: Node) -> Any:
     """What a look at a state needs of the node of an auditor."""
-    books = {"claims": ClaimBook(node.journal, TASK), "cases": CaseBook(node.journal, TASK)}
+    books = {"claims": ClaimBook(node.journal, TASK), "cases": DisputeRecords(node.journal, TASK)}
     task = SimpleNamespace(spec=get_spec(), corpus=get_corpus(), audits=node.audits, **books)
     return Standin(store=node.store, task=task, state=SimpleNamespace(head_block=0))
 

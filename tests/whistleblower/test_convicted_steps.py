@@ -32,7 +32,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.whistleblower.case_judging import judge_case
-from touchstone.whistleblower.suspicions import list_suspicions
+from touchstone.whistleblower.suspicions import list_suspected_faults
 
 
 @pytest.fixture
@@ -67,21 +67,21 @@ async def test_a_whistleblower_is_heard_though_a_member_used_up_the_share_of_all
     ):
         for member in (ONLOOKER, OTHER_ONLOOKER):
             auditor.state._seated._members[member, TASK] += 1
-        desk = auditor.task.cases.desk
+        handler = auditor.task.cases.step_requests
         for number in range(MAX_GRANTED):
             place = compute_place(view_of(auditor), 1 + number, 0)
-            assert desk.find(Asker(OTHER_ONLOOKER, False), TASK, 0, place) is None
-            desk.offer((TASK, 0, place), (bytes([number]) * 192,))
+            assert handler.find(Asker(OTHER_ONLOOKER, False), TASK, 0, place) is None
+            handler.offer((TASK, 0, place), (bytes([number]) * 192,))
 
         async def ask(peer: Any, what: Any, asked: Any, form: Any) -> Any:
             return await answer_steps(auditor, ONLOOKER, encode_message(asked))
 
         party.client = cast(Any, SimpleNamespace(ask=ask))
         get_known(party).votes = [accept]
-        (found,) = list_suspicions(view_of(party), 0)
+        (found,) = list_suspected_faults(view_of(party), 0)
         with pytest.raises(EnvironmentFault, match="not shown now"):
             await judge_case(party, found)
-        assert list(desk.wanted) == [(TASK, 0, compute_place(view_of(auditor), 0, accept.vote.segment))]
+        assert list(handler.wanted) == [(TASK, 0, compute_place(view_of(auditor), 0, accept.vote.segment))]
 
 
 def test_whistleblowers_ask_as_long_as_a_vote_for_the_convicted_claim_can_be_disputed(
@@ -112,10 +112,10 @@ def test_steps_for_whistleblowers_stay_until_the_vote_can_be_disputed_no_more(
     until = get_statement_until(game, accept.ref)
     with open_party(tmp_path, accept.auditor, game) as party:
         cast(Any, get_known(party)).room = SimpleNamespace(book=AuditBook(party.journal, TASK))
-        desk, place = party.task.cases.desk, compute_place(view_of(party), 0, accept.vote.segment)
-        desk.find(Asker(ONLOOKER, True), TASK, 0, place)
-        desk.offer((TASK, 0, place), states)
+        handler, place = party.task.cases.step_requests, compute_place(view_of(party), 0, accept.vote.segment)
+        handler.find(Asker(ONLOOKER, True), TASK, 0, place)
+        handler.offer((TASK, 0, place), states)
         party.task.cases.shown["wanted", states] = frozenset()
         for block, is_shown in ((until, True), (until + 1, False)):
             forget_steps(party, game, block)
-            assert bool(desk.shown) == bool(party.task.cases.shown) == is_shown
+            assert bool(handler.shown) == bool(party.task.cases.shown) == is_shown

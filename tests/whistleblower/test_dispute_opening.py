@@ -24,9 +24,9 @@ from touchstone.node.kit.bonds import SPARE_BONDS
 from touchstone.node.kit.party import Party
 from touchstone.node.records.dispute_records import (
     NO_STEP,
-    CaseBook,
-    CaseMade,
-    Sentence,
+    DisputePlanned,
+    DisputeRecords,
+    StatementKey,
     list_fields,
     name_vote,
 )
@@ -42,13 +42,13 @@ from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower import case_judging
 from touchstone.whistleblower.case_judging import OPENING_BLOCKS, compute_patience, judge_case
 from touchstone.whistleblower.dispute_opening import list_unopened, open_case
-from touchstone.whistleblower.suspicions import Suspicion, list_suspicions
+from touchstone.whistleblower.suspicions import SuspectedFault, list_suspected_faults
 
 CLAIM = StatementRef(0, 0)
 SEGMENT = make_vote().vote.segment
 START, END, OWN = (compute_state_root(make_header(name)) for name in ("start", "end", "own"))
-CLAIMED = Sentence(CLAIM, SEGMENT)
-FOUND = Suspicion(CLAIMED, (START, END))
+CLAIMED = StatementKey(CLAIM, SEGMENT)
+FOUND = SuspectedFault(CLAIMED, (START, END))
 
 
 def make_replay(beyond_leaf: int | None) -> OwnReplay:
@@ -57,10 +57,10 @@ def make_replay(beyond_leaf: int | None) -> OwnReplay:
     return OwnReplay(StatementRef(0, 0, 0, 2), SEGMENT, make_boundary("start"), *ends, beyond_leaf, b"s" * 32)
 
 
-def list_suspected(party: Party, *votes: KnownVote, beyond_leaf: int | None) -> list[Suspicion]:
+def list_suspected(party: Party, *votes: KnownVote, beyond_leaf: int | None) -> list[SuspectedFault]:
     """By a replay with this finding, given these votes."""
     get_known(party).votes, get_known(party).replays = list(votes), [make_replay(beyond_leaf)]
-    return list(list_suspicions(view_of(party), 0))
+    return list(list_suspected_faults(view_of(party), 0))
 
 
 # --- Whom -------------------------------------------------------------------------------------------------
@@ -69,13 +69,13 @@ def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_
     follower, honest, hidden = make_vote(end=END), make_vote(rank=1, end=OWN), make_vote(rank=2)
     with open_party(tmp_path) as party:
         found = list_suspected(party, follower, honest, hidden, beyond_leaf=3)
-    assert found == [FOUND, Suspicion(name_vote(follower), (START, END))]
+    assert found == [FOUND, SuspectedFault(name_vote(follower), (START, END))]
     slander = make_vote(VoteWord.REJECT_STATE, end=b"x" * 32)
     others = [make_vote(VoteWord.REJECT_STATE, rank=1, end=end) for end in (END, OWN)]
     accept, elsewhere = make_vote(rank=2, end=b"x" * 32), replace(slander, vote=replace(slander.vote, slot=1))
     with open_party(tmp_path) as party:
         found = list_suspected(party, slander, *others, accept, elsewhere, beyond_leaf=None)
-    assert found == [Suspicion(name_vote(slander), (START, b"x" * 32))]
+    assert found == [SuspectedFault(name_vote(slander), (START, b"x" * 32))]
 
 
 def make_exact(game: GameState) -> GameState:
@@ -87,7 +87,7 @@ def test_in_an_exact_task_an_accept_of_a_false_end_is_suspected_though_it_is_not
 ) -> None:
     """Its signer may have replayed honestly: no step is false, and no ask shows that the word is."""
     hidden, uncounted = make_vote(), make_vote(rank=2)
-    expected = [FOUND, Suspicion(name_vote(hidden), (START, END))]
+    expected = [FOUND, SuspectedFault(name_vote(hidden), (START, END))]
     with open_party(tmp_path, game=make_exact(play_round())) as party:
         assert list_suspected(party, hidden, uncounted, beyond_leaf=0) == expected
 
@@ -125,8 +125,8 @@ def test_whistleblowers_look_at_who_accepted_a_claim_that_was_convicted(
     fallen = replace(game, rounds={0: replace(game.rounds[0], claims=claims)})
     with open_party(tmp_path, account, fallen) as party:
         get_known(party).votes = [accept, make_vote(slot=1, end=OWN)]
-        expected = [Suspicion(name_vote(accept), (b"", OWN))] if is_looked_at else []
-        assert list(list_suspicions(view_of(party), 0)) == expected
+        expected = [SuspectedFault(name_vote(accept), (b"", OWN))] if is_looked_at else []
+        assert list(list_suspected_faults(view_of(party), 0)) == expected
 
 
 # --- Judging ----------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
     monkeypatch.setattr(case_judging, "judge_steps", judge)
     with open_party(tmp_path) as party:
         await judge_case(party, FOUND)
-        again = CaseBook(party.journal, TASK)
+        again = DisputeRecords(party.journal, TASK)
         assert again.dropped == (set() if beyond else {CLAIMED})
         made = {one: (case.step, case.before, case.after) for one, case in again.cases.items()}
         around = map(compute_state_root, states[1:])
@@ -177,8 +177,8 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
 
 
 # --- Opening ----------------------------------------------------------------------------------------------
-def make_case(step: int = 1) -> CaseMade:
-    return CaseMade(TASK, *list_fields(CLAIMED), step, b"", b"", b"c" * 32)
+def make_case(step: int = 1) -> DisputePlanned:
+    return DisputePlanned(TASK, *list_fields(CLAIMED), step, b"", b"", b"c" * 32)
 
 
 def is_due(party: Party, **changes: Any) -> bool:

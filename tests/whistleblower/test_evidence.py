@@ -73,13 +73,13 @@ async def test_a_proof_is_sealed_before_it_is_shown(
     with open_party(tmp_path) as party:
         oldest = party.state.head_block - party.game.limits.proof_seal_blocks
         since = 0 if spare_blocks is None else oldest + spare_blocks
-        desk: Any = EvidenceDesk(since)
-        party.chain.evidence = desk
+        handler: Any = EvidenceDesk(since)
+        party.chain.evidence = handler
         await prove_no_leaf(party, known)
         form = sign_form(known.vote, known.signature)
         data = encode_call(find_function(load_own_abi("Evidence"), "proveNoLeaf"), (TASK, form))
         sealed = [("seal_proof", (make_word(party.account, data),))] if is_sealed_anew else []
-        assert desk.sent == [*sealed, ("prove_no_leaf", (TASK, form))]
+        assert handler.sent == [*sealed, ("prove_no_leaf", (TASK, form))]
 
 
 # --- Finding ------------------------------------------------------------------------------------------------
@@ -197,12 +197,12 @@ async def test_a_solver_proves_a_vote_that_names_another_leaf_than_its_own_claim
         first = taken.vote.segment
         named = [first + 1] if is_start_right else [first, first + 1]
         assert [one.name for one in cases] == [("vote leaf", taken.signature, boundary) for boundary in named]
-        desk: Any = EvidenceDesk(party.state.head_block)
-        party.chain.evidence = desk
+        handler: Any = EvidenceDesk(party.state.head_block)
+        party.chain.evidence = handler
         claim = party.game.rounds[0].claims[taken.vote.slot]
         for case in cases:
             await case.prove(party)
-            _, (_, form, *shown) = desk.sent.pop()
+            _, (_, form, *shown) = handler.sent.pop()
             boundary, leaf, path = shown
             assert form == sign_form(taken.vote, taken.signature)
             verify_in_claim(claim.claim_root, leaf, boundary, claim.segments, path)

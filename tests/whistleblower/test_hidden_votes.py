@@ -41,7 +41,7 @@ from touchstone.protocol.spec.merkle import compute_levels, compute_path
 from touchstone.protocol.spec.statements import VoteWord, compute_claim_root, compute_seal
 from touchstone.whistleblower import case_judging
 from touchstone.whistleblower.case_judging import compute_patience, judge_case
-from touchstone.whistleblower.suspicions import Suspicion, list_suspicions
+from touchstone.whistleblower.suspicions import SuspectedFault, list_suspected_faults
 
 SALT, SEAL_SALT, OTHER_SALT = (digit * 32 for digit in (b"a", b"b", b"c"))
 SALTS = (SALT, OTHER_SALT, SEAL_SALT)
@@ -62,7 +62,7 @@ def test_a_rejection_that_answered_an_ask_and_is_not_opened_is_suspected(
         ask = InnerAsk(b"a" * 32, seat, hidden.vote, 0, ONLOOKER, 999, ending)
         party.state.inner[TASK] = InnerBook(10, {}, {ask.name: ask})
         found = list_suspected(party, hidden, beyond_leaf=None)
-    assert found == ([Suspicion(name_vote(hidden), (START, b""))] if ending == AskEnding.CLEARED else [])
+    assert found == ([SuspectedFault(name_vote(hidden), (START, b""))] if ending == AskEnding.CLEARED else [])
 
 
 def test_a_rejection_is_suspected_once_openings_are_heard_no_more(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_rejection_is_suspected_once_openings_are_heard_no_more(tmp_path: Path
         for block in (until - 1, until):
             party.state.head_block = block
             found = list_suspected(party, hidden, uncounted, beyond_leaf=None)
-            assert found == [Suspicion(name_vote(hidden), (START, b""))] * (block == until)
+            assert found == [SuspectedFault(name_vote(hidden), (START, b""))] * (block == until)
 
 
 def test_a_counted_accept_of_a_convicted_claim_is_suspected_though_it_is_not_opened(tmp_path: Path) -> None:
@@ -82,7 +82,9 @@ def test_a_counted_accept_of_a_convicted_claim_is_suspected_though_it_is_not_ope
     fallen = replace(game, rounds={0: replace(game.rounds[0], claims=claims)})
     with open_party(tmp_path, game=fallen) as party:
         get_known(party).votes = [hidden, make_vote(rank=2)]
-        assert list(list_suspicions(view_of(party), 0)) == [Suspicion(name_vote(hidden), (b"", b""))]
+        assert list(list_suspected_faults(view_of(party), 0)) == [
+            SuspectedFault(name_vote(hidden), (b"", b""))
+        ]
 
 
 # --- What they show -----------------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ async def is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch, bound: Bound, 
     with open_party(folder, game=bound.game) as party:
         party.client = cast(Any, SimpleNamespace(ask=show))
         get_known(party).votes = [bound.known]
-        found = Suspicion(name_vote(bound.known), (b"", b""))
+        found = SuspectedFault(name_vote(bound.known), (b"", b""))
         with suppress(ProtocolFault):
             await judge_case(party, found)
         if found.sentence in party.task.cases.dropped:

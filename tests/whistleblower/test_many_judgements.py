@@ -14,7 +14,7 @@ from touchstone.node.kit.states import keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire.peer import Peer
@@ -28,7 +28,7 @@ async def _open(stage: Any) -> tuple[Any, list[Any], list[Claimed]]:
     party, slot = stage.parties[1], stage.get_slot(1)
     room = SimpleNamespace(book=AuditBook(party.journal, TASK))
     audits: Any = SimpleNamespace(room=room, known=SimpleNamespace(book=room.book, list_works=dict))
-    party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+    party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
     header = get_finished(view_of(party), 0).boundaries[0]
     end = train_segment(
         load_state(party, header), party.task.spec.training, get_batches(party, 0, slot), 0, 1

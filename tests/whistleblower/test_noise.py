@@ -15,7 +15,7 @@ from tests.kit.views import make_audits, view_of
 from tests.node.merging.stage import TASK, open_stage
 from touchstone.node.kit.states import keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import (
@@ -46,7 +46,7 @@ async def test_noise_in_one_element_excuses_no_other_one(
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
         audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
         terms = replace(party.task.spec.terms, limits=limits or party.task.spec.terms.limits)
         party.joined = replace(party.task, spec=replace(party.task.spec, terms=terms))
         spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
@@ -80,7 +80,7 @@ async def test_elements_that_wander_excuse_no_others_at_another_place(tmp_path: 
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
         audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
         spec, header = party.task.spec, get_finished(view_of(party), 0).boundaries[0]
         start, batches = load_state(party, header), get_batches(party, 0, slot)
         own = train_segment(start, spec.training, batches, 0, 1)[0]

@@ -21,7 +21,7 @@ from touchstone.node.kit.states import keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import NO_STEP, RECORDS, CaseBook, Sentence
+from touchstone.node.records.dispute_records import NO_STEP, RECORDS, DisputeRecords, StatementKey
 from touchstone.node.records.known_statements import ClaimOpenings
 from touchstone.node.training.segments import get_batches, iterate_states
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
@@ -42,7 +42,7 @@ from touchstone.whistleblower.case_judging import compute_patience, judge_case
 from touchstone.whistleblower.claimant_patience import wait_for
 from touchstone.whistleblower.prosecuting import Withheld, find_fault, get_inner_step, prosecute
 from touchstone.whistleblower.step_judging import Claimed, find_step, judge_steps
-from touchstone.whistleblower.suspicions import Suspicion
+from touchstone.whistleblower.suspicions import SuspectedFault
 
 SEGMENT, TRACE = 1, b"t" * 32
 LONG_S = 120
@@ -111,7 +111,7 @@ async def open_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             )
             audits: Any = SimpleNamespace(room=room, known=known)
             journal = stack.enter_context(Journal(one.config.home / "cases.sqlite", RECORDS))
-            one.joined = replace(one.task, cases=CaseBook(journal, TASK), audits=audits)
+            one.joined = replace(one.task, cases=DisputeRecords(journal, TASK), audits=audits)
             one.state.inner[TASK] = InnerBook(one.game.terms.windows.respond)
         headers = keep_steps(cheat, (0, slot), SEGMENT, start)
         states = list(iterate_states(cheat, (0, slot), SEGMENT, start))
@@ -142,9 +142,9 @@ async def test_slow_steps_are_disputed_when_patience_is_over(
 ) -> None:
     async with open_scene(tmp_path, monkeypatch) as scene:
         party, roots = scene.party, [compute_state_root(one) for one in scene.headers]
-        sentence = Sentence(StatementRef(0, scene.slot), SEGMENT)
+        sentence = StatementKey(StatementRef(0, scene.slot), SEGMENT)
         with scene.reach(party.state.head_block + compute_patience(party.game.terms) + 1):
-            await judge_case(party, Suspicion(sentence, (roots[0], roots[-1])))
+            await judge_case(party, SuspectedFault(sentence, (roots[0], roots[-1])))
         assert party.task.cases.cases[sentence].step == NO_STEP
 
 

@@ -12,7 +12,7 @@ from tests.node.merging.stage import TASK, open_stage
 from touchstone.node.kit.states import has_state, keep_state, load_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, judge_state
@@ -28,7 +28,7 @@ async def test_a_step_that_a_shaken_bit_moves_as_far_is_drift(tmp_path: Path, ch
     async with open_stage(tmp_path, 1) as stage:
         await stage.commit(1)
         party, slot = stage.parties[1], stage.get_slot(1)
-        book = CaseBook(party.journal, TASK)
+        book = DisputeRecords(party.journal, TASK)
         audits = make_audits(party.journal, TASK)
         party.joined = replace(party.task, cases=book, audits=audits)
         training, header = party.task.spec.training, get_finished(view_of(party), 0).boundaries[1]
@@ -68,7 +68,7 @@ async def test_what_one_look_has_fetched_stays_until_the_last_look_is_over(
         await stage.commit(1)
         owner, party = stage.parties[1], stage.parties[2]
         audits = make_audits(party.journal, TASK)
-        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
         header = get_finished(view_of(owner), 0).boundaries[1]
         claimed = Claimed(Peer(owner.account, "https://127.0.0.1:1", bytes(32)), 0, 0, 0)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.whistleblower import watcher
@@ -30,8 +30,8 @@ async def test_a_whistleblower_takes_a_seat_of_its_own_role_unless_its_operator_
 ) -> None:
     """An operator names another stake, or a seat that it holds already."""
     config = PartyConfig(tmp_path, tmp_path, "", make_key(1))
-    wish = SeatWish(SeatRole.WHISTLEBLOWER, 7, is_held=True)
+    wish = SeatRequest(SeatRole.WHISTLEBLOWER, 7, is_held=True)
     played = note_plays(watcher, monkeypatch)
     await watcher.run(config, TASK)
     await watcher.run(config, TASK, wish)
-    assert played == [(config, TASK, ROOMS, one) for one in (SeatWish(SeatRole.WHISTLEBLOWER), wish)]
+    assert played == [(config, TASK, ROOMS, one) for one in (SeatRequest(SeatRole.WHISTLEBLOWER), wish)]

@@ -250,7 +250,7 @@ async def _serve(party: Party, plan: Mapping[str, Any], number: int, stack: Asyn
         lambda account: True,
         partial(merge_requests.may_read, party),
         party.status.show,
-        find_desk=merge_requests.make_desks(party).get,
+        find_handler=merge_requests.make_handlers(party).get,
     )
     identity, folder = load_or_create_identity(party.config.home), Path(plan["folder"])
     server = BlobServer(party.store, party.account, SIGNING, identity, policy)

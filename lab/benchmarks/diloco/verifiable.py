@@ -122,12 +122,12 @@ def measure_share(load: Load) -> dict[str, Any]:
     thread hashes and keeps the one before, as in a node."""
     sending_s, rounds, ratios = time_signing() * TRANSACTIONS / SEGMENTS, list[Costs](), list[float]()
     with tempfile.TemporaryDirectory() as name, Journal(Path(name) / "journal.sqlite", RECORDS) as journal:
-        desk = Desk(load, Path(name), ClaimBook(journal, bytes(32)))
-        desk.train(1)  # Kernels are compiled once.
+        station = OuterStepNode(load, Path(name), ClaimBook(journal, bytes(32)))
+        station.train(1)  # Kernels are compiled once.
         for number in range(load.repeats):
-            costs = desk.time_segment(number, sending_s)
+            costs = station.time_segment(number, sending_s)
             rounds.append(costs)
-            longer_s = desk.time_beside() - costs.training * load.steps / SEGMENT_STEPS
+            longer_s = station.time_beside() - costs.training * load.steps / SEGMENT_STEPS
             ratios.append(longer_s / costs.training)
     medians = {
         field.name: statistics.median(getattr(one, field.name) for one in rounds) for field in fields(Costs)
@@ -136,12 +136,12 @@ def measure_share(load: Load) -> dict[str, Any]:
         "share": statistics.median(one.share for one in rounds),
         "beside": statistics.median(ratios),
         "seconds_of_a_segment": medians,
-        "tokens_a_step": load.rows * desk.spec.sequence_tokens,
-        "parameters": get_step(desk.spec).parameters,
+        "tokens_a_step": load.rows * station.spec.sequence_tokens,
+        "parameters": get_step(station.spec).parameters,
     }
 
 
-class Desk:
+class OuterStepNode:
     """A solver's training and what it keeps of it, in one process and without a chain."""
 
     def __init__(self, load: Load, folder: Path, book: ClaimBook) -> None:

@@ -20,7 +20,7 @@ from tests.e2e.cheating import allow_cheating
 from tests.e2e.faults import Ending, convict_all, list_faults
 from tests.e2e.world import TINY_PLAN
 from tests.task_plans import respecify_plan
-from touchstone.node.serving.audit_room import AuditTask, StateShelf
+from touchstone.node.serving.audit_room import AuditTask, StateStore
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import zero_root
@@ -47,7 +47,7 @@ def judge_attacks(arena: Arena = ARENA) -> dict[str, Any]:
         folder = Path(name)
         ground = Ground(arena, folder)
         make_starts(ground)
-        shelf = StateShelf(BlobStore(folder / "blobs", is_durable=False), ground.parameter_count)
+        shelf = StateStore(BlobStore(folder / "blobs", is_durable=False), ground.parameter_count)
         for stage, attack, claimed, honest in _play(ground):
             own, end = shelf.keep(honest), shelf.keep(claimed)
             if own == end:

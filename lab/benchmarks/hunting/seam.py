@@ -31,7 +31,7 @@ from tests.attacks.outer import FORGERIES, Forgery
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
 from touchstone.node.records.audit_records import EndsShown, ShownWork
-from touchstone.node.serving.audit_room import AuditTask, StateShelf
+from touchstone.node.serving.audit_room import AuditTask, StateStore
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
@@ -142,7 +142,7 @@ class Segment:
     honest: tuple[TrainingState, ...]
     """In the program's bits and in plain PyTorch's, which attacks are made of."""
     about: AuditTask
-    shelf: StateShelf
+    shelf: StateStore
 
     @property
     def name(self) -> str:
@@ -170,7 +170,7 @@ def open_segment(
     stage: int,
     configurations: Sequence[KernelConfiguration],
     limits: Calibrated,
-    shelf: StateShelf,
+    shelf: StateStore,
 ) -> Segment:
     """A segment with everything honest that belongs to it."""
     start = ground.load_start(stage)
@@ -310,5 +310,5 @@ def _iterate_segments(
     for stage in ground.arena.list_attacked():
         with tempfile.TemporaryDirectory(dir=ground.folder) as folder:
             store = BlobStore(Path(folder, "store"), is_durable=False)
-            shelf = StateShelf(store, ground.parameter_count)
+            shelf = StateStore(store, ground.parameter_count)
             yield open_segment(ground, stage, configurations, limits, shelf)

@@ -1,6 +1,6 @@
 """What comes over the wire: requests, signatures of them, ranges, endpoints, blobs, and all messages in JSON.
 
-Whole requests go through the server's own handler. Messages are those of desks, the wire's own, and files
+Whole requests go through the server's own handler. Messages are those of handlers, the wire's own, and files
 that others hand out.
 """
 
@@ -35,11 +35,11 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.adapters.store.chunk_trees import fold_chunks, hash_chunk, split_roots
-from touchstone.protocol.adapters.wire import json_answers, message_desk, peer_faults, request_paths
+from touchstone.protocol.adapters.wire import json_answers, peer_faults, request_handler, request_paths
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import HEADER, Proof, RequestVerifier
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
@@ -198,7 +198,7 @@ class Listening:
         self.store.put_tensor(self.ref.key.root, data)
         policy = ReadPolicy(
             lambda account: True, lambda *_: True, lambda: NodeStatus(SERVER, 7, 8),
-            lambda name: Desk(16 * 1024, answer_desk) if name == "outer" else None,
+            lambda name: RequestHandler(16 * 1024, answer_handler) if name == "outer" else None,
             get_reports=lambda *_: round_reports.ReportsSaid(),
         )  # fmt: skip
         identity = load_or_create_identity(folder)
@@ -240,8 +240,8 @@ class Listening:
         return bytes(pipe.written)
 
 
-async def answer_desk(account: str, body: bytes) -> Message:
-    """A desk that reads its message."""
+async def answer_handler(account: str, body: bytes) -> Message:
+    """A handler that reads its message."""
     return make_form(AskOuter).decode(body, account)
 
 
@@ -280,7 +280,7 @@ def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
     blob, chunks = (
         request_paths.format_path(route, ref.key) for route in (request_paths.BLOB, request_paths.CHUNKS)
     )
-    desk = f"/{message_desk.DESK}/outer?{message_desk.BODY_DIGEST}={sha256(body).hexdigest()}"
+    handler = f"/{request_handler.PATH}/outer?{request_handler.BODY_DIGEST}={sha256(body).hexdigest()}"
     length = {"Content-Length": str(len(body))}
     return (
         format_request("GET", request_paths.HEALTH, {}),
@@ -289,8 +289,8 @@ def list_requests(ref: BlobRef) -> tuple[bytes, ...]:
         format_request("GET", blob, {**sign("GET", blob), "Range": "bytes=5-99"}),
         format_request("GET", blob, {**sign("GET", blob, "again"), "Range": "bytes=-7"}),
         format_request("GET", chunks, sign("GET", chunks)),
-        format_request("POST", desk, {**sign("POST", desk), **length}, body),
-        format_request("POST", desk, {"Transfer-Encoding": "chunked"}, b"5\r\nhello\r\n0\r\n\r\n"),
+        format_request("POST", handler, {**sign("POST", handler), **length}, body),
+        format_request("POST", handler, {"Transfer-Encoding": "chunked"}, b"5\r\nhello\r\n0\r\n\r\n"),
     )
 
 

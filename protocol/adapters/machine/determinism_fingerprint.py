@@ -16,7 +16,7 @@ FILE_NAME = "bits.json"
 """In a home."""
 
 
-class TaskBits(msgspec.Struct, frozen=True):
+class DeterminismFingerprint(msgspec.Struct, frozen=True):
     """machine: `compute.determinism.describe_bits`; step_root: the state after one known step of the task,
     hex; unlike_until: up to this round statements were computed with other bits, -1 where none were;
     former_root: the same step before the last update that changed the bits, empty where none did."""
@@ -27,15 +27,15 @@ class TaskBits(msgspec.Struct, frozen=True):
     former_root: str = ""
 
 
-def read_bits(home: Path) -> dict[str, TaskBits]:
+def read_bits(home: Path) -> dict[str, DeterminismFingerprint]:
     """What the last runs left, by task id in hex; nothing where the file is missing or damaged."""
     try:
-        return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, TaskBits])
+        return msgspec.json.decode((home / FILE_NAME).read_bytes(), type=dict[str, DeterminismFingerprint])
     except (OSError, msgspec.DecodeError):
         return {}
 
 
-def write_bits(home: Path, bits: dict[str, TaskBits]) -> None:
+def write_bits(home: Path, bits: dict[str, DeterminismFingerprint]) -> None:
     """Leave this for the next run. Raises OSError where the disk does not take it."""
     replace_private_file(home / FILE_NAME, msgspec.json.encode(bits))
 

@@ -22,7 +22,7 @@ SPARE_DISK_BYTES = 1_000_000_000
 """Less is nearly full: journal, logs and what disputes take."""
 
 
-class Trouble(StrEnum):
+class HealthIssue(StrEnum):
     """What may be wrong with a node or with what it stands on."""
 
     RPC_SILENT = "rpc_silent"
@@ -58,7 +58,7 @@ END_WORDS = {
 class SeenTrouble(Message, frozen=True):
     """A trouble that a node has, since when (Unix time in seconds), and what it says of it."""
 
-    kind: Trouble
+    kind: HealthIssue
     since_s: Count
     said: str
 

@@ -23,7 +23,7 @@ from touchstone.protocol.adapters.store.chunk_trees import hash_chunk, split_roo
 from touchstone.protocol.adapters.store.leaf_answers import decode_answer
 from touchstone.protocol.adapters.store.leaf_runs import LeafRun, format_runs, measure_most
 from touchstone.protocol.adapters.store.leaf_source import run_apart
-from touchstone.protocol.adapters.wire import message_desk, request_paths
+from touchstone.protocol.adapters.wire import request_handler, request_paths
 from touchstone.protocol.adapters.wire.addresses import may_lead_to
 from touchstone.protocol.adapters.wire.answer_lengths import fit, tell_lengths
 from touchstone.protocol.adapters.wire.hedging import HEDGE_BYTES_PER_SECOND, PAUSE_S, ask_in_turn
@@ -194,11 +194,11 @@ class BlobClient:
             await self._get_small(peer, request_paths.HEALTH, MAX_STATUS_BYTES, is_signed=False)
         return self.get_answer_s(peer) > before_s
 
-    async def ask(self, peer: Peer, desk: str, message: Message, form: Form[T]) -> T:
-        """What the desk of this name answers to a message, read as `form`. It is asked once; a caller that
+    async def ask(self, peer: Peer, handler: str, message: Message, form: Form[T]) -> T:
+        """What the handler of this name answers to a message, read as `form`. It is asked once; a caller that
         needs an answer asks again. Raises as fetch does."""
         body = encode_message(message)
-        path = message_desk.format_desk(desk, body)
+        path = request_handler.format_handler(handler, body)
         answer = await self._get_small(peer, path, form.most_bytes, body)
         return form.decode(answer, peer.account, peer.format_url(path))
 

@@ -21,7 +21,7 @@ MAX_BUCKETS = 10_000
 
 @dataclass(frozen=True)
 class WireLimits:
-    """Limits of a server. Streams are answers that carry a blob; messages are what desks answer."""
+    """Limits of a server. Streams are answers that carry a blob; messages are what handlers answer."""
 
     requests_per_second: float = 50.0
     burst_requests: int = 200

@@ -8,7 +8,7 @@ from msgspec import Meta
 from touchstone.protocol.adapters.messages import Form, Message, Word
 
 REACH = "reach"
-"""The desk of a question that any account with an announced endpoint may ask: do you reach me?"""
+"""The handler of a question that any account with an announced endpoint may ask: do you reach me?"""
 
 
 MAX_REACH_BYTES = 1024

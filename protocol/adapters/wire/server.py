@@ -23,7 +23,7 @@ from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.store.leaf_runs import parse_runs
 from touchstone.protocol.adapters.store.leaf_source import LeafSource, run_apart
 from touchstone.protocol.adapters.store.part_store import PartStore
-from touchstone.protocol.adapters.wire import message_desk, request_paths
+from touchstone.protocol.adapters.wire import request_handler, request_paths
 from touchstone.protocol.adapters.wire.addresses import find_caller
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus, RefusalAnswer
 from touchstone.protocol.adapters.wire.limits import (
@@ -34,8 +34,8 @@ from touchstone.protocol.adapters.wire.limits import (
     WireLimits,
 )
 from touchstone.protocol.adapters.wire.listener import TlsListener
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer_faults import WHO_MAY_READ
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_log import make_request_log
 from touchstone.protocol.adapters.wire.request_signing import RequestVerifier
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
@@ -64,8 +64,8 @@ class ReadPolicy:
     """may_read(account, kind, root): whether this account may have this blob now"""
     get_status: Callable[[], NodeStatus]
     """get_status(): what this node says of itself at /status; it is public"""
-    find_desk: Callable[[str], Desk | None] = lambda name: None
-    """find_desk(name): the desk that answers messages of this kind, None where there is none"""
+    find_handler: Callable[[str], RequestHandler | None] = lambda name: None
+    """find_handler(name): the handler that answers messages of this kind, None where there is none"""
     is_member: Callable[[str], bool] = lambda account: True
     """is_member(account): whether it is one of those that this node works with. All others are strangers:
     they share a small part of what is answered at once, since an account costs nothing"""
@@ -161,7 +161,7 @@ class BlobServer:
         }
         application.add_routes([web.get(path, act, allow_head=False) for path, act in routes.items()])
         application.add_routes(
-            [web.post(f"/{message_desk.DESK}/{message_desk.DESK_PATTERN}", self._post_message)]
+            [web.post(f"/{request_handler.PATH}/{request_handler.NAME_PATTERN}", self._post_message)]
         )
         return web.AppRunner(
             application,
@@ -250,29 +250,31 @@ class BlobServer:
 
     async def _post_message(self, request: web.Request) -> web.StreamResponse:
         account = self._verify(request)
-        desk = self._policy.find_desk(request.match_info["name"])
-        if desk is None:
+        handler = self._policy.find_handler(request.match_info["name"])
+        if handler is None:
             return _refuse_body(404, "such messages are not answered here", "Ask another peer.")
         if not self._try_take(request, account):
             return _refuse_body(429, "too many requests", "Wait, then ask less often.")
-        digest = request.query.get(message_desk.BODY_DIGEST, "")
+        digest = request.query.get(request_handler.BODY_DIGEST, "")
         busy = _refuse_body(429, "too many messages at once", "Wait for the answer to one.")
         try:
             if self._policy.is_member(account):
                 with self._messages.hold(account) as is_held:
-                    body = await self._read_body(request, desk.most_bytes) if is_held else b""
-                    return await self._finish(_ask_desk(desk, account, body, digest)) if is_held else busy
-            # What a desk has begun is not broken off, but the place of a stranger that speaks slowly is.
+                    body = await self._read_body(request, handler.most_bytes) if is_held else b""
+                    return (
+                        await self._finish(_ask_handler(handler, account, body, digest)) if is_held else busy
+                    )
+            # What a handler has begun is not broken off, but the place of a stranger that speaks slowly is.
             async with self._strange_readers.hold(_find_caller(request), account) as is_read:
-                body = await self._read_body(request, desk.most_bytes) if is_read else b""
+                body = await self._read_body(request, handler.most_bytes) if is_read else b""
             with self._strange_messages.hold(account) as is_held:
                 is_turn = is_read and is_held
-                return await self._finish(_ask_desk(desk, account, body, digest)) if is_turn else busy
+                return await self._finish(_ask_handler(handler, account, body, digest)) if is_turn else busy
         except TimeoutError:
             return _refuse_body(408, "the message takes too long", "Send it at once.")
 
     async def _finish(self, answer: Coroutine[Any, Any, web.Response]) -> web.Response:
-        """The answer, worked out to its end also where its asker hangs up before. What a desk does in a
+        """The answer, worked out to its end also where its asker hangs up before. What a handler does in a
         thread goes on then, so until that has ended it counts among what is answered at once: who asks and
         hangs up again and again would fill all threads of the node."""
         answering = asyncio.ensure_future(answer)
@@ -397,13 +399,13 @@ def _refuse_body(status: int, what: str, remedy: str) -> web.Response:
     return response
 
 
-async def _ask_desk(desk: Desk, account: str, body: bytes, digest: str) -> web.Response:
-    if len(body) > desk.most_bytes:
-        return _refuse_body(413, "the message is too long", f"Send at most {desk.most_bytes} bytes.")
+async def _ask_handler(handler: RequestHandler, account: str, body: bytes, digest: str) -> web.Response:
+    if len(body) > handler.most_bytes:
+        return _refuse_body(413, "the message is too long", f"Send at most {handler.most_bytes} bytes.")
     if sha256(body).hexdigest() != digest:
         return refuse(401, "the body is not the one that was signed", "Sign the path with its SHA-256.")
     try:
-        return _answer(200, await desk.answer(account, body))
+        return _answer(200, await handler.answer(account, body))
     except ProtocolFault as fault:
         return refuse(400, fault.what, fault.remedy, fault.expected, fault.actual)
     except EnvironmentFault as fault:

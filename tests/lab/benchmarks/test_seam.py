@@ -13,7 +13,7 @@ from tests.attacks.hyperparameters import multiply_rate, rescale, scale
 from tests.attacks.outer import Forgery, double
 from tests.attacks.steps import skip
 from tests.task_models import respecify
-from touchstone.node.serving.audit_room import StateShelf
+from touchstone.node.serving.audit_room import StateStore
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
 from touchstone.protocol.compute.audit.compare import compute_allowances
@@ -39,12 +39,12 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 
 @pytest.fixture
-def shelf(ground: Ground, tmp_path: Path) -> StateShelf:
-    return StateShelf(BlobStore(tmp_path, is_durable=False), ground.parameter_count)
+def shelf(ground: Ground, tmp_path: Path) -> StateStore:
+    return StateStore(BlobStore(tmp_path, is_durable=False), ground.parameter_count)
 
 
 @pytest.fixture
-def segment(ground: Ground, limits: Calibrated, shelf: StateShelf) -> Segment:
+def segment(ground: Ground, limits: Calibrated, shelf: StateStore) -> Segment:
     return open_segment(ground, 2, [HERE], limits, shelf)
 
 
@@ -76,7 +76,7 @@ def test_an_honest_claim_is_no_sample(segment: Segment) -> None:
 
 
 def test_clipping_left_out_where_nothing_is_clipped_is_no_cheat(
-    ground: Ground, segment: Segment, limits: Calibrated, shelf: StateShelf
+    ground: Ground, segment: Segment, limits: Calibrated, shelf: StateStore
 ) -> None:
     quiet = Attack("11", "clip x 1000", every(scale("clip_norm", 1e3)))
     louder = Attack("11", "clip / 1000", every(scale("clip_norm", 1e-3)))

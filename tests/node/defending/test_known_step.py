@@ -12,7 +12,7 @@ from tests.node.merging.stage import TASK, open_stage
 from tests.protocol.spec.game.world import make_word
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import CLAIM, CaseBook, CaseMade
+from touchstone.node.records.dispute_records import CLAIM, DisputePlanned, DisputeRecords
 from touchstone.node.records.known_statements import ClaimOpenings
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec.codec import compute_state_root
@@ -36,7 +36,7 @@ async def test_the_step_that_was_judged_false_is_named_if_its_states_are_posted(
         room = SimpleNamespace(book=AuditBook(party.journal, TASK))
         known = SimpleNamespace(book=room.book, get_openings=lambda index, at: shown)
         audits: Any = SimpleNamespace(room=room, known=known)
-        party.joined = replace(party.task, cases=CaseBook(party.journal, TASK), audits=audits)
+        party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK), audits=audits)
         false_step = steps - 1
 
         async def silent(*_: Any) -> Any:
@@ -47,7 +47,7 @@ async def test_the_step_that_was_judged_false_is_named_if_its_states_are_posted(
         roots = (compute_state_root(header), *(make_word("other hardware", at) for at in range(steps)))
         before, after = roots[false_step : false_step + 2] if is_posted else (b"a" * 32, b"b" * 32)
         place = (TASK, 0, slot, CLAIM, 0, 0)
-        party.task.cases._index(CaseMade(*place, b"", false_step, before, after, bytes(32)))
+        party.task.cases._index(DisputePlanned(*place, b"", false_step, before, after, bytes(32)))
         seat = party.game.rounds[0].claims[slot].seat
         dispute = InnerDispute(
             b"d" * 32, seat, StatementRef(0, slot), 0, party.account, party.state.head_block + 1, roots=roots

@@ -16,7 +16,7 @@ from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is
 from touchstone.node.defending.step_serving import show_steps
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.loop.node_loop import Loop
-from touchstone.node.records.wanted_steps import MAX_WANTED, StepDesk
+from touchstone.node.records.wanted_steps import MAX_WANTED, StepRequests
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -39,7 +39,7 @@ def make_party() -> Any:
         state._seated.take(Event("Tasks", "SeatJoined", words, 1, 0, b"", b""))
     opened = InnerDispute(b"n" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, 100)
     state.inner[TASK] = InnerBook(10, {opened.name: opened})
-    cases = SimpleNamespace(steps={}, desk=StepDesk())
+    cases = SimpleNamespace(steps={}, handler=StepRequests())
     task_ = SimpleNamespace(task=TASK, cases=cases, retraining=SimpleNamespace(look_again=lambda: None))
     game = SimpleNamespace(terms=SimpleNamespace(segment_count=4, draws=2), rounds={})
     return Standin(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
@@ -52,7 +52,7 @@ async def test_a_cheap_seat_elsewhere_has_nothing_computed(account: str, is_note
     with pytest.raises(EnvironmentFault, match="not shown now"):
         await answer_steps(cast(Any, party), account, encode_message(StepsAsked(TASK, 0, 0, 1)))
     assert party.state.is_staked(account) == (account != OPENER)
-    assert bool(party.task.cases.desk.wanted) == is_noted
+    assert bool(party.task.cases.step_requests.wanted) == is_noted
 
 
 async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block(
@@ -75,10 +75,10 @@ async def test_a_question_wakes_the_loop_only_where_it_is_noted_and_once_a_block
     assert await ask(MEMBER, 1) == [MEMBER], "asked again, it waits already"
     assert not await ask(MEMBER, 2), "it has one request that waits"
     assert await ask(drawn, 1) == [drawn], "an auditor's goes before"
-    party.task.cases.desk.drop((TASK, 0, 1))
+    party.task.cases.step_requests.drop((TASK, 0, 1))
     assert not await ask(MEMBER, 1) and not await ask(drawn, 1), "again in the same block"
     party.state.head_block += 1
-    party.task.cases.desk.drop((TASK, 0, 1))
+    party.task.cases.step_requests.drop((TASK, 0, 1))
     assert await ask(MEMBER, 1) == [MEMBER] and await ask(drawn, 1) == [drawn], "in the next one"
     for number in range(MAX_WANTED):
         await ask(f"0x{number:040x}", 2 + number)
@@ -103,7 +103,7 @@ async def test_an_auditor_has_steps_beside_the_own_claim_though_a_member_asked_b
         assert is_auditor(view_of(party), drawn.seat.account, asked)
         accounts = [seat.account for seat in party.game.seats.values()]
         member = next(one for one in accounts if not is_auditor(view_of(party), one, asked))
-        loop, shown = Loop(party, [_list_served]), party.task.cases.desk.shown
+        loop, shown = Loop(party, [_list_served]), party.task.cases.step_requests.shown
         party.chain.mined_block = 0  # type: ignore[misc]
         await party.task.retraining.let_own_go(
             lambda: party.state.head_block, windows.train_min, windows.train_min

@@ -18,7 +18,7 @@ from touchstone.node.kit.gas_factor import PROBE_GAS
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
 from touchstone.protocol.adapters.chain.gate import Gate
-from touchstone.protocol.adapters.reports.node_state import STATE_FILE, End, Trouble, read_node_state
+from touchstone.protocol.adapters.reports.node_state import STATE_FILE, End, HealthIssue, read_node_state
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault
 
 ACCOUNT = "0x" + "ab" * 20
@@ -104,7 +104,7 @@ def list_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def list_written(home: Path) -> list[Trouble]:
+def list_written(home: Path) -> list[HealthIssue]:
     state = read_node_state(home)
     assert state is not None
     return [one.kind for one in state.troubles]
@@ -114,7 +114,7 @@ async def check_episode(
     watch: Watch,
     home: Path,
     caplog: pytest.LogCaptureFixture,
-    kind: Trouble,
+    kind: HealthIssue,
     spoil: Any,
     mend: Any,
     right_looks: int = 1,
@@ -145,7 +145,7 @@ async def test_a_clock_that_is_behind_the_chain_is_told(
     party = make_party(tmp_path, "12s")
     health, now_s = party.chain.connection.health, int(time.time())
     said = await check_episode(
-        Watch(party), tmp_path, caplog, Trouble.CLOCK_WRONG,
+        Watch(party), tmp_path, caplog, HealthIssue.CLOCK_WRONG,
         lambda: setattr(health, "head", Head(9, b"", b"", now_s + 60, 0)),
         lambda: setattr(health, "head", Head(10, b"", b"", now_s, 0)),
     )  # fmt: skip
@@ -162,7 +162,7 @@ async def test_that_nothing_is_signed_is_told(
     monkeypatch.setattr(checks, "PROBE_LOOKS", 1)
     connection.hash = b"f" * 32
     said = await check_episode(
-        Watch(party), tmp_path, caplog, Trouble.NOTHING_SIGNED,
+        Watch(party), tmp_path, caplog, HealthIssue.NOTHING_SIGNED,
         lambda: setattr(gate, "folded", Head(9, b"e" * 32, b"", 0, 0)),
         lambda: setattr(gate, "folded", Head(9, b"f" * 32, b"", 0, 0)),
     )  # fmt: skip
@@ -176,7 +176,7 @@ async def test_headers_that_cannot_be_proven_are_told(
     party = make_party(tmp_path)
     connection = party.chain.connection
     said = await check_episode(
-        Watch(party), tmp_path, caplog, Trouble.HEAD_UNPROVABLE,
+        Watch(party), tmp_path, caplog, HealthIssue.HEAD_UNPROVABLE,
         lambda: setattr(connection, "is_unprovable", True),
         lambda: setattr(connection, "is_unprovable", False),
     )  # fmt: skip
@@ -190,7 +190,7 @@ async def test_gas_that_is_dearer_than_the_operator_allows_is_told(
     party.config.max_fee_wei = 15 * 10**8
     party.chain.connection.health.head = Head(9, b"", b"", int(time.time()), 21 * 10**8)
     said = await check_episode(
-        Watch(party), tmp_path, caplog, Trouble.FEE_CAPPED,
+        Watch(party), tmp_path, caplog, HealthIssue.FEE_CAPPED,
         lambda: setattr(party.chain.sender, "is_capped", True),
         lambda: setattr(party.chain.sender, "is_capped", False),
     )  # fmt: skip
@@ -212,7 +212,7 @@ async def test_an_rpc_that_never_answers_is_silent(
         Watch(party),
         tmp_path,
         caplog,
-        Trouble.RPC_SILENT,
+        HealthIssue.RPC_SILENT,
         spoil,
         lambda: setattr(connection, "is_hanging", False),
     )
@@ -231,7 +231,7 @@ async def test_a_chain_that_answers_and_cannot_be_read_is_told(
         health.unread_s -= checks.UNREAD_S + 1
 
     watch = Watch(party)
-    said = await check_episode(watch, tmp_path, caplog, Trouble.RPC_SILENT, spoil, health.note_reading)
+    said = await check_episode(watch, tmp_path, caplog, HealthIssue.RPC_SILENT, spoil, health.note_reading)
     assert "http://a and http://b: different ones" in said
 
 
@@ -246,7 +246,7 @@ async def test_a_head_that_grows_old_lags(
         Watch(party),
         tmp_path,
         caplog,
-        Trouble.RPC_LAGGING,
+        HealthIssue.RPC_LAGGING,
         lambda: setattr(health, "head", Head(9, b"", b"", now_s - limit_s - 5, 0)),
         lambda: setattr(health, "head", Head(10, b"", b"", now_s, 0)),
     )
@@ -275,7 +275,7 @@ async def test_another_chain_is_noticed(
         Watch(party),
         tmp_path,
         caplog,
-        Trouble.CHAIN_CHANGED,
+        HealthIssue.CHAIN_CHANGED,
         lambda: setattr(connection, name, value),
         lambda: setattr(connection, name, usual),
         RIGHT_LOOKS,
@@ -305,7 +305,7 @@ async def test_one_endpoint_of_several_that_does_not_answer_is_named(
     party = make_party(tmp_path)
     _, second = add_endpoint(party, monkeypatch)
     said = await check_episode(
-        Watch(party), tmp_path, caplog, Trouble.ENDPOINT_SILENT,
+        Watch(party), tmp_path, caplog, HealthIssue.ENDPOINT_SILENT,
         lambda: setattr(second, "is_hanging", True),
         lambda: setattr(second, "is_hanging", False),
         RIGHT_LOOKS,
@@ -323,7 +323,7 @@ async def test_one_alien_endpoint_of_several_is_one_trouble_by_its_name(
     first, second = add_endpoint(party, monkeypatch)
     usual = getattr(second, name)
     said = await check_episode(
-        Watch(party), tmp_path, caplog, Trouble.CHAIN_CHANGED,
+        Watch(party), tmp_path, caplog, HealthIssue.CHAIN_CHANGED,
         lambda: setattr(second, name, value),
         lambda: setattr(second, name, usual),
         RIGHT_LOOKS,
@@ -343,7 +343,7 @@ async def test_of_endpoints_that_disagree_from_the_start_the_one_with_the_folded
     assert watch.troubles == {}, "nothing is read yet"
     party.chain.gate.folded = Head(9, second.hash, b"", 0, 0)
     await watch.look()
-    assert list(watch.troubles) == [Trouble.CHAIN_CHANGED]
+    assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED]
     (said,) = list_lines(caplog)
     assert said.startswith("the endpoint rpc_url http://127.0.0.1:1 shows another chain: block 4")
 
@@ -361,7 +361,7 @@ async def test_an_answer_that_is_none_hides_no_other_trouble(
     party.chain.connection.chain_id = answer_nonsense
     watch = Watch(party)
     await watch.look()
-    assert list(watch.troubles) == [Trouble.DISK_FULL] == list_written(tmp_path)
+    assert list(watch.troubles) == [HealthIssue.DISK_FULL] == list_written(tmp_path)
     assert "the watch cannot ask the chain's node" in caplog.text
 
 
@@ -375,18 +375,20 @@ async def test_a_contract_that_has_gone_is_noticed_within_a_look_at_each(
     party.chain.connection.bare = {address}
     for _ in range(3):
         await watch.look()
-    assert list(watch.troubles) == [Trouble.CHAIN_CHANGED], "and it does not come and go with the turns"
+    assert list(watch.troubles) == [HealthIssue.CHAIN_CHANGED], "and it does not come and go with the turns"
     await watch.look()
-    assert watch.counts[Trouble.CHAIN_CHANGED] == 1
+    assert watch.counts[HealthIssue.CHAIN_CHANGED] == 1
 
 
-@pytest.mark.parametrize(("free", "kind"), [(900_000_000, Trouble.DISK_LOW), (9_000_000, Trouble.DISK_FULL)])
+@pytest.mark.parametrize(
+    ("free", "kind"), [(900_000_000, HealthIssue.DISK_LOW), (9_000_000, HealthIssue.DISK_FULL)]
+)
 async def test_a_disk_that_fills_up(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     free: int,
-    kind: Trouble,
+    kind: HealthIssue,
 ) -> None:
     room = SimpleNamespace(free=10**12)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: room)
@@ -413,7 +415,7 @@ async def test_a_large_task_needs_more_room(tmp_path: Path, monkeypatch: pytest.
     assert watch.troubles == {}
     terms.parameter_count = 10**9
     await watch.look()
-    assert list(watch.troubles) == [Trouble.DISK_LOW]
+    assert list(watch.troubles) == [HealthIssue.DISK_LOW]
 
 
 async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -427,7 +429,7 @@ async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.
         await watch.look()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-    assert list(watch.troubles) == [Trouble.DISK_FULL]
+    assert list(watch.troubles) == [HealthIssue.DISK_FULL]
     await watch.look()
     await watch.look()
     assert watch.troubles == {} and list_written(tmp_path) == []
@@ -442,7 +444,7 @@ async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
     await watch.look()
     home.rename(tmp_path / "away")
     await watch.look()
-    assert "cannot be reached" in watch.troubles[Trouble.DISK_FULL].said
+    assert "cannot be reached" in watch.troubles[HealthIssue.DISK_FULL].said
     (tmp_path / "away").rename(home)
     await watch.look()
     await watch.look()
@@ -546,7 +548,7 @@ async def test_a_bug_in_a_look_does_not_end_the_watch(
         health.head = Head(9, b"", b"", 5, 0)
         while not watch.troubles:
             await asyncio.sleep(0.01)
-    assert list(watch.troubles) == [Trouble.RPC_LAGGING]
+    assert list(watch.troubles) == [HealthIssue.RPC_LAGGING]
 
 
 @pytest.mark.parametrize(("preset", "asked"), [("local", 13), ("12s", 3), ("2s", 3)])
@@ -591,7 +593,7 @@ async def test_a_node_that_is_busy_with_itself_does_not_blame_the_chain(tmp_path
         connection.health.head = Head(9, b"", b"", int(time.time()) - 70, 0)
         await watch.look()
         connection.health.answered_s -= 0.5
-    assert not watch.counts[Trouble.RPC_SILENT]
+    assert not watch.counts[HealthIssue.RPC_SILENT]
 
 
 async def test_a_slow_provider_tells_of_the_coin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from touchstone.node.kit.config import Meter
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
-from touchstone.protocol.adapters.reports.node_state import Trouble
+from touchstone.protocol.adapters.reports.node_state import HealthIssue
 from touchstone.protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import (
     AskEnding,
@@ -251,7 +251,7 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     assert values["touchstone_seat_status"]["solver", "open"] == 1.0
     assert values["touchstone_seat_status"]["solver", "closed"] == 0.0
     assert values["touchstone_credit_tokens"] == {(): 0.5}
-    assert set(values["touchstone_trouble"]) == {(kind.value,) for kind in Trouble}
+    assert set(values["touchstone_trouble"]) == {(kind.value,) for kind in HealthIssue}
     assert values["touchstone_rpc_errors_total"]["timeout",] == 2.0
 
 

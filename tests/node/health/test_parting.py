@@ -10,7 +10,7 @@ import pytest
 from tests.node.health.test_metrics import TASK, get_trained_from, make_party
 from tests.protocol.spec.game.world import World, make_quiet_world
 from touchstone.node.health.parting import tell_parting
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.loop import node_loop
 from touchstone.protocol.adapters.chain.fees import FeeOffer
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
@@ -118,7 +118,7 @@ async def test_a_node_that_is_stopped_tells_it(monkeypatch: pytest.MonkeyPatch) 
 
     for name, act in (("catch_up", do_nothing), ("open_task", do_nothing), ("check_bits", check)):
         monkeypatch.setattr(node_loop, name, act)
-    running = asyncio.create_task(node_loop.play(party, TASK, [], SeatWish(SeatRole.VERIFIER)))
+    running = asyncio.create_task(node_loop.play(party, TASK, [], SeatRequest(SeatRole.VERIFIER)))
     await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -11,7 +11,7 @@ from tests.node.merging.stage import TASK, get_account, open_stage
 from touchstone.node.joining import machine_check, seats
 from touchstone.node.joining.dataset import count_kept_blocks, open_parts
 from touchstone.node.joining.machine_check import describe_check
-from touchstone.node.joining.seats import SeatWish, require_records, take_seat
+from touchstone.node.joining.seats import SeatRequest, require_records, take_seat
 from touchstone.node.joining.task_reading import read_spec, refer_dataset, refuse_harmful, require_format
 from touchstone.node.kit.party import Party
 from touchstone.node.submit import build_task
@@ -112,7 +112,7 @@ async def test_a_task_that_takes_no_seat_costs_nothing(
         stage.world.send(calls.HaltTask(), stage.world.state.terms.submitter)
         stage.sync()
         with pytest.raises(GameRefusal, match="TaskHalted"):
-            await take_seat(party, SeatWish(SeatRole.VERIFIER))
+            await take_seat(party, SeatRequest(SeatRole.VERIFIER))
         chain: Any = party.chain
         assert not chain.sent
 
@@ -139,7 +139,7 @@ async def test_nothing_is_locked_once_the_operator_does_not_want_the_seat(
         monkeypatch.setattr(machine_check, "find_seat", lambda game, account: None)
         monkeypatch.setattr(seats, "require_joinable", lambda *_: None)
         with pytest.raises(InvalidInput, match="left"):
-            await take_seat(party, SeatWish(SeatRole.VERIFIER, require_wanted=refuse))
+            await take_seat(party, SeatRequest(SeatRole.VERIFIER, require_wanted=refuse))
         assert asked == [later] and not chain.sent, "asked by the task as it is after the check"
 
 

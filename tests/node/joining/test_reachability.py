@@ -11,13 +11,13 @@ import pytest
 from tests.node.merging.stage import SIGNING, FakeChain, get_account, open_stage
 from touchstone.node.joining import seats
 from touchstone.node.joining.reachability import SeenBy, is_unreached
-from touchstone.node.joining.seats import SeatWish, take_seat
+from touchstone.node.joining.seats import SeatRequest, take_seat
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.reach_messages import MAX_REACH_BYTES, REACH, Reach, ReachSaid
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -35,12 +35,12 @@ async def serve_reach(folder: Path, seed: int, own: Peer, said: Reach | None) ->
         return ReachSaid(own.url, fingerprint, said or Reach.REACHED)
 
     account, identity = get_account(seed), load_or_create_identity(folder / f"tls{seed}")
-    desks = {REACH: Desk(MAX_REACH_BYTES, answer)}
+    handlers = {REACH: RequestHandler(MAX_REACH_BYTES, answer)}
     policy = ReadPolicy(
         lambda account: True,
         lambda *_: False,
         lambda: NodeStatus(account, 0, None),
-        find_desk=desks.get,
+        find_handler=handlers.get,
     )
     server = BlobServer(BlobStore(folder / f"blobs{seed}"), account, SIGNING, identity, policy)
     port = await server.start()
@@ -67,7 +67,7 @@ async def join(
         for number, reach in enumerate(answers):
             peer = await stack.enter_async_context(serve_reach(folder, 80 + number, own, reach))
             peers[peer.account] = peer
-        await take_seat(party, SeatWish(SeatRole.WHISTLEBLOWER))
+        await take_seat(party, SeatRequest(SeatRole.WHISTLEBLOWER))
         chain: Any = party.chain
         return [name for name, _ in chain.sent], said
 

@@ -20,7 +20,7 @@ from tests.node.upkeep.test_retention import play
 from tests.task_models import draw_first
 from touchstone.node.joining import first_weights, joining, machine_check, seats
 from touchstone.node.joining.first_weights import fetch_start, load_start, make_start, refer_start
-from touchstone.node.joining.seats import SeatWish, take_seat
+from touchstone.node.joining.seats import SeatRequest, take_seat
 from touchstone.node.kit.party import Party
 from touchstone.node.models.global_model import get_initial_header, load_outer_state, load_weights
 from touchstone.node.upkeep import self_test
@@ -231,4 +231,4 @@ def _join_only_start(monkeypatch: pytest.MonkeyPatch) -> None:
 async def _join(party: Party) -> None:
     """What `open_task` ends with, and then the seat."""
     await joining._have_start(party)
-    await take_seat(party, SeatWish(SeatRole.VERIFIER))
+    await take_seat(party, SeatRequest(SeatRole.VERIFIER))

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from touchstone.node.kit.recompute_queue import AUDITS, NOBODY, QUESTIONS, NotWanted, Retraining
+from touchstone.node.kit.recompute_queue import AUDITS, NOBODY, QUESTIONS, NotWanted, RecomputeQueue
 
 
 async def test_what_is_due_first_goes_first_also_between_two_pieces_of_work() -> None:
-    retraining, done = Retraining(), list[str]()
+    retraining, done = RecomputeQueue(), list[str]()
 
     async def work(name: str, until: int) -> None:
         async with retraining.take_turn(until) as turn:
@@ -26,7 +26,7 @@ async def test_what_is_due_first_goes_first_also_between_two_pieces_of_work() ->
 
 
 async def test_who_gives_up_lets_the_next_one_in() -> None:
-    retraining = Retraining()
+    retraining = RecomputeQueue()
     async with retraining.take_turn(1):
         waiting = asyncio.create_task(retraining.compute(2, int))
         await asyncio.sleep(0)
@@ -41,7 +41,7 @@ ROUND, SEGMENT = 180, 18
 
 
 async def test_own_training_waits_for_answers_whose_clocks_are_near_and_for_nothing_else() -> None:
-    retraining = Retraining()
+    retraining = RecomputeQueue()
     async with retraining.take_turn(AUDITS):
         await asyncio.wait_for(retraining.let_own_go(lambda: 0, ROUND, SEGMENT), 5)
         # At once, though nothing but the own claim is as urgent.
@@ -56,7 +56,7 @@ async def test_own_training_waits_for_answers_whose_clocks_are_near_and_for_noth
 
 async def test_answers_with_time_wait_for_the_own_claim() -> None:
     """Two answers have time as long as three rounds of training fit in before the first clock."""
-    retraining, done = Retraining(), list[str]()
+    retraining, done = RecomputeQueue(), list[str]()
     await retraining.let_own_go(lambda: 0, ROUND, SEGMENT)
     answers = [
         asyncio.create_task(retraining.compute(3 * ROUND + SEGMENT, done.append, str(n))) for n in range(2)
@@ -75,7 +75,7 @@ async def test_answers_with_time_wait_for_the_own_claim() -> None:
 
 
 async def test_an_answer_gives_way_to_the_own_claim_between_two_pieces() -> None:
-    retraining, done = Retraining(), list[int]()
+    retraining, done = RecomputeQueue(), list[int]()
 
     async def answer() -> None:
         async with retraining.take_turn(2 * ROUND + SEGMENT) as turn:
@@ -101,7 +101,7 @@ async def test_the_clock_goes_on_while_the_own_claim_waits() -> None:
     """The slowest machine that the task admits, with one segment a round: each answer and the own claim take
     100 blocks. In 240 and 250 blocks there is time for both answers, one after the other, and for nothing
     before them."""
-    retraining, length, ended = Retraining(), 100, dict[str, int]()
+    retraining, length, ended = RecomputeQueue(), 100, dict[str, int]()
     now = 0
 
     def work(name: str) -> None:
@@ -127,7 +127,7 @@ async def test_the_clock_goes_on_while_the_own_claim_waits() -> None:
 
 async def test_an_answer_that_comes_while_the_last_segment_is_trained_has_time_after_it() -> None:
     """One segment a round: what is not urgent waits for a whole round of training, and then takes one."""
-    retraining, length, now = Retraining(), 100, 0
+    retraining, length, now = RecomputeQueue(), 100, 0
     await retraining.let_own_go(lambda: now, length, length)
     clock, done = 2 * length, list[int]()
     answering = asyncio.create_task(retraining.compute(clock, done.append, now))
@@ -139,7 +139,7 @@ async def test_an_answer_that_comes_while_the_last_segment_is_trained_has_time_a
 
 async def test_what_gets_a_clock_while_it_waits_goes_before_what_has_time() -> None:
     """Nobody waited for the first one when it came; now an auditor does."""
-    retraining, done, until = Retraining(), list[str](), AUDITS
+    retraining, done, until = RecomputeQueue(), list[str](), AUDITS
     tasks = list[asyncio.Task[None]]()
     async with retraining.take_turn(1):
         for name, clock in (("raised", lambda: until), ("steps", AUDITS - 1)):
@@ -154,7 +154,7 @@ async def test_what_gets_a_clock_while_it_waits_goes_before_what_has_time() -> N
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_what_nobody_waits_for_any_more_stops_between_two_pieces(is_first: bool) -> None:
     """Also where it becomes so while it gives way to an answer."""
-    retraining, until = Retraining(), AUDITS
+    retraining, until = RecomputeQueue(), AUDITS
 
     def leave() -> None:
         nonlocal until

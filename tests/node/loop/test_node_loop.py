@@ -14,7 +14,7 @@ import pytest
 
 from tests.kit.views import Standin
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from touchstone.node.joining.seats import SeatWish
+from touchstone.node.joining.seats import SeatRequest
 from touchstone.node.kit.config import Status
 from touchstone.node.kit.duty import Duty, Wait, find_round
 from touchstone.node.kit.party import Party
@@ -479,7 +479,7 @@ async def test_a_node_that_gets_no_seat_lets_its_processes_go(monkeypatch: pytes
         monkeypatch.setattr(node_loop, name, made)
     monkeypatch.setattr(node_loop, "take_seat", refuse)
     with pytest.raises(EnvironmentFault, match="no seat"):
-        await node_loop.play(cast(Any, party), TASK, (), SeatWish(SeatRole.SOLVER))
+        await node_loop.play(cast(Any, party), TASK, (), SeatRequest(SeatRole.SOLVER))
     assert sorted(closed) == sorted(names)
 
 

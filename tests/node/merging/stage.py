@@ -242,7 +242,7 @@ class Stage:
             lambda account: True,
             lambda account, kind, root: merge_requests.may_read(party, account, kind, root),
             party.status.show,
-            find_desk=merge_requests.make_desks(party).get,
+            find_handler=merge_requests.make_handlers(party).get,
         )
         identity = load_or_create_identity(party.config.home)
         server = BlobServer(party.store, party.account, SIGNING, identity, policy)

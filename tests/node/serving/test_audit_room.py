@@ -9,15 +9,15 @@ import torch
 from tests.node.specs import get_spec
 from tests.protocol.adapters import parties
 from tests.verifier.stage import TASK, Node, begin_model, get_task, make_stage
-from touchstone.node.serving.audit_room import StateShelf, read_audit_task
+from touchstone.node.serving.audit_room import StateStore, read_audit_task
 from touchstone.protocol.adapters.store.blob_store import LOCK_NAME, BlobStore
 from touchstone.protocol.compute.digest import tensor_bytes
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 
 
-def make_shelf(store: BlobStore) -> StateShelf:
-    return StateShelf(store, get_task().parameter_count)
+def make_shelf(store: BlobStore) -> StateStore:
+    return StateStore(store, get_task().parameter_count)
 
 
 def test_a_state_that_is_kept_is_loaded_with_all_its_numbers(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from touchstone.node.serving.audit_messages import PUBLIC, SEAL, START, VOTES
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
-from touchstone.verifier.audit_duties import make_desks, may_read
+from touchstone.verifier.audit_duties import make_handlers, may_read
 from touchstone.verifier.replaying import audit
 
 
@@ -56,9 +56,9 @@ async def test_a_dispute_is_told_what_a_replay_found_and_what_was_shown(tmp_path
 
 async def test_before_a_task_is_joined_nothing_is_answered_or_shown() -> None:
     party = cast(Any, Standin(joined=None))
-    desks = make_desks(party)
-    assert set(desks) == {START, SEAL, VOTES, PUBLIC}
-    for desk in desks.values():
+    handlers = make_handlers(party)
+    assert set(handlers) == {START, SEAL, VOTES, PUBLIC}
+    for handler in handlers.values():
         with pytest.raises(EnvironmentFault, match="joined no task"):
-            await desk.answer("0x" + "11" * 20, b"{}")
+            await handler.answer("0x" + "11" * 20, b"{}")
     assert not may_read(party, "0x" + "11" * 20, BlobKind.TENSOR, bytes(32))

@@ -21,11 +21,11 @@ from tests.kit.views import Standin
 from tests.protocol.adapters.parties import Party, open_session
 from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving import being_reached, reachability_probe
-from touchstone.node.serving.reachability_probe import Lookout
+from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.messages import Form, Message, encode_message
-from touchstone.protocol.adapters.wire.message_desk import format_desk
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, Reach, ReachAsked, ReachSaid
+from touchstone.protocol.adapters.wire.request_handler import format_handler
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.scripts.devnet import claim_port
@@ -45,7 +45,7 @@ class Scene:
         self.network.announce("0xnode", own_url, bytes(32))
         state = SimpleNamespace(network=self.network)
         party: Any = Standin(account="0xnode", state=state, is_member=self.members.__contains__)
-        self.lookout = Lookout(party, lambda: self.now_s)
+        self.lookout = ReachabilityProbe(party, lambda: self.now_s)
 
     async def ask(self, url: str, account: str = "0xasker", fingerprint: bytes = bytes(32)) -> ReachSaid:
         """The answer to an account that has announced `url`."""
@@ -106,10 +106,10 @@ def asker(tmp_path: Path) -> Party:
 
 
 async def ask_node(folder: Path, asker: Party, announced: Peer) -> ReachSaid:
-    """A node that serves the desk is asked, by an account that has announced this."""
+    """A node that serves the handler is asked, by an account that has announced this."""
     scene = Scene()
     scene.network.peers[asker.account] = announced
-    node = Party(folder / "node", 1, desks=scene.lookout.make_desks())
+    node = Party(folder / "node", 1, handlers=scene.lookout.make_handlers())
     async with node.serve() as peer, asker.make_client() as client:
         return await client.ask(peer, REACH, ReachAsked(), REACH_SAID)
 
@@ -178,7 +178,7 @@ async def test_a_question_that_names_an_endpoint_is_refused(tmp_path: Path, aske
     async with count_connections() as (port, sent):
         scene = Scene()
         scene.network.peers[asker.account] = asker.make_peer(claim_port(0))
-        node = Party(tmp_path / "node", 1, desks=scene.lookout.make_desks())
+        node = Party(tmp_path / "node", 1, handlers=scene.lookout.make_handlers())
         async with node.serve() as peer, asker.make_client() as client:
             with pytest.raises(
                 EnvironmentFault, match="status 400: what: the question for reach is malformed"
@@ -191,7 +191,10 @@ async def test_a_question_counts_once(tmp_path: Path, asker: Party) -> None:
     """The same signed request again, by whoever has seen it."""
     scene = Scene()
     scene.network.peers[asker.account] = asker.make_peer(claim_port(0))
-    node, path = Party(tmp_path / "node", 1, desks=scene.lookout.make_desks()), format_desk(REACH, ASKED)
+    node, path = (
+        Party(tmp_path / "node", 1, handlers=scene.lookout.make_handlers()),
+        format_handler(REACH, ASKED),
+    )
     async with node.serve() as peer, open_session() as session:
         headers, pin = asker.signer.sign("POST", path, peer.account), aiohttp.Fingerprint(peer.fingerprint)
         statuses = []

@@ -16,8 +16,8 @@ from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.claim_records import LossReported
 from touchstone.node.serving import served_data as offers_module
 from touchstone.node.serving.loss_reports import ReportLoss, find_loss, list_losses
-from touchstone.node.serving.reachability_probe import Lookout
-from touchstone.node.serving.served_data import Offers
+from touchstone.node.serving.reachability_probe import ReachabilityProbe
+from touchstone.node.serving.served_data import ServedData
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is_signed, read_loss
 from touchstone.protocol.compute.program.step import train_segment
@@ -226,7 +226,7 @@ def give_room(party: Party) -> None:
 async def test_a_node_answers_for_the_task_that_it_works_on(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         party = stage.parties[1]
-        offers = Offers(party, Lookout(party))
+        offers = ServedData(party, ReachabilityProbe(party))
         give_room(party)
         await stage.commit(1)
         stage.draw()
@@ -259,7 +259,7 @@ async def test_a_stranger_that_asks_again_and_again_has_nothing_worked_out_again
     monkeypatch.setattr(offers_module, "list_distances", list_none)
     async with open_stage(tmp_path, 1) as stage:
         party = stage.parties[1]
-        offers = Offers(party, Lookout(party))
+        offers = ServedData(party, ReachabilityProbe(party))
         give_room(party)
         await stage.commit(1)
         stage.draw()

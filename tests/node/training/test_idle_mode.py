@@ -13,7 +13,7 @@ from tests.kit.views import Standin
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.kit.config import FAR, PartyConfig, Status
-from touchstone.node.kit.recompute_queue import QUESTIONS, Retraining
+from touchstone.node.kit.recompute_queue import QUESTIONS, RecomputeQueue
 from touchstone.node.training import idle_mode
 from touchstone.node.training.idle_mode import LeaveWhenBusy, list_duties, pause, wait_until_idle
 from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
@@ -41,7 +41,7 @@ def make_party(home: Path, seat: Seat | None = SEAT) -> tuple[Any, MachineUse]:
     party: Any = Standin(
         account=ACCOUNT, config=PartyConfig(home, home, "", make_key(1), use=use), is_task_known=True,
         game=replace(game, seats={} if seat is None else {seat.number: seat}), said=[], left=[],
-        task=SimpleNamespace(task=TASK, retraining=Retraining()), status=Status(ACCOUNT),
+        task=SimpleNamespace(task=TASK, retraining=RecomputeQueue()), status=Status(ACCOUNT),
     )  # fmt: skip
     party.say = party.said.append
 
@@ -129,7 +129,7 @@ async def test_a_machine_that_is_not_looked_at_may_be_used_by_anybody(tmp_path: 
 async def test_what_waits_for_the_own_claim_does_not_wait_for_its_pause(tmp_path: Path) -> None:
     """An answer that had time when the pause began has none left when it ends: the stake was lost."""
     party, use = make_party(tmp_path)
-    retraining: Retraining = party.task.retraining
+    retraining: RecomputeQueue = party.task.retraining
 
     async def answer() -> None:
         async with retraining.take_turn(QUESTIONS):

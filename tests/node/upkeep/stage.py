@@ -30,7 +30,7 @@ from touchstone.node.records.claim_records import (
     WorkProof,
     compute_basis,
 )
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import find_carried_round, find_own_slot
 from touchstone.node.upkeep.deletion import PRUNED_KINDS, delete_blobs, list_removable
 from touchstone.node.upkeep.retention import Books, list_kept
@@ -76,7 +76,7 @@ class Node:
         journal = cast(Any, NoJournal())
         self.store = BlobStore(self.folder, is_durable=False)
         self.claims, self.audits = ClaimBook(journal, TASK), AuditBook(journal, TASK)
-        self.cases = CaseBook(journal, TASK)
+        self.cases = DisputeRecords(journal, TASK)
         self.zero = self.put_tensor("zero")
         self.initial = OuterHeader(self.put_tensor("initial weights"), self.zero)
 

@@ -18,7 +18,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.kit.retention_windows import WHOLE_GUESSES
 from touchstone.node.models.claim_openings import name_claim
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training import speculation
 from touchstone.node.training.claims import is_whole
 from touchstone.node.training.speculation import TrainAhead
@@ -44,7 +44,7 @@ async def open_audited(stage: Stage) -> Party:
 def _open_books(party: Party) -> None:
     handed: Any = party.task.audits
     handed.room = SimpleNamespace(book=AuditBook(party.journal, TASK))
-    party.joined = replace(party.task, cases=CaseBook(party.journal, TASK))
+    party.joined = replace(party.task, cases=DisputeRecords(party.journal, TASK))
     party.state.inner[TASK] = InnerBook(10)
 
 

@@ -30,7 +30,7 @@ from touchstone.node.kit.states import has_state
 from touchstone.node.models.own_openings import get_finished, open_boundary
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_statements import OwnReplay
 from touchstone.node.records.wanted_steps import Asker
 from touchstone.node.training.segments import restore_boundary
@@ -85,7 +85,7 @@ async def open_solver(folder: Path, is_pruned: bool = True) -> AsyncIterator[tup
         await stage.commit(1)
         stage.draw()
         party = stage.parties[1]
-        books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
+        books = AuditBook(party.journal, TASK), DisputeRecords(party.journal, TASK)
         audits = KnownAudits(SimpleNamespace(book=books[0]))
         party.joined = replace(party.task, audits=cast(Any, audits), cases=books[1])
         party.state.inner[TASK] = InnerBook(10)
@@ -318,17 +318,17 @@ async def test_who_was_drawn_for_a_segment_is_an_auditor_of_it(tmp_path: Path) -
 async def test_steps_for_an_auditor_stay_until_it_may_ask_no_more(tmp_path: Path) -> None:
     async with open_solver(tmp_path) as (stage, party):
         draw_late(stage)
-        slot, desk, states = stage.get_slot(1), party.task.cases.desk, (b"s" * 32,)
+        slot, handler, states = stage.get_slot(1), party.task.cases.step_requests, (b"s" * 32,)
         place = slot * SEGMENTS + find_late_segment(party.game, slot)
         until = stage.world.block + ASKED_AUDITS * party.game.terms.windows.audit_max
-        desk.find(Asker("auditor", is_auditor=True), TASK, 0, place)
-        desk.offer((TASK, 0, place), states)
+        handler.find(Asker("auditor", is_auditor=True), TASK, 0, place)
+        handler.offer((TASK, 0, place), states)
         party.task.cases.shown["wanted", states] = frozenset()
         for block, is_shown in ((until + REORG_BLOCKS, True), (until + REORG_BLOCKS + 1, False)):
             jump(stage, block)
             (prune,) = [one for one in list_due(party) if isinstance(one, Prune)]
             await prune.perform(party)
-            assert bool(desk.shown) == bool(party.task.cases.shown) == is_shown
+            assert bool(handler.shown) == bool(party.task.cases.shown) == is_shown
 
 
 def draw_nothing_late(stage: Stage) -> None:

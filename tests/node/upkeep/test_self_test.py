@@ -23,7 +23,7 @@ from touchstone.node.upkeep import self_test
 from touchstone.node.upkeep.self_test import WARNING, check_bits, compute_known_segment
 from touchstone.protocol.adapters.machine.determinism_fingerprint import (
     FILE_NAME,
-    TaskBits,
+    DeterminismFingerprint,
     read_bits,
     write_bits,
 )
@@ -149,11 +149,14 @@ async def test_tasks_of_one_home_are_remembered_apart(
         home = party.config.home
         await check_bits(party)
         mine = read_bits(home)[NAME]
-        other = TaskBits("old", mine.step_root, 7)
+        other = DeterminismFingerprint("old", mine.step_root, 7)
         write_bits(home, {"other": other, NAME: mine})
         update_machine(monkeypatch, "another torch")
         await check_bits(party)
-        assert read_bits(home) == {"other": other, NAME: TaskBits("another torch", mine.step_root)}
+        assert read_bits(home) == {
+            "other": other,
+            NAME: DeterminismFingerprint("another torch", mine.step_root),
+        }
 
 
 async def test_who_brings_the_earlier_versions_back_is_not_warned_again(

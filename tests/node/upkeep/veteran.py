@@ -18,7 +18,7 @@ from touchstone.node.kit.states import has_state
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.dispute_records import CaseBook
+from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
@@ -30,7 +30,7 @@ SEGMENTS = 4
 
 def lengthen(party: Party, rounds: int) -> None:
     """The task of a node has so many rounds, and the node all rooms that a pruning looks at."""
-    books = AuditBook(party.journal, TASK), CaseBook(party.journal, TASK)
+    books = AuditBook(party.journal, TASK), DisputeRecords(party.journal, TASK)
     audits = KnownAudits(SimpleNamespace(book=books[0]))
     training = party.task.spec.training
     longer = replace(training, schedule=replace(training.schedule, total_steps=8 * rounds))

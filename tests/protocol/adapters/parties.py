@@ -20,9 +20,9 @@ from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.session import Patience
@@ -80,7 +80,7 @@ class Party:
     may_read: Callable[[str, BlobKind, bytes], bool] = lambda account, kind, root: True
     limits: WireLimits = field(default_factory=WireLimits)
     patience: Patience = HASTE
-    desks: dict[str, Desk] = field(default_factory=dict)
+    handlers: dict[str, RequestHandler] = field(default_factory=dict)
     get_reports: Callable[[bytes, int], Message | None] = lambda task, index: None
     bucket: Bucket | None = None
     storage: ObjectStorage | None = None
@@ -104,7 +104,7 @@ class Party:
             self.is_staked,
             self.may_read,
             self.show_status,
-            find_desk=self.desks.get,
+            find_handler=self.handlers.get,
             is_member=self.is_member,
             get_reports=self.get_reports,
         )

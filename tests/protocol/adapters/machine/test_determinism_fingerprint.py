@@ -6,12 +6,15 @@ import pytest
 
 from touchstone.protocol.adapters.machine.determinism_fingerprint import (
     FILE_NAME,
-    TaskBits,
+    DeterminismFingerprint,
     read_bits,
     write_bits,
 )
 
-BITS = {"aa": TaskBits("torch 1", "11" * 32), "bb": TaskBits("torch 2", "22" * 32, unlike_until=5)}
+BITS = {
+    "aa": DeterminismFingerprint("torch 1", "11" * 32),
+    "bb": DeterminismFingerprint("torch 2", "22" * 32, unlike_until=5),
+}
 
 
 def test_what_was_written_is_read_and_replaced_whole(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from touchstone.protocol.adapters.reports.node_state import (
     STALE_S,
     STATE_FILE,
     End,
+    HealthIssue,
     NodeState,
     SeenTrouble,
-    Trouble,
     read_node_state,
     tell_node_state,
 )
@@ -134,7 +134,7 @@ async def test_a_taken_port_is_named() -> None:
 
 
 # --- The file -----------------------------------------------------------------------------------------------
-TROUBLE = SeenTrouble(Trouble.RPC_SILENT, 990, "the chain's node is silent")
+TROUBLE = SeenTrouble(HealthIssue.RPC_SILENT, 990, "the chain's node is silent")
 STATE = NodeState("0xab", 900, 1_000, End.KILLED, 3, 2, End.KILLED, 77, (TROUBLE,))
 
 

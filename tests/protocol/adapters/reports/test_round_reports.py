@@ -30,9 +30,9 @@ from touchstone.protocol.adapters.reports.round_reports import (
 )
 from touchstone.protocol.adapters.wire import request_paths
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, Reach, ReachAsked, ReachSaid
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.spec.containers import MILLIONTHS_MAX, Comparison
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -116,7 +116,7 @@ async def test_one_address_that_asks_for_reports_takes_not_all_that_strangers_sh
     limits = WireLimits(strangers_per_second=0, strangers_burst=most + 2, reports_per_second=0)
     node = Party(
         tmp_path / "node", 1, is_member=lambda account: False, limits=limits,
-        get_reports=lambda task, index: SAID, desks={REACH: Desk(100, answer)},
+        get_reports=lambda task, index: SAID, handlers={REACH: RequestHandler(100, answer)},
     )  # fmt: skip
     path = request_paths.format_reports(TASK, 7)
     async with node.serve() as peer, open_session() as session, stranger.make_client() as client:

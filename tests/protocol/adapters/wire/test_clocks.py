@@ -9,12 +9,12 @@ import pytest
 from aiohttp import web
 
 from tests.protocol.adapters.parties import DOMAIN, Party, make_key, make_tensor, serve_hostile
-from tests.protocol.adapters.wire.test_message_desk import MOST_BYTES, SAID, Said, echo
+from tests.protocol.adapters.wire.test_request_handler import MOST_BYTES, SAID, Said, echo
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.wire import clocks
 from touchstone.protocol.adapters.wire.clocks import PeerClocks, find_own_error
 from touchstone.protocol.adapters.wire.json_answers import RefusalAnswer
-from touchstone.protocol.adapters.wire.message_desk import Desk
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.spec.errors import EnvironmentFault
 
@@ -37,8 +37,8 @@ async def test_who_has_the_wrong_time_is_served_and_serves(
     tmp_path: Path, auditor: Party, ahead_s: float, is_server: bool
 ) -> None:
     """Each request was refused: who asked took that for a peer that serves nothing, and a fee followed."""
-    desks = {"echo": Desk(MOST_BYTES, echo)}
-    solver, (data, ref) = Party(tmp_path / "solver", 1, desks=desks), make_tensor(1000)
+    handlers = {"echo": RequestHandler(MOST_BYTES, echo)}
+    solver, (data, ref) = Party(tmp_path / "solver", 1, handlers=handlers), make_tensor(1000)
     solver.store.put(ref, data)
     server = solver.make_server()
     if is_server:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.protocol.adapters.parties import DOMAIN, make_key
-from tests.protocol.adapters.wire.test_message_desk import PATH, SERVER
+from tests.protocol.adapters.wire.test_request_handler import PATH, SERVER
 from touchstone.protocol.adapters.wire import request_signing
 from touchstone.protocol.adapters.wire.request_signing import (
     HEADER,

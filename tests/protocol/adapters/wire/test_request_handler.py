@@ -1,4 +1,4 @@
-"""Messages to a desk over real HTTPS: signed with their body, bounded in size, time and number."""
+"""Messages to a handler over real HTTPS: signed with their body, bounded in size, time and number."""
 
 import asyncio
 from pathlib import Path
@@ -10,11 +10,11 @@ from msgspec import Meta
 
 from tests.protocol.adapters.parties import Party, make_key, open_session
 from touchstone.protocol.adapters.messages import Count, Form, Message, encode_message
-from touchstone.protocol.adapters.wire import message_desk
+from touchstone.protocol.adapters.wire import request_handler
 from touchstone.protocol.adapters.wire.json_answers import REFUSAL
 from touchstone.protocol.adapters.wire.limits import WireLimits
-from touchstone.protocol.adapters.wire.message_desk import Desk
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 MOST_BYTES = 64
@@ -44,7 +44,7 @@ async def echo(account: str, body: bytes) -> Said:
 
 @pytest.fixture
 def solver(tmp_path: Path) -> Party:
-    return Party(tmp_path / "solver", 1, desks={"echo": Desk(MOST_BYTES, echo)})
+    return Party(tmp_path / "solver", 1, handlers={"echo": RequestHandler(MOST_BYTES, echo)})
 
 
 @pytest.fixture
@@ -83,10 +83,10 @@ async def test_refusals_say_whether_to_ask_again(solver: Party, auditor: Party) 
 async def test_a_body_that_was_not_signed_is_refused(solver: Party, auditor: Party) -> None:
     signed, other = encode_message(Said("one")), encode_message(Said("two"))
     async with solver.serve() as peer:
-        path = message_desk.format_desk("echo", signed)
+        path = request_handler.format_handler("echo", signed)
         status, body = await post(peer, path, other, auditor.signer.sign("POST", path, peer.account))
         assert status == 401 and b"not the one that was signed" in body
-        bare = f"/{message_desk.DESK}/echo"
+        bare = f"/{request_handler.PATH}/echo"
         assert (await post(peer, bare, signed, auditor.signer.sign("POST", bare, peer.account)))[0] == 401
         assert (await post(peer, path, signed))[0] == 401, "unsigned"
         assert (await post(peer, path, signed, auditor.signer.sign("GET", path, peer.account)))[0] == 401
@@ -95,20 +95,20 @@ async def test_a_body_that_was_not_signed_is_refused(solver: Party, auditor: Par
 async def test_a_long_message_is_not_read(solver: Party, auditor: Party) -> None:
     body = b" " * (1 << 22)
     async with solver.serve() as peer:
-        path = message_desk.format_desk("echo", body)
+        path = request_handler.format_handler("echo", body)
         try:
             status, said = await post(peer, path, body, auditor.signer.sign("POST", path, peer.account))
             assert status == 413 and REFUSAL.decode(said).what == "the message is too long"
         except aiohttp.ClientError:
             pass  # The connection was closed while the rest was sent.
         short = encode_message(Said("hello"))
-        path = message_desk.format_desk("echo", short)
+        path = request_handler.format_handler("echo", short)
         assert (await post(peer, path, short, auditor.signer.sign("POST", path, peer.account)))[0] == 200
 
 
 async def test_a_slow_message_is_dropped(tmp_path: Path, auditor: Party) -> None:
-    desks = {"echo": Desk(MOST_BYTES, echo)}
-    solver = Party(tmp_path / "slow", 1, desks=desks, limits=WireLimits(body_seconds=0.1))
+    handlers = {"echo": RequestHandler(MOST_BYTES, echo)}
+    solver = Party(tmp_path / "slow", 1, handlers=handlers, limits=WireLimits(body_seconds=0.1))
     whole = encode_message(Said("hello"))
 
     async def drip() -> object:
@@ -117,7 +117,7 @@ async def test_a_slow_message_is_dropped(tmp_path: Path, auditor: Party) -> None
         yield whole[4:]
 
     async with solver.serve() as peer, open_session() as session:
-        path = message_desk.format_desk("echo", whole)
+        path = request_handler.format_handler("echo", whole)
         pin = aiohttp.Fingerprint(peer.fingerprint)
         headers = auditor.signer.sign("POST", path, peer.account)
         try:
@@ -136,7 +136,7 @@ async def test_one_account_cannot_take_all_places(tmp_path: Path, auditor: Party
         await free.wait()
         return Said("done")
 
-    solver = Party(tmp_path / "held", 1, desks={"hold": Desk(MOST_BYTES, hold)})
+    solver = Party(tmp_path / "held", 1, handlers={"hold": RequestHandler(MOST_BYTES, hold)})
     solver.limits = WireLimits(messages_per_account=2)
     async with solver.serve() as peer, auditor.make_client() as client:
         asking = [asyncio.create_task(client.ask(peer, "hold", Said(str(n)), SAID)) for n in range(5)]
