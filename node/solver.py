@@ -1,6 +1,6 @@
 """The solver: trains its shard of each round, claims the result, serves and defends it, merges and posts."""
 
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.duty import ListDuties
 from touchstone.node.loop.node_loop import play

@@ -30,8 +30,8 @@ from torch import Tensor
 
 from touchstone.node.exports.tensor_file import save_tensors
 from touchstone.node.joining.dataset import fetch_dataset
-from touchstone.node.joining.first_weights import load_start, make_start
 from touchstone.node.joining.joining import catch_up
+from touchstone.node.joining.start_weights import load_start, make_start
 from touchstone.node.joining.task_reading import read_spec
 from touchstone.node.joining.task_step import StepSource, fetch_step
 from touchstone.node.kit.peers import list_peers

@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from touchstone.node.exports.model_folder import import_start
-from touchstone.node.joining.seats import SeatRequest, require_joinable
+from touchstone.node.joining.seat_taking import SeatRequest, require_joinable
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, limit_memory
 from touchstone.node.kit.stored_step import read_program

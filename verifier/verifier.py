@@ -1,6 +1,6 @@
 """The verifier: replays what is drawn for it, blind, and votes."""
 
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.duty import ListDuties
 from touchstone.node.loop.node_loop import play

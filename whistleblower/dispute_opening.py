@@ -6,7 +6,7 @@ from touchstone.node.kit.bonds import fund_bonds
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import CLAIM, NO_STEP, DisputePlanned, StatementKey, to_key
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.disputes import count_open_disputes
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute, is_pursued
 from touchstone.protocol.spec.game.state import StatementRef

@@ -7,7 +7,7 @@ from itertools import combinations
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import compute_own_leaf, find_own_root, open_boundary
-from touchstone.node.records.known_statements import KnownSeal, KnownVote
+from touchstone.node.records.heard_statements import KnownSeal, KnownVote
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.merkle import count_tensor_leaves

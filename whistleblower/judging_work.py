@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.statements import COMPARED, VoteWord
 from touchstone.whistleblower.evidence import Case

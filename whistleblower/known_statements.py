@@ -22,7 +22,7 @@ from typing import Any
 
 from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import StatementKey
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
 from touchstone.protocol.spec.game.fates import (
     find_seat,

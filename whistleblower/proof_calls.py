@@ -5,7 +5,7 @@ from typing import Any
 
 from touchstone.node.kit.party import Party
 from touchstone.node.records.claim_records import WorkProof
-from touchstone.node.records.known_statements import KnownSeal, KnownVote
+from touchstone.node.records.heard_statements import KnownSeal, KnownVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
 from touchstone.protocol.spec.containers import LeafProof, OuterHeader

@@ -8,7 +8,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import StatementKey
-from touchstone.node.records.known_statements import KnownVote, OwnReplay
+from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.spec.containers import LeafProof, StateLeaves
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
 from touchstone.protocol.spec.game.inner_dispute import AskEnding

@@ -42,7 +42,7 @@ from touchstone.node.kit.states import fetch_tensors, load_state, open_state
 from touchstone.node.kit.stored_tensors import StoredState
 from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import NO_STEP
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.training.segments import compute_roots, find_own_boundary, get_batches, restore_boundary
 from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
 from touchstone.protocol.adapters.wire.peer import Peer

@@ -6,7 +6,7 @@ from touchstone.node.models.claim_openings import fetch_delta, find_work
 from touchstone.node.models.global_model import load_outer, load_weights
 from touchstone.node.models.own_openings import list_own_boundaries, open_boundary, open_work
 from touchstone.node.records.claim_records import WorkProof
-from touchstone.node.records.known_statements import ClaimOpenings, KnownVote
+from touchstone.node.records.heard_statements import ClaimOpenings, KnownVote
 from touchstone.node.records.round_seats import find_carried_round
 from touchstone.node.training.segments import restore_boundary
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor

@@ -8,7 +8,7 @@ from typing import Any
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.states import fetch_tensors, has_state, keep_state, open_state_leaves
 from touchstone.node.kit.view import View
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.training.segments import find_replay, iterate_states, require_claimed_end, require_same
 from touchstone.node.upkeep.upkeep_duties import get_question
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof

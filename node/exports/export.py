@@ -16,7 +16,7 @@ from touchstone.node.exports.model_choice import (
 )
 from touchstone.node.exports.model_note import ModelNote, check_tokenizer
 from touchstone.node.exports.written_model import clean_config, write_model
-from touchstone.node.joining.first_weights import make_start
+from touchstone.node.joining.start_weights import make_start
 from touchstone.node.joining.task_step import as_reader, fetch_step
 from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
 from touchstone.node.kit.stored_tensors import load_tensor

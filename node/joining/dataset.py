@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from touchstone.node.joining.seats import DISPUTE_MOVES
+from touchstone.node.joining.seat_taking import DISPUTE_MOVES
 from touchstone.node.joining.task_inputs import DatasetParts, PartedCorpus, open_outline, telling_bytes
 from touchstone.node.joining.task_reading import refer_dataset
 from touchstone.node.joining.task_step import sort_peers

@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 
 from touchstone.node.joining.dataset import open_parts
-from touchstone.node.joining.first_weights import require_start_here
+from touchstone.node.joining.start_weights import require_start_here
 from touchstone.node.joining.task_reading import read_spec, refuse_harmful, require_format
 from touchstone.node.joining.task_step import StepSource, fetch_step
 from touchstone.node.kit.party import Joined, Party

@@ -4,7 +4,7 @@ import asyncio
 
 from torch import Tensor
 
-from touchstone.node.joining.first_weights import require_start_here
+from touchstone.node.joining.start_weights import require_start_here
 from touchstone.node.kit.party import Party
 from touchstone.node.models.global_model import get_initial_header, load_weights
 from touchstone.protocol.adapters.chain.refusals import ContractRefused

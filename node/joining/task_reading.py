@@ -1,6 +1,6 @@
 """Reads a task from the chain, and refuses one that could hurt."""
 
-from touchstone.node.joining.first_weights import compute_start_bytes
+from touchstone.node.joining.start_weights import compute_start_bytes
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.compute.program.costs import ProgramCosts

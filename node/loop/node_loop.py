@@ -18,7 +18,7 @@ from touchstone.node.health.money_news import MoneyNews
 from touchstone.node.health.parting import tell_parting
 from touchstone.node.health.task_news import list_news
 from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seats import SeatRequest, take_seat
+from touchstone.node.joining.seat_taking import SeatRequest, take_seat
 from touchstone.node.kit.config import FAR
 from touchstone.node.kit.duty import Duty, ListDuties, Wait, find_round, name_duty
 from touchstone.node.kit.party import Party

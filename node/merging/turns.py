@@ -1,4 +1,4 @@
-"""Solvers take turns at what each of them can do: if one has not moved for a while, the next in line does."""
+"""Solvers take turns at what each can do: if one has not moved for a while, the next does."""
 
 from collections.abc import Hashable, Iterator
 

@@ -20,7 +20,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta
 from torch import Tensor
 
-from touchstone.node.joining.first_weights import load_start
+from touchstone.node.joining.start_weights import load_start
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.peers import list_peers
 from touchstone.node.kit.stored_tensors import keep_tree, load_tensor

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from touchstone.node.records.compute import Compute, TracedStep
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.records.wanted_steps import StepRequests
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Word

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from touchstone.node.joining.first_weights import refer_start
+from touchstone.node.joining.start_weights import refer_start
 from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_step import list_step_keys

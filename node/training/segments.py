@@ -16,7 +16,7 @@ from touchstone.node.kit.recompute_queue import AUDITS, Turn, Until
 from touchstone.node.kit.states import fetch_tensors, has_state, keep_state, load_state
 from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import get_finished, list_own_boundaries
-from touchstone.node.records.known_statements import OwnReplay
+from touchstone.node.records.heard_statements import OwnReplay
 from touchstone.node.records.round_seats import find_carried_round, get_shards
 from touchstone.node.training.claims import begin_state, compute_start, find_carried
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof

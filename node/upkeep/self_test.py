@@ -13,7 +13,7 @@ import asyncio
 import logging
 from functools import partial
 
-from touchstone.node.joining.first_weights import require_start_here
+from touchstone.node.joining.start_weights import require_start_here
 from touchstone.node.kit.config import describe_machine
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.states import has_state

@@ -17,7 +17,7 @@ from tests.attacks.grafting import make_grafting_compute
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import Part
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.duty import Duty, ListDuties, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute, Train

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import Part
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.duty import Duty, ListDuties, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute

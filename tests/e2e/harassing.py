@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from tests.e2e.roles import SOLVER
 from tests.e2e.world import Part
 from tests.kit.views import view_of
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.party import Party
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.disputes import count_open_disputes

@@ -14,7 +14,7 @@ from tests.e2e.reading import Happened, list_closed, read_fates, read_happened
 from tests.e2e.roles import SOLVER, VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
 from tests.kit.views import view_of
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.states import fetch_state

@@ -2,7 +2,7 @@
 
 from tests.e2e.world import Part
 from touchstone.node import solver
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.verifier import verifier
 from touchstone.whistleblower import watcher

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.world import LOOK_S, TINY_PLAN, Part, World, open_world, run_world
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import play
 from touchstone.node.loop.opening import open_party

@@ -13,7 +13,7 @@ from eth_account import Account
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
 from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seats import SeatRequest, take_seat
+from touchstone.node.joining.seat_taking import SeatRequest, take_seat
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.duty import ListDuties
 from touchstone.node.kit.party import Joined, Party

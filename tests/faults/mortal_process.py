@@ -17,7 +17,7 @@ from eth_account import Account
 
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seats import take_seat
+from touchstone.node.joining.seat_taking import take_seat
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop

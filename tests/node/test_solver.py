@@ -7,7 +7,7 @@ import pytest
 from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
 from touchstone.node import solver
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.solver import ROOMS
 from touchstone.protocol.spec.game.state import SeatRole

@@ -13,7 +13,7 @@ from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.kit.views import Standin
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
-from touchstone.node.joining.first_weights import refer_start
+from touchstone.node.joining.start_weights import refer_start
 from touchstone.node.kit.party import Party
 from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.submit import RoundPlan, build_task, post_task, refuse_bad_task

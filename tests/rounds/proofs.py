@@ -18,7 +18,7 @@ from touchstone.node.kit.chain_state import Network
 from touchstone.node.kit.party import Party
 from touchstone.node.records.claim_records import ClaimBook, ClaimName, WorkProof
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.records.known_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from touchstone.protocol.adapters.chain.abi import load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, decode_values, encode_call
 from touchstone.protocol.adapters.journal import Journal

@@ -16,7 +16,7 @@ from tests.node.health.test_checks import ACCOUNT
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from tests.scripts.sitting import NOW, SEAT, MadeSitting, follow_nothing, run_nothing, silence
 from touchstone.node.joining import joining
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.loop import node_loop
 from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput

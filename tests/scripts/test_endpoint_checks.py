@@ -21,7 +21,7 @@ from tests.scripts.schemas import read_one
 from touchstone.node.joining import reachability
 from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.joining.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
-from touchstone.node.joining.seats import SeatRequest, take_seat
+from touchstone.node.joining.seat_taking import SeatRequest, take_seat
 from touchstone.node.kit.chain_state import Network as Peers
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.party import Party

@@ -20,7 +20,7 @@ from tests.protocol.spec.game.world import make_terms, make_world
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, edit_config, fail, init, wait_for_line
 from tests.scripts.schemas import read_one
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import JOURNAL_FILE, PartyConfig
 from touchstone.node.loop.opening import RECORDS
 from touchstone.protocol.adapters.chain.pace import Pace

@@ -16,7 +16,7 @@ from tests.e2e.world import AMOUNTS, TINY_PLAN, make_dataset
 from tests.protocol.adapters.made_machine import Machine
 from tests.scripts.money import Operators
 from tests.scripts.network import edit_config, fail
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.kit.config import JOURNAL_FILE, STORE_FOLDER, PartyConfig
 from touchstone.node.loop.opening import RECORDS

@@ -22,7 +22,7 @@ from tests.verifier.stage import (
     make_stage,
 )
 from tests.verifier.stage import TASK as AUDITED
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig, hold_folder
 from touchstone.node.models.global_model import AskWork
 from touchstone.node.serving.audit_messages import WorkSaid

@@ -22,7 +22,7 @@ from touchstone.node.loop.opening import RECORDS
 from touchstone.node.records.audit_records import make_sealed
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.records.known_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
+from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore

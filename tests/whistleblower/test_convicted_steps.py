@@ -24,7 +24,7 @@ from tests.whistleblower.stage import (
 from touchstone.node.defending.step_requests import StepsAsked, answer_steps, is_auditor
 from touchstone.node.defending.step_serving import compute_place
 from touchstone.node.records.audit_records import AuditBook
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.records.wanted_steps import MAX_GRANTED, Asker
 from touchstone.node.upkeep.pruning import forget_steps
 from touchstone.protocol.adapters.messages import encode_message

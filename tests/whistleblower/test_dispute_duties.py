@@ -22,7 +22,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.kit.states import load_state
 from touchstone.node.models.own_openings import get_finished, open_boundary
 from touchstone.node.records.compute import Compute
-from touchstone.node.records.known_statements import KnownVote, OwnReplay
+from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.store.blobs import BlobKey, get_trace_kind
 from touchstone.protocol.compute.bounds.fault import find_buffer, open_demanded
@@ -111,10 +111,10 @@ def test_what_others_asked_is_not_asked_again(
 
 def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> Any:
     """A party that sees these asks."""
-    monkeypatch.setattr(query_answers, "get_now", lambda party: game)
-    monkeypatch.setattr(
-        query_answers, "get_inner", lambda party: InnerBook(10, asks={one.name: one for one in asks})
-    )
+    book = InnerBook(10, asks={one.name: one for one in asks})
+    for module in (queries, query_answers):
+        monkeypatch.setattr(module, "get_now", lambda view: game)
+        monkeypatch.setattr(module, "get_inner", lambda view: book)
     return cast(Any, SimpleNamespace(account="own"))
 
 

@@ -30,7 +30,7 @@ from touchstone.node.records.dispute_records import (
     list_fields,
     name_vote,
 )
-from touchstone.node.records.known_statements import KnownVote, OwnReplay
+from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.compute.audit.compare import Verdict
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault

@@ -17,7 +17,7 @@ from tests.whistleblower.stage import get_known, get_solver, make_boundary, make
 from touchstone.node.kit.party import Party
 from touchstone.node.models.own_openings import open_boundary
 from touchstone.node.records.audit_records import AuditBook, VoteTaken, make_sealed
-from touchstone.node.records.known_statements import ClaimOpenings, KnownSeal, KnownVote
+from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote
 from touchstone.node.serving.audit_serving import Audits
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call

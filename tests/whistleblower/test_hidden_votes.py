@@ -27,7 +27,7 @@ from tests.whistleblower.stage import (
 from tests.whistleblower.test_dispute_opening import START, list_suspected
 from touchstone.node.defending.step_requests import StepsAsked, StepsShown, answer_steps
 from touchstone.node.records.dispute_records import NO_STEP, name_vote
-from touchstone.node.records.known_statements import KnownVote, OwnReplay
+from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.compute.audit.compare import Verdict
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, encode_state

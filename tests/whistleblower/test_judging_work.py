@@ -24,7 +24,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.models.own_openings import open_boundary, open_work
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.handed_votes import HandedVote
-from touchstone.node.records.known_statements import ClaimOpenings, KnownVote
+from touchstone.node.records.heard_statements import ClaimOpenings, KnownVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
@@ -328,7 +328,7 @@ def list_unread(
     party = cast(Any, Standin(task=task, account=account))
     known = {"get_now": state, "list_provable_rounds": [state.rounds[0]], "list_own_boundaries": []}
     for name, value in known.items():
-        monkeypatch.setattr(judging_work, name, lambda *_, value=value: value)
+        monkeypatch.setattr(votes_on_chain, name, lambda *_, value=value: value)
     return list(votes_on_chain.list_unread(view_of(party), 1))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.spec.game.world import is_drawn, make_world
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.auditing import get_drawn
 from touchstone.protocol.spec.game.fates import get_claim_fate, get_late_draw, get_segments
 from touchstone.protocol.spec.game.state import ClaimFate, CountedVote, GameState, SeatStatus, StatementRef

@@ -22,7 +22,7 @@ from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import NO_STEP, RECORDS, DisputeRecords, StatementKey
-from touchstone.node.records.known_statements import ClaimOpenings
+from touchstone.node.records.heard_statements import ClaimOpenings
 from touchstone.node.training.segments import get_batches, iterate_states
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal

@@ -6,7 +6,7 @@ import pytest
 
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
-from touchstone.node.records.known_statements import KnownVote
+from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.state import CountedVote, GameState, SeatRole, SeatStatus, StatementRef
 from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statements import VoteOpening, VoteWord

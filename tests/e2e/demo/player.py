@@ -27,7 +27,7 @@ from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
 from tests.e2e.world import Part
 from touchstone.node.joining.joining import catch_up, open_task
-from touchstone.node.joining.seats import take_seat
+from touchstone.node.joining.seat_taking import take_seat
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.party import Party

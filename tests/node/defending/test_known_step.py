@@ -13,7 +13,7 @@ from tests.protocol.spec.game.world import make_word
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CLAIM, DisputePlanned, DisputeRecords
-from touchstone.node.records.known_statements import ClaimOpenings
+from touchstone.node.records.heard_statements import ClaimOpenings
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault

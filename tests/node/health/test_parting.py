@@ -10,7 +10,7 @@ import pytest
 from tests.node.health.test_metrics import TASK, get_trained_from, make_party
 from tests.protocol.spec.game.world import World, make_quiet_world
 from touchstone.node.health.parting import tell_parting
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.loop import node_loop
 from touchstone.protocol.adapters.chain.fees import FeeOffer
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting

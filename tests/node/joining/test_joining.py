@@ -8,10 +8,10 @@ import pytest
 
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.node.merging.stage import TASK, get_account, open_stage
-from touchstone.node.joining import machine_check, seats
+from touchstone.node.joining import machine_check, seat_taking
 from touchstone.node.joining.dataset import count_kept_blocks, open_parts
 from touchstone.node.joining.machine_check import describe_check
-from touchstone.node.joining.seats import SeatRequest, require_records, take_seat
+from touchstone.node.joining.seat_taking import SeatRequest, require_records, take_seat
 from touchstone.node.joining.task_reading import read_spec, refer_dataset, refuse_harmful, require_format
 from touchstone.node.kit.party import Party
 from touchstone.node.submit import build_task
@@ -108,7 +108,7 @@ async def test_a_task_that_takes_no_seat_costs_nothing(
     """Not even tokens that are moved into credit: the refusal comes before anything is sent."""
     async with open_stage(tmp_path, 4) as stage:
         party = stage.parties[4]
-        monkeypatch.setattr(seats, "check_machine", _check_nothing)
+        monkeypatch.setattr(seat_taking, "check_machine", _check_nothing)
         stage.world.send(calls.HaltTask(), stage.world.state.terms.submitter)
         stage.sync()
         with pytest.raises(GameRefusal, match="TaskHalted"):
@@ -135,9 +135,9 @@ async def test_nothing_is_locked_once_the_operator_does_not_want_the_seat(
         async def check_for_minutes(party: Party) -> None:
             party.state.games[party.task.task] = later
 
-        monkeypatch.setattr(seats, "check_machine", check_for_minutes)
+        monkeypatch.setattr(seat_taking, "check_machine", check_for_minutes)
         monkeypatch.setattr(machine_check, "find_seat", lambda game, account: None)
-        monkeypatch.setattr(seats, "require_joinable", lambda *_: None)
+        monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
         with pytest.raises(InvalidInput, match="left"):
             await take_seat(party, SeatRequest(SeatRole.VERIFIER, require_wanted=refuse))
         assert asked == [later] and not chain.sent, "asked by the task as it is after the check"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.node.merging.stage import SIGNING, FakeChain, get_account, open_stage
-from touchstone.node.joining import seats
+from touchstone.node.joining import seat_taking
 from touchstone.node.joining.reachability import SeenBy, is_unreached
-from touchstone.node.joining.seats import SeatRequest, take_seat
+from touchstone.node.joining.seat_taking import SeatRequest, take_seat
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
@@ -59,7 +59,7 @@ async def join(
     async def check_nothing(party: Party) -> None:
         pass
 
-    monkeypatch.setattr(seats, "check_machine", check_nothing)
+    monkeypatch.setattr(seat_taking, "check_machine", check_nothing)
     async with open_stage(folder, JOINER) as stage, AsyncExitStack() as stack:
         party = stage.parties[JOINER]
         party.config = replace(party.config, say=said.append, **changes)

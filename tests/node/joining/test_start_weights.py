@@ -18,9 +18,9 @@ from tests.node.specs import get_spec
 from tests.node.upkeep.stage import Node
 from tests.node.upkeep.test_retention import play
 from tests.task_models import draw_first
-from touchstone.node.joining import first_weights, joining, machine_check, seats
-from touchstone.node.joining.first_weights import fetch_start, load_start, make_start, refer_start
-from touchstone.node.joining.seats import SeatRequest, take_seat
+from touchstone.node.joining import joining, machine_check, seat_taking, start_weights
+from touchstone.node.joining.seat_taking import SeatRequest, take_seat
+from touchstone.node.joining.start_weights import fetch_start, load_start, make_start, refer_start
 from touchstone.node.kit.party import Party
 from touchstone.node.models.global_model import get_initial_header, load_outer_state, load_weights
 from touchstone.node.upkeep import self_test
@@ -189,16 +189,16 @@ async def test_weights_on_which_no_work_is_accepted_are_refused(tmp_path: Path) 
 def test_weights_are_judged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """They lie in a file, whose pages count as this process's memory until it lets go of them."""
     seen: list[int] = []
-    monkeypatch.setattr(first_weights, "PART_ELEMENTS", 4)
-    monkeypatch.setattr(first_weights, "relax", lambda: seen.append(1))
-    first_weights.require_sound(torch.ones(10))
+    monkeypatch.setattr(start_weights, "PART_ELEMENTS", 4)
+    monkeypatch.setattr(start_weights, "relax", lambda: seen.append(1))
+    start_weights.require_sound(torch.ones(10))
     assert len(seen) == 3
     for number in (2.0**64, -(2.0**64), float("inf"), float("-inf"), float("nan")):
         for place in (0, 5, 9):
             weights = torch.ones(10)
             weights[place] = number
             with pytest.raises(InvalidInput, match="too large"):
-                first_weights.require_sound(weights)
+                start_weights.require_sound(weights)
 
 
 @pytest.mark.parametrize("is_given", [True, False])
@@ -224,8 +224,8 @@ def _join_only_start(monkeypatch: pytest.MonkeyPatch) -> None:
     async def do_nothing(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(seats, "check_machine", do_nothing)
-    monkeypatch.setattr(seats, "require_joinable", lambda *_: None)
+    monkeypatch.setattr(seat_taking, "check_machine", do_nothing)
+    monkeypatch.setattr(seat_taking, "require_joinable", lambda *_: None)
 
 
 async def _join(party: Party) -> None:

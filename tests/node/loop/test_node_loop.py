@@ -14,7 +14,7 @@ import pytest
 
 from tests.kit.views import Standin
 from tests.protocol.spec.game.world import START_BLOCK, make_terms
-from touchstone.node.joining.seats import SeatRequest
+from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import Status
 from touchstone.node.kit.duty import Duty, Wait, find_round
 from touchstone.node.kit.party import Party

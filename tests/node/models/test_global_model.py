@@ -12,7 +12,7 @@ from tests.node.merging.stage import TASK, get_account, get_base_root, open_stag
 from tests.node.specs import get_spec
 from tests.protocol.spec.game.world import make_word
 from tests.task_models import draw_first
-from touchstone.node.joining import first_weights
+from touchstone.node.joining import start_weights
 from touchstone.node.kit.party import Party
 from touchstone.node.models.global_model import (
     AskOuter,
@@ -110,7 +110,7 @@ async def test_the_first_model_is_made_once_and_again_where_the_store_has_lost_i
             made.append(1)
             return first
 
-        monkeypatch.setattr(first_weights, "draw_weights", make)
+        monkeypatch.setattr(start_weights, "draw_weights", make)
         header = keep_outer(party, begin_outer(first))
         for _ in range(3):
             state = await load_outer_state(party, header)

@@ -14,7 +14,7 @@ from tests.node.merging.stage import HASTE, SIGNING, Stage, finish, open_stage
 from tests.node.specs import get_spec
 from tests.protocol.adapters.parties import make_key
 from tests.protocol.adapters.storages import HostileStorage, make_settings
-from touchstone.node.joining.first_weights import refer_start
+from touchstone.node.joining.start_weights import refer_start
 from touchstone.node.kit.party import Party
 from touchstone.node.merging import merge_requests
 from touchstone.node.serving.bucket_copies import CopyToBucket, list_copies, list_missing

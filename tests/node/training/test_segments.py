@@ -21,7 +21,7 @@ from tests.whistleblower.stage import (
 )
 from touchstone.node.kit.party import Party
 from touchstone.node.models.own_openings import get_finished
-from touchstone.node.records.known_statements import OwnReplay
+from touchstone.node.records.heard_statements import OwnReplay
 from touchstone.node.training import segments
 from touchstone.node.training.segments import (
     compute_roots,

@@ -31,7 +31,7 @@ from touchstone.node.models.own_openings import get_finished, open_boundary
 from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.records.known_statements import OwnReplay
+from touchstone.node.records.heard_statements import OwnReplay
 from touchstone.node.records.wanted_steps import Asker
 from touchstone.node.training.segments import restore_boundary
 from touchstone.node.upkeep import pruning
