@@ -40,28 +40,21 @@ from touchstone.node.loop.opening import open_party
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.signed_profiles import write_profile
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.audit.calibrate import (
-    FLOORS,
+from touchstone.protocol.compute.audit.compare import Distances, measure_distances
+from touchstone.protocol.compute.audit.conditioning import find_usual, is_well_conditioned, shake, unshake
+from touchstone.protocol.compute.audit.distance_survey import FLOORS, Survey, count_floor_units, name_stage
+from touchstone.protocol.compute.audit.kernel_configurations import (
     KernelConfiguration,
-    Survey,
-    count_floor_units,
     list_devices,
     list_every_configuration,
-    name_stage,
-)
-from touchstone.protocol.compute.audit.compare import (
-    Distances,
-    find_usual,
-    is_well_conditioned,
-    measure_distances,
-    shake,
-    unshake,
 )
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
+from touchstone.protocol.compute.outer.nesterov_step import begin_outer, merge
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, begin_round, replay_segment
+from touchstone.protocol.compute.program.step import begin_round, replay_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.calibration_rules import (
     DEFAULT_SEGMENTS,
     PROFILE_VERSION,

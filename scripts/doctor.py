@@ -32,7 +32,8 @@ from touchstone.protocol.compute.determinism import pin_kernels, require_device
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import Batch, advance, begin_round
+from touchstone.protocol.compute.program.step import advance, begin_round
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.spec.codec import compute_state_root, decode_training
 from touchstone.protocol.spec.containers import TrainingSpec

@@ -40,7 +40,7 @@ from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
-from touchstone.protocol.compute.program.step import STATES_BYTES
+from touchstone.protocol.compute.program.step_runners import STATES_BYTES
 from touchstone.protocol.spec.codec import decode_training
 from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

@@ -41,7 +41,7 @@ from touchstone.node.serving.audit_room import AuditRoom, AuditTask, StateStore
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blobs import refer_delta, refer_tensor
 from touchstone.protocol.compute.audit.compare import judge_state
-from touchstone.protocol.compute.outer.outer_tensors import PART_ELEMENTS, encode_delta
+from touchstone.protocol.compute.outer.pseudo_gradients import PART_ELEMENTS, encode_delta
 from touchstone.protocol.spec.codec import compute_outer_root, compute_state_root
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault

@@ -27,7 +27,7 @@ from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
-from touchstone.protocol.compute.program.step import GetBatch
+from touchstone.protocol.compute.program.training_state import GetBatch
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.drawing import deal_shards

@@ -28,7 +28,8 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import measure_apart
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.determinism import pin_kernels
-from touchstone.protocol.compute.program.step import Batch, replay_segment
+from touchstone.protocol.compute.program.step import replay_segment
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.calibration_rules import QUANTITIES
 from touchstone.protocol.spec.codec import (
     compute_boundary_leaf,

@@ -25,21 +25,21 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.round_seats import get_shards
 from touchstone.node.training.segments import compute_state, get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.bounds.fault import (
+from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import (
     ClaimedLeaf,
-    ClaimedRoots,
     ClaimedTrace,
-    ExactFaultFinder,
     InputFault,
     OperationFault,
-    prove_node,
 )
-from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.step_openings import prove_node
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.step_facts import compute_step_facts
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import LeafProof, StateHeader
 from touchstone.protocol.spec.drawing import draw_sample_start
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault

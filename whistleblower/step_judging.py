@@ -46,17 +46,11 @@ from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.training.segments import compute_roots, find_own_boundary, get_batches, restore_boundary
 from touchstone.protocol.adapters.store.blobs import BlobKey, refer_state
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.audit.compare import (
-    Verdict,
-    compute_cap,
-    gather_excess,
-    is_explained,
-    judge_state,
-    shake,
-    unshake,
-)
+from touchstone.protocol.compute.audit.compare import Verdict, gather_excess, judge_state
+from touchstone.protocol.compute.audit.conditioning import shake, unshake
+from touchstone.protocol.compute.audit.step_noise import compute_cap, is_explained
 from touchstone.protocol.compute.digest import state_header
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, decode_state
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault

@@ -33,16 +33,18 @@ from lab.benchmarks.program import SCALARS, Setting, make_setting, time_in_turn
 from lab.benchmarks.reports import write_report
 from tests.task_models import split_parameters
 from tests.training_setting import read_standard_library
-from touchstone.protocol.compute.audit.calibrate import FLOORS, list_devices
 from touchstone.protocol.compute.audit.compare import judge_state, measure_distances
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.audit.distance_survey import FLOORS
+from touchstone.protocol.compute.audit.kernel_configurations import list_devices
+from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.digest import state_header
-from touchstone.protocol.compute.program import device_kernels, exact_functions
 from touchstone.protocol.compute.program.devices import KINDS, DeviceSteps, open_device
-from touchstone.protocol.compute.program.exact_functions import FAMILIES, force_family
+from touchstone.protocol.compute.program.exact import device_functions, function_loops
+from touchstone.protocol.compute.program.exact.product_families import FAMILIES, force_family
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.step import TrainingState, advance, replay_segment, train_segment
+from touchstone.protocol.compute.program.step import advance, replay_segment, train_segment
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import Operation
@@ -66,10 +68,10 @@ def take_reciprocal_roots(x: Any, _: Any, out: Any, __: Any) -> None:
 
 
 EXACT: dict[Operation, tuple[Callable[[Tensor], Tensor], Callable[..., None]]] = {
-    Operation.EXPONENTIAL: (device_kernels.take_exponentials, exact_functions.take_exponentials),
-    Operation.LOGARITHM: (device_kernels.take_logarithms, exact_functions.take_logarithms),
-    Operation.SIGMOID: (device_kernels.take_sigmoids, exact_functions.take_sigmoids),
-    Operation.RECIPROCAL_ROOT: (device_kernels.take_reciprocal_roots, take_reciprocal_roots),
+    Operation.EXPONENTIAL: (device_functions.take_exponentials, function_loops.take_exponentials),
+    Operation.LOGARITHM: (device_functions.take_logarithms, function_loops.take_logarithms),
+    Operation.SIGMOID: (device_functions.take_sigmoids, function_loops.take_sigmoids),
+    Operation.RECIPROCAL_ROOT: (device_functions.take_reciprocal_roots, take_reciprocal_roots),
 }
 
 

@@ -42,7 +42,7 @@ from lab.benchmarks.honesty.planted import (
 )
 from lab.benchmarks.reports import write_report
 from tests.training_setting import read_standard_library
-from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.compute.determinism import describe_kernels, list_cpu_capabilities, pin_kernels
 from touchstone.protocol.spec.program import BOUNDED_OPERATIONS
 

@@ -35,16 +35,16 @@ from lab.benchmarks.reports import write_report
 from tests.task_models import DecoderStep, build_program, init_parameters
 from tests.training_setting import SEQUENCES_PER_STEP, read_standard_library
 from touchstone.protocol.adapters.store.blobs import refer_trace_tensor
-from touchstone.protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, OperationFault
 from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
-from touchstone.protocol.compute.bounds.trace import build_buffer_tree
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedLeaf, ClaimedTrace, OperationFault
+from touchstone.protocol.compute.bounds.trace_tree import build_buffer_tree
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.layout import look
-from touchstone.protocol.compute.program.step import Batch
-from touchstone.protocol.compute.program.tensor_allocator import list_written
+from touchstone.protocol.compute.program.planning.lifetimes import list_written
+from touchstone.protocol.compute.program.planning.node_views import look
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.program import INPUTS, Operation, Program, Role, leaf_bytes
 from touchstone.step.optimizers import AdamW

@@ -27,12 +27,12 @@ from tests.task_models import (
     split_parameters,
 )
 from tests.training_setting import DEMO_MODEL, build_trace_tree
-from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.step import Batch
 from touchstone.protocol.compute.program.tensor_allocator import allocate_vector
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.program import CHUNK_TERMS, DEFAULT_CHUNK_TERMS, Role
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import Decoder, DecoderConfig

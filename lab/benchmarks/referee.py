@@ -32,8 +32,8 @@ from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.compute.bounds.fault import OperationFault, prove_operation
-from touchstone.protocol.compute.bounds.trace import TraceTree
+from touchstone.protocol.compute.bounds.fault_proof import OperationFault, prove_operation
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.spec.containers import StateHeader, StepContext, StepFacts

@@ -47,7 +47,7 @@ from lab.benchmarks.hunting.seam import Tally, count_decades, judge_all
 from lab.benchmarks.reports import write_report
 from tests.attacks.adaptive import run_adaptive
 from tests.attacks.coverage import ENTRIES
-from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
+from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS

@@ -20,8 +20,8 @@ from touchstone.node.training.segments import (
     restore_own_start,
 )
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.bounds.fault import open_demanded, prove_outputs
-from touchstone.protocol.compute.bounds.trace import TraceTree
+from touchstone.protocol.compute.bounds.step_openings import open_demanded, prove_outputs
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step_facts import compute_step_facts
 from touchstone.protocol.spec.codec import compute_state_root

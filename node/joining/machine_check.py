@@ -9,8 +9,9 @@ from touchstone.node.kit.party import Party
 from touchstone.node.models.global_model import get_initial_header, load_weights
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.compute.batches import Corpus, get_batch, prepare_steps
+from touchstone.protocol.compute.bounds.exhibits import Exhibit
 from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
-from touchstone.protocol.compute.bounds.rehearsal import Exhibit, Rehearsal, rehearse
+from touchstone.protocol.compute.bounds.rehearsal import Rehearsal, rehearse
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.compute.program.step_facts import compute_step_facts

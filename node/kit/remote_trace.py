@@ -15,7 +15,7 @@ from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobKey, BlobRe
 from touchstone.protocol.adapters.store.chunk_trees import get_chunk_level, open_leaves
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.bounds.fault import ClaimedLeaf
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedLeaf
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.spec.merkle import hash_leaf
 

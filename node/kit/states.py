@@ -8,7 +8,7 @@ from touchstone.node.kit.stored_tensors import StoredState, keep_state_trees, lo
 from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import build_state_trees
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import StateHeader, StateLeaves
 
 

@@ -10,8 +10,8 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.adapters.store.chunk_trees import get_chunk_level
 from touchstone.protocol.compute.digest import ByteTree, StateTrees, tensor_bytes
-from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.compute.program.tensor_allocator import relax, view_mapped
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import StateHeader
 
 FETCHED_BYTES = 1 << 30

@@ -10,7 +10,8 @@ from torch import Tensor
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_trace_tensor
 from touchstone.protocol.adapters.store.chunk_trees import get_chunk_level
-from touchstone.protocol.compute.program.tensor_allocator import SHOWN_TYPES, relax, view_mapped
+from touchstone.protocol.compute.program.planning.arena import SHOWN_TYPES
+from touchstone.protocol.compute.program.tensor_allocator import relax, view_mapped
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import Levels
 from touchstone.protocol.spec.program import ELEMENT_BYTES, INDEX_ROLES, Program, Role, leaf_bytes

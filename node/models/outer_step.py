@@ -25,7 +25,7 @@ from touchstone.node.models.global_model import keep_outer, load_outer, load_out
 from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.digest import outer_header
-from touchstone.protocol.compute.outer.outer_tensors import OuterState, merge
+from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
 from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.ledger import get_state_at

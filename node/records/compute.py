@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from touchstone.protocol.compute.bounds.trace import Retrace, TraceTree, retrace
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.compute.bounds.retrace import Retrace, retrace
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree
+from touchstone.protocol.compute.program.step import replay_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
 
 Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[TrainingState, list[float]]]

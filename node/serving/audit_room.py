@@ -20,7 +20,8 @@ from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.compute.program.step import replay_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import (
     DistanceReport,
     Limits,

@@ -38,9 +38,10 @@ from touchstone.node.training.idle_mode import pause
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import build_delta_tree
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.devices import copy_to_host
-from touchstone.protocol.compute.program.step import TrainingState, begin_round, train_segment
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader, to_millionths
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault

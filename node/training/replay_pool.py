@@ -26,7 +26,7 @@ from touchstone.node.training.replay_worker import (
     view_job,
 )
 from touchstone.protocol.adapters.files.mapped_files import make_shared
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.codec import encode_training
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -19,8 +19,9 @@ from touchstone.node.kit.stored_step import open_step
 from touchstone.protocol.adapters.files.mapped_files import map_shared
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import pin_kernels
-from touchstone.protocol.compute.program.step import Batch, TrainingState, replay_segment
+from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.tensor_allocator import view_mapped
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.codec import decode_training
 
 Result = TypeVar("Result")

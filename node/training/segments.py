@@ -22,7 +22,7 @@ from touchstone.node.training.claims import begin_state, compute_start, find_car
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -15,10 +15,11 @@ from touchstone.node.kit.stored_step import open_step
 from touchstone.node.training.replay_worker import ReplayJob, begin_worker, view_job
 from touchstone.protocol.adapters.files.mapped_files import map_shared
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.program.cutting import CutStep, Workers
+from touchstone.protocol.compute.program.cut_step import CutStep, Workers
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import Batch, TrainingState, begin_round
+from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.codec import decode_training
 from touchstone.protocol.spec.containers import TrainingSpec
 

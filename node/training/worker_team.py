@@ -1,7 +1,7 @@
 """Workers of a solver: processes of this machine that train a segment together, and what their failure costs.
 
     node:    W, m, v, tokens, labels --> a file --> waits: a loss for each step, then "done" of each worker
-    worker:  its rows of each batch, its leaves of m and v (`cutting.py`); W and partial sums go over Gloo
+    worker:  its rows of each batch, its leaves of m and v (`cut_step.py`); W and partial sums go over Gloo
 
 A claim is computed again by one worker: by auditors, and by this node in a dispute. So workers train exact
 tasks alone, where the number of rows of a product cannot change a bit. Their first step is computed by one
@@ -27,7 +27,8 @@ from touchstone.node.training.replay_worker import ReplayJob, measure_job, view_
 from touchstone.node.training.team_worker import DONE, STEPS, Message, Place, run_worker
 from touchstone.protocol.adapters.files.mapped_files import make_shared
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState, train_segment
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.codec import encode_training
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -16,27 +16,15 @@ from touchstone.protocol.spec.codec import WORD_BYTES
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 T = TypeVar("T")
-
-
 MAX_SHOWN = 200
 """Characters of a stranger's words in an error."""
-
-
 Word = Annotated[bytes, Meta(min_length=WORD_BYTES, max_length=WORD_BYTES)]
 """A root, a salt, a nonce or a task's id."""
-
-
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 """As `keys/signatures.py` makes them."""
-
-
 ClaimPath = Annotated[tuple[Word, ...], Meta(max_length=17)]
 """Siblings of a leaf of a claim's tree, which has at most 65,537 leaves."""
-
-
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-
-
 Address = Annotated[str, Meta(pattern=r"\A0x[0-9a-f]{40}\Z")]
 
 

@@ -18,11 +18,7 @@ from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.statements import ANYWHERE, Calibration
 
 MAX_FILE_BYTES = 2 * MAX_PROFILE_BYTES
-
-
 WHAT = "not a signed calibration profile"
-
-
 REMEDY = "Have its operator write it anew with `touchstone calibrate`."
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.digest import build_byte_tree
-from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.containers import LeafProof, TrainingSpec
 from touchstone.protocol.spec.drawing import draw_sample_start
 from touchstone.protocol.spec.errors import ProtocolFault

@@ -1,27 +1,18 @@
 """States as roots, and leaves with their proofs: what a claim commits to and a dispute opens.
 
-The trees are those of `protocol/spec/merkle.py`; only their hashing is written for speed here, since it runs
-at every segment boundary. A call of `hashlib` for a leaf of a kilobyte costs more than the hash, and other
-threads wait for the interpreter meanwhile. So loops over large trees are compiled, and call OpenSSL
-themselves.
+The trees are those of `protocol/spec/merkle.py`; only their hashing is written for speed (`tree_hashing.py`).
 """
 
-import _hashlib
-import ctypes
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from math import isfinite
-from typing import Any, overload
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.program.exact_loops import UInt8s, compile_loop
-from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.compute.tree_hashing import hash_tree
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.merkle import (
@@ -30,13 +21,9 @@ from touchstone.protocol.spec.merkle import (
     compute_path,
     compute_range_path,
     count_tensor_leaves,
-    hash_leaf,
-    hash_node,
 )
-from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX, NODE_PREFIX, ZERO_WORD
+from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX
 
-BLOCK_LEAVES = 64
-"""Leaves that are laid out for hashing at a time."""
 PART_ELEMENTS = 1 << 22
 """Elements that are looked at at a time."""
 
@@ -146,144 +133,13 @@ def build_byte_tree(data: bytes | memoryview, leaf_bytes: int = LEAF_BYTES) -> B
         raise InvalidInput(
             what="a tree needs a leaf", expected="some bytes", actual="none", remedy="Pass the data."
         )
-    levels = None
-    if len(view) >= COMPILED_LEAVES * leaf_bytes:
-        levels = _compute_levels_compiled(view, leaf_bytes)
-    return ByteTree(view, leaf_bytes, levels or compute_levels(list(_hash_leaves(view, leaf_bytes))))
+    return ByteTree(view, leaf_bytes, hash_tree(view, leaf_bytes))
 
 
 def build_delta_tree(delta: bytes) -> ByteTree:
     """The tree over an encoded pseudo-gradient; its root is the claim's delta root (docs/spec.md, section
     5)."""
     return build_byte_tree(delta, DELTA_LEAF_BYTES)
-
-
-def _hash_leaves(view: memoryview, leaf_bytes: int) -> Iterator[bytes]:
-    """`merkle.hash_leaf` of every leaf. Prefixed leaves are laid out some at a time, in one place that stays
-    in the processor's cache: a join per leaf would cost half the time, and so would all of them at once."""
-    raw = np.frombuffer(view, np.uint8)
-    whole = len(raw) // leaf_bytes
-    leaves = raw[: whole * leaf_bytes].reshape(whole, leaf_bytes)
-    width = len(LEAF_PREFIX) + leaf_bytes
-    memory = memoryview(bytearray((LEAF_PREFIX + bytes(leaf_bytes)) * BLOCK_LEAVES))
-    block = np.frombuffer(memory, np.uint8).reshape(BLOCK_LEAVES, width)
-    rows = [memory[start : start + width] for start in range(0, len(memory), width)]
-    for start in range(0, whole, BLOCK_LEAVES):
-        part = leaves[start : start + BLOCK_LEAVES]
-        block[: len(part), 1:] = part
-        relax()
-        yield from (sha256(row).digest() for row in rows[: len(part)])
-    if len(raw) > whole * leaf_bytes:
-        yield hash_leaf(bytes(raw[whole * leaf_bytes :]).ljust(leaf_bytes, b"\0"))
-
-
-COMPILED_LEAVES = 4096
-"""Trees with fewer leaves are hashed without the loop, which takes a process half a second to compile."""
-CONTEXT_BYTES = 512
-"""A SHA256_CTX of OpenSSL has 112."""
-
-
-def _compute_levels_compiled(view: memoryview, leaf_bytes: int) -> Levels | None:
-    """The same as `merkle.compute_levels` over `_hash_leaves`; None where there is no OpenSSL to call."""
-    hash_rows = _compile_hash_rows()
-    if hash_rows is None:
-        return None
-    raw = np.frombuffer(view, np.uint8)
-    whole, count = len(raw) // leaf_bytes, -(-len(raw) // leaf_bytes)
-    nodes = np.empty((count, 32), np.uint8)
-    for start in range(0, whole, COMPILED_LEAVES):
-        stop = min(start + COMPILED_LEAVES, whole)
-        hash_rows(LEAF_PREFIX, raw[start * leaf_bytes : stop * leaf_bytes], leaf_bytes, nodes[start:stop])
-        relax()
-    if count > whole:
-        last = hash_leaf(bytes(raw[whole * leaf_bytes :]).ljust(leaf_bytes, b"\0"))
-        nodes[whole] = np.frombuffer(last, np.uint8)
-    levels, padding = [Words(nodes)], ZERO_WORD
-    while len(nodes) > 1:
-        if len(nodes) % 2:
-            nodes = np.concatenate([nodes, np.frombuffer(padding, np.uint8)[None]])
-        below, nodes = nodes.ravel(), np.empty((len(nodes) // 2, 32), np.uint8)
-        hash_rows(NODE_PREFIX, below, 64, nodes)
-        levels.append(Words(nodes))
-        padding = hash_node(padding, padding)
-    return levels
-
-
-class Words(Sequence[bytes]):
-    """Hashes one after the other in memory: as objects of their own they take twice as much."""
-
-    def __init__(self, nodes: UInt8s) -> None:
-        """nodes: [count, 32]."""
-        self._words = nodes.tobytes()
-
-    def __len__(self) -> int:
-        return len(self._words) // 32
-
-    @overload
-    def __getitem__(self, place: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[bytes]: ...
-
-    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
-        found = range(len(self))[place]
-        if isinstance(found, range):
-            return [self._words[32 * index : 32 * index + 32] for index in found]
-        return self._words[32 * found : 32 * found + 32]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    def __hash__(self) -> int:
-        return hash(self._words)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return (self._words[start : start + 32] for start in range(0, len(self._words), 32))
-
-
-@cache
-def _compile_hash_rows() -> Callable[[bytes, UInt8s, int, UInt8s], None] | None:
-    """(prefix of one byte, rows one after the other, bytes of a row, out [rows, 32]): SHA-256 of each row
-    with the prefix before it. None where Python's hashlib is not linked with an OpenSSL that can be called,
-    or what is called there does not hash: a library may refuse, and a wrong root costs a stake."""
-    functions = _find_openssl()
-    if functions is None:
-        return None
-    begin, add, finish = functions
-
-    def hash_rows(prefix: UInt8s, rows: UInt8s, width: int, context: UInt8s, out: UInt8s) -> None:
-        """Addresses are those of contiguous arrays."""
-        for row in range(len(out)):
-            begin(context.ctypes.data)
-            add(context.ctypes.data, prefix.ctypes.data, 1)
-            add(context.ctypes.data, rows.ctypes.data + row * width, width)
-            finish(out.ctypes.data + 32 * row, context.ctypes.data)
-
-    compiled = compile_loop(hash_rows)
-
-    def call(prefix: bytes, rows: UInt8s, width: int, out: UInt8s) -> None:
-        """With memory of its own: several threads hash at once."""
-        rows.flags.writeable = False  # For all alike: a loop is compiled anew for what may be written to.
-        compiled(np.array(list(prefix), np.uint8), rows, width, np.empty(CONTEXT_BYTES, np.uint8), out)
-
-    row, found = bytes(range(256)), np.zeros((1, 32), np.uint8)
-    call(LEAF_PREFIX, np.frombuffer(row, np.uint8), len(row), found)
-    return call if found.tobytes() == hash_leaf(row) else None
-
-
-def _find_openssl() -> tuple[Any, Any, Any] | None:
-    """SHA256_Init, SHA256_Update and SHA256_Final of the library that hashlib is linked with, if it is one
-    and shows them."""
-    pointer = ctypes.c_void_p
-    takes = {"Init": (pointer,), "Update": (pointer, pointer, ctypes.c_size_t), "Final": (pointer, pointer)}
-    try:
-        library = ctypes.CDLL(_hashlib.__file__)
-        init, update, final = (getattr(library, f"SHA256_{name}") for name in takes)
-    except (AttributeError, OSError):
-        return None
-    for function, types in zip((init, update, final), takes.values(), strict=True):
-        function.argtypes, function.restype = types, ctypes.c_int
-    return init, update, final
 
 
 def build_state_trees(state: TrainingState) -> StateTrees:

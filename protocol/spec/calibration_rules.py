@@ -5,8 +5,8 @@ From honest distances to a task's limits: the rule, and how many operators' meas
     distances --> largest of each quantity --> never below a least --> times a margin --> limits
 
 The submitter of a task chooses its limits. Here is how limits are made that honest hardware keeps, from
-profiles that operators measured and signed (`compute/audit/calibrate.py`). Meanings and units: docs/spec.md,
-section 6.
+profiles that operators measured and signed (`compute/audit/distance_survey.py`). Meanings and units:
+docs/spec.md, section 6.
 
 A calibration profile: what one operator's machine showed on a task's own segments, and its canonical
 bytes.

@@ -2,7 +2,7 @@
 
 The pseudo-gradient and the outer step, element by element, on float32 bits (docs/spec.md, section 5).
 
-The reference that `compute/outer/outer_tensors.py` and `OuterMath.sol` (the chain) equal bit for bit. DiLoCo
+The reference that `compute/outer` and `OuterMath.sol` (the chain) equal bit for bit. DiLoCo
 (arXiv 2311.08105): mean of the pseudo-gradients, then Nesterov. Every function is total on finite input, so
 that any state can be claimed and any disputed element has one right answer.
 

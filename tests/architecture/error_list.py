@@ -5,11 +5,12 @@ there as a name in capitals.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 
-from tests.architecture.sources import Function, parse
+from tests.architecture.sources import Function, list_sources, parse
 from touchstone.protocol.spec.errors import REMEDIES
 from touchstone.scripts.toolchain import ROOT
 
@@ -31,15 +32,12 @@ NO_REMEDY = "see the line `do:`"
 """Where the code makes the remedy out of several parts."""
 
 
-def find_errors(tree: ast.Module) -> set[tuple[str, str]]:
+def find_errors(tree: ast.Module, callers: Iterable[ast.Module] = ()) -> set[tuple[str, str]]:
     """(what, remedy) of each error that a module makes, also through a function of the module to which its
-    callers pass the words."""
+    callers pass the words. callers: the other modules that import from it."""
     constants = _read_constants(tree)
-    calls: dict[str, list[ast.Call]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            calls.setdefault(name, []).append(node)
+    calls = _list_calls(tree)
+    elsewhere = [(_list_calls(other), _list_imported(other), _read_constants(other)) for other in callers]
     found: set[tuple[str, str]] = set()
     for function in (node for node in ast.walk(tree) if isinstance(node, Function)):
         own = [one.arg for one in (*function.args.args, *function.args.kwonlyargs)]
@@ -50,12 +48,58 @@ def find_errors(tree: ast.Module) -> set[tuple[str, str]]:
                 given = _read_defaults(function) | dict(zip(own, call.args, strict=False))
                 given |= {one.arg: one.value for one in call.keywords if one.arg}
                 found |= _spell_all(parts, constants | given)
+            for theirs, imported, known in elsewhere if told else ():
+                for call in theirs.get(function.name, []) if function.name in imported else ():
+                    passed = dict(zip(own, call.args, strict=False))
+                    passed |= {one.arg: one.value for one in call.keywords if one.arg}
+                    spelled = {name: _spell_out(value, known) for name, value in passed.items()}
+                    found |= _spell_all(parts, constants | _read_defaults(function) | spelled)
             if not (told and function.name in calls):
                 found |= _spell_all(parts, constants)
     for statement in (one for one in tree.body if not isinstance(one, Function | ast.ClassDef)):
         for parts in _list_parts(statement):
             found |= _spell_all(parts, constants)
     return found
+
+
+def _list_calls(tree: ast.Module) -> dict[str, list[ast.Call]]:
+    calls: dict[str, list[ast.Call]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            calls.setdefault(name, []).append(node)
+    return calls
+
+
+def _list_imported(tree: ast.Module) -> set[str]:
+    return {name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
+
+
+def _list_callers(path: Path) -> list[ast.Module]:
+    """The modules that import functions from the one at `path`."""
+    module = ".".join(("touchstone", *path.relative_to(ROOT).with_suffix("").parts)).replace(
+        "touchstone.touchstone", "touchstone"
+    )
+    return _map_callers().get(module, [])
+
+
+@cache
+def _map_callers() -> dict[str, list[ast.Module]]:
+    callers: dict[str, list[ast.Module]] = {}
+    for tree in map(parse, list_sources()):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                callers.setdefault(node.module, []).append(tree)
+    return callers
+
+
+def _spell_out(expression: ast.expr, known: dict[str, ast.expr]) -> ast.expr:
+    """The same with the names of the calling module as texts."""
+    first, *others = _spell(expression, known)
+    spelled: ast.expr = ast.Constant(first)
+    for other in others:
+        spelled = ast.IfExp(test=ast.Constant(True), body=spelled, orelse=ast.Constant(other))
+    return spelled
 
 
 def _read_constants(tree: ast.Module) -> dict[str, ast.expr]:
@@ -135,7 +179,7 @@ def render() -> str:
     for heading, folders in groups:
         paths = {path for folder in folders for path in (ROOT / folder).rglob("*.py")} - done
         done |= paths
-        tables[heading] = {error for path in paths for error in find_errors(parse(path))}
+        tables[heading] = {error for path in paths for error in find_errors(parse(path), _list_callers(path))}
     for heading in (one for one in GROUPS if tables[one]):
         lines += ["", f"## {heading}", "| error | what to do |", "|---|---|"]
         rows = sorted(tables[heading], key=lambda one: (one[0].lower(), one[1]))

@@ -34,7 +34,7 @@ ON_CARDS = {
     for name in ("compile", "numbers", "elements", "rows", "products")
 } | {Path("protocol/compute/program/card_choice.py"): {"importlib"}}
 # It calls the OpenSSL that `hashlib` is linked with.
-HASHING = Path("protocol/compute/digest.py")
+HASHING = Path("protocol/compute/tree_hashing.py")
 # It asks the system for huge pages, keeps memory of vectors, and gives back what malloc keeps.
 PAGING = Path("protocol/compute/program/tensor_allocator.py")
 

@@ -7,13 +7,8 @@ from tests.attacks.data import FAR
 from tests.attacks.frame import Attack, count, share, whole
 from tests.task_models import draw_first, get_model
 from tests.training_setting import compute_heldout_loss
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    GetBatch,
-    TrainingState,
-    begin_round,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 
 SHARD_BEGINS = 3 * FAR

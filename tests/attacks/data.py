@@ -8,7 +8,7 @@ import torch
 from tests.attacks.frame import Attack, every, fed, first, last, share, take_step
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
-from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 
 FAR = 10_000

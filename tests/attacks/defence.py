@@ -21,7 +21,8 @@ from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.duty import Duty, ListDuties, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute, Train
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.schedule import compute_learning_rate

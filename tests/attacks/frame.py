@@ -13,13 +13,8 @@ from torch import Tensor
 
 from tests.task_models import compute_gradient, describe_step, get_model, parameter_layout
 from touchstone.node.records.compute import Train
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    GetBatch,
-    TrainingState,
-    compute_scalars,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import compute_scalars, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 
 Step = Callable[[TrainingState, TrainingSpec, GetBatch, int], TrainingState]

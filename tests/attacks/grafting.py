@@ -6,16 +6,10 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from touchstone.node.records.compute import Compute, Train
-from touchstone.protocol.compute.bounds.trace import (
-    Retraced,
-    Show,
-    TraceTree,
-    build_buffer_tree,
-    ignore,
-    retrace,
-)
+from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore, retrace
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.merkle import Levels, compute_levels
 

@@ -11,7 +11,8 @@ import torch
 
 from tests.attacks.frame import Attack, Step, every, last, take_step, tuned
 from tests.task_models import describe_step, respecify
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.step import compute_scalars
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.step.optimizers import AdamW

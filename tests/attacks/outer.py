@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 
 FORGED_ELEMENT = 1_234
 

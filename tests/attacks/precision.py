@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.attacks.frame import Attack, Step, every, last, one_step, share, take_step, with_weights
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 
 PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm"})

@@ -18,13 +18,8 @@ from tests.attacks.frame import (
     whole,
 )
 from tests.task_models import compute_logits, get_model, split_parameters
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    GetBatch,
-    TrainingState,
-    compute_scalars,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import compute_scalars, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 
 TINY_STEP = 1e-3

@@ -12,8 +12,9 @@ from tests.attacks.steps import move_a_little
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first, respecify
 from touchstone.protocol.compute.batches import get_batch, open_corpus
-from touchstone.protocol.compute.bounds.trace import retrace
-from touchstone.protocol.compute.program.step import GetBatch, begin_round, train_segment
+from touchstone.protocol.compute.bounds.retrace import retrace
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import GetBatch
 from touchstone.step.optimizers import AdamW
 
 SPEC = build_tiny_training()

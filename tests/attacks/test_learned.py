@@ -24,10 +24,11 @@ from touchstone.node.serving import audit_room
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.audit import compare
-from touchstone.protocol.compute.audit.calibrate import FLOORS, count_floor_units
 from touchstone.protocol.compute.audit.compare import judge_state
+from touchstone.protocol.compute.audit.distance_survey import FLOORS, count_floor_units
 from touchstone.protocol.compute.batches import dataset_root, get_batch, open_corpus
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.codec import encode_training
 from touchstone.protocol.spec.containers import Limits, StateHeader
 from touchstone.protocol.spec.drawing import compute_round_seed, draw_circle_segments, draw_late

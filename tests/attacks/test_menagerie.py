@@ -12,8 +12,9 @@ from tests.attacks.precision import BF16, FP16, Round, round_to_tf32, short_oper
 from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.task_models import draw_first
 from touchstone.protocol.compute.batches import get_batch, open_corpus
-from touchstone.protocol.compute.outer.outer_tensors import count_delta_bytes, encode_delta
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, begin_round, train_segment
+from touchstone.protocol.compute.outer.pseudo_gradients import count_delta_bytes, encode_delta
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import ScheduleConfig
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.step.optimizers import AdamW

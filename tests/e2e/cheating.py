@@ -18,16 +18,11 @@ from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute
 from touchstone.node.training import claims, speculation
 from touchstone.protocol.compute.audit.compare import compute_allowances
-from touchstone.protocol.compute.bounds.trace import (
-    Retraced,
-    Show,
-    TraceTree,
-    build_buffer_tree,
-    ignore,
-    retrace,
-)
+from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore, retrace
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment
+from touchstone.protocol.compute.program.step import replay_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import Limits, TrainingSpec
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.merkle import Levels, compute_levels

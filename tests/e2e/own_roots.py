@@ -8,8 +8,10 @@ from touchstone.node.kit.party import Joined
 from touchstone.node.records.round_seats import get_shards
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import outer_header
-from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
-from touchstone.protocol.compute.program.step import TrainingState, begin_round, replay_segment
+from touchstone.protocol.compute.outer.nesterov_step import begin_outer, merge
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
+from touchstone.protocol.compute.program.step import begin_round, replay_segment
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.game.state import GameRound
 

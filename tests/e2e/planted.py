@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 
 from touchstone.node.records.compute import Compute
-from touchstone.protocol.compute.bounds.trace import Retraced, Show, TraceTree, build_buffer_tree, ignore
+from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import Batch, GetBatch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.step import compute_scalars
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.merkle import compute_levels
 from touchstone.protocol.spec.program import Node, Operation, get_constant_roots, locate, unravel

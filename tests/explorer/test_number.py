@@ -19,10 +19,11 @@ from touchstone.protocol.adapters.chain.abi import find_function, load_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
-from touchstone.protocol.compute.bounds.fault import OperationFault, prove_operation
-from touchstone.protocol.compute.bounds.trace import ignore
+from touchstone.protocol.compute.bounds.fault_proof import OperationFault, prove_operation
+from touchstone.protocol.compute.bounds.retrace import ignore
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import Batch, begin_round
+from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits
 from touchstone.protocol.spec.merkle import compute_levels, compute_range_path

@@ -26,8 +26,8 @@ from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game import calls

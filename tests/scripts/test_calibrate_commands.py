@@ -14,7 +14,7 @@ from tests.scripts.test_model_table import make_files, write_step
 from touchstone.node.joining.start_weights import make_start
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.signed_profiles import read_profile
-from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
+from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.drawn_weights import draw_weights

@@ -30,7 +30,7 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import STATES_BYTES
+from touchstone.protocol.compute.program.step_runners import STATES_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.game.terms import make_spec

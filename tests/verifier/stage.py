@@ -39,8 +39,9 @@ from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.digest import build_delta_tree, build_state_trees, tensor_bytes, tensor_root
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
-from touchstone.protocol.compute.program.step import TrainingState, begin_round, train_segment
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader, TaskSpec
 from touchstone.protocol.spec.drawing import deal_shards

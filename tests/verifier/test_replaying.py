@@ -29,7 +29,7 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import compute_serving_until

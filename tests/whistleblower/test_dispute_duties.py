@@ -25,8 +25,8 @@ from touchstone.node.records.compute import Compute
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.store.blobs import BlobKey, get_trace_kind
-from touchstone.protocol.compute.bounds.fault import find_buffer, open_demanded
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.bounds.retrace import retrace
+from touchstone.protocol.compute.bounds.step_openings import find_buffer, open_demanded
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import train_segment

@@ -29,7 +29,7 @@ from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
 from touchstone.protocol.compute.digest import build_delta_tree
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import get_drawn

@@ -18,13 +18,8 @@ from touchstone.node.models.own_openings import get_finished
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.audit.compare import (
-    Verdict,
-    compute_allowances,
-    compute_excess,
-    shake,
-    unshake,
-)
+from touchstone.protocol.compute.audit.compare import Verdict, compute_allowances, compute_excess
+from touchstone.protocol.compute.audit.conditioning import shake, unshake
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum

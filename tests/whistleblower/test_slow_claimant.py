@@ -27,8 +27,8 @@ from touchstone.node.training.segments import get_batches, iterate_states
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.compute.bounds.fault import OperationFault
-from touchstone.protocol.compute.bounds.trace import list_layers
+from touchstone.protocol.compute.bounds.fault_proof import OperationFault
+from touchstone.protocol.compute.bounds.trace_layers import list_layers
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment

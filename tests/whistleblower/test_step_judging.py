@@ -16,7 +16,8 @@ from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, judge_state
-from touchstone.protocol.compute.program.step import TrainingState, train_segment
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.whistleblower import step_judging
 from touchstone.whistleblower.step_judging import SHAKES, Claimed, borrow_state, find_false_step, judge_steps

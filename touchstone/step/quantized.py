@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from touchstone.protocol.compute.program.layout import sort_loops
+from touchstone.protocol.compute.program.planning.node_views import sort_loops
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import (
     QUANTIZED_ROLES,

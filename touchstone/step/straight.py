@@ -2,7 +2,7 @@
 
 Terms that lie far from each other would cost a dispute a leaf each. So a program has a COPY before each
 reader of such an operand, and the reader sums over the copy. Who trains does without
-(`protocol/compute/program/layout.py`).
+(`protocol/compute/program/planning/copy_folding.py`).
 
     reader <- operand here and there          becomes   operand -> COPY -> run <- reader
 """

@@ -20,17 +20,17 @@ from tests.protocol.compute.program.card_cases import (
     make_memory,
     make_product,
 )
-from touchstone.protocol.compute.program import device_kernels
 from touchstone.protocol.compute.program.card_choice import choose_kernels
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
-from touchstone.protocol.compute.program.layout import NodeViews, look, sort_loops
+from touchstone.protocol.compute.program.exact import device_functions
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.planning.node_views import NodeViews, look, sort_loops
 from touchstone.protocol.spec.program import Access, Node, Operation, lay_row_major
 
 FUNCTIONS: dict[Operation, Callable[[Tensor], Tensor]] = {
-    Operation.EXPONENTIAL: device_kernels.take_exponentials,
-    Operation.LOGARITHM: device_kernels.take_logarithms,
-    Operation.SIGMOID: device_kernels.take_sigmoids,
-    Operation.RECIPROCAL_ROOT: device_kernels.take_reciprocal_roots,
+    Operation.EXPONENTIAL: device_functions.take_exponentials,
+    Operation.LOGARITHM: device_functions.take_logarithms,
+    Operation.SIGMOID: device_functions.take_sigmoids,
+    Operation.RECIPROCAL_ROOT: device_functions.take_reciprocal_roots,
     Operation.SQUARE_ROOT: lambda a: a.double().sqrt().float(),
 }
 PIECE = 1 << 26

@@ -62,7 +62,7 @@ from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import open_corpus
 from touchstone.protocol.compute.determinism import pin_kernels
-from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.containers import OuterHeader, ScheduleConfig, StateHeader, TaskSpec
 from touchstone.protocol.spec.errors import EnvironmentFault

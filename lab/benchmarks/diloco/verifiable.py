@@ -41,10 +41,12 @@ from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.digest import build_delta_tree, build_state_trees
-from touchstone.protocol.compute.outer.outer_tensors import begin_outer, encode_delta, merge
+from touchstone.protocol.compute.outer.nesterov_step import begin_outer, merge
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import ScheduleConfig, StateHeader
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS

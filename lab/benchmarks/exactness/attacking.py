@@ -24,7 +24,7 @@ from touchstone.node.serving.audit_room import AuditTask, StateStore
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import zero_root
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import Limits
 from touchstone.verifier.replaying import judge_ends
 

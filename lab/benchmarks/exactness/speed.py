@@ -19,9 +19,10 @@ from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import build_state_trees
-from touchstone.protocol.compute.program import exact_functions
+from touchstone.protocol.compute.program.exact import product_families
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, train_segment
+from touchstone.protocol.compute.program.step import train_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.game.auditing import DrawnAudit
 from touchstone.protocol.spec.game.terms import make_spec
@@ -60,7 +61,7 @@ def compare_speed(size: str, steps: int) -> dict[str, float]:
     calls[FLOAT64] = _in_family("doubles", build("exact15"))
     calls["exact15"], calls["exact8"] = (_in_family(None, calls[name]) for name in ("exact15", "exact8"))
     seconds = time_in_turn(steps, **calls)
-    exact_functions.force_family(None)
+    product_families.force_family(None)
     plain = seconds.pop("plain")
     return {
         name: statistics.median(own / other for own, other in zip(times, plain, strict=True))
@@ -71,7 +72,7 @@ def compare_speed(size: str, steps: int) -> dict[str, float]:
 def _in_family(name: str | None, call: Call) -> Call:
     def run() -> object:
         """The step, with products of this family."""
-        exact_functions.force_family(name)
+        product_families.force_family(name)
         return call()
 
     return run

@@ -29,10 +29,10 @@ from tests.protocol.compute.conftest import TOKENS, build_tiny_training
 from tests.protocol.compute.program.numpy_exact import Array, compute_buffers
 from tests.task_models import draw_first
 from touchstone.protocol.compute.batches import open_corpus
-from touchstone.protocol.compute.bounds.fault import OperationFault
+from touchstone.protocol.compute.bounds.fault_proof import OperationFault
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.built_program import BuiltProgram
-from touchstone.protocol.compute.program.exact_functions import FAMILIES, force_family
+from touchstone.protocol.compute.program.exact.product_families import FAMILIES, force_family
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import begin_round, compute_scalars

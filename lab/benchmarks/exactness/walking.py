@@ -28,18 +28,13 @@ from tests.training_setting import (
     open_demo_corpus,
     read_standard_library,
 )
-from touchstone.protocol.compute.audit.calibrate import list_devices
+from touchstone.protocol.compute.audit.kernel_configurations import list_devices
 from touchstone.protocol.compute.batches import Corpus, get_batch
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
-from touchstone.protocol.compute.program.exact_functions import FAMILIES, force_family
+from touchstone.protocol.compute.program.exact.product_families import FAMILIES, force_family
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import (
-    GetBatch,
-    TrainingState,
-    advance,
-    begin_round,
-    compute_scalars,
-)
+from touchstone.protocol.compute.program.step import advance, begin_round, compute_scalars
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -23,9 +23,9 @@ from lab.benchmarks.honesty.operands import (
     draw_sweep,
     draw_thresholds,
 )
-from touchstone.protocol.compute.bounds.check import NodeReport, check_node
+from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.program.kernels import make_kernel
-from touchstone.protocol.compute.program.layout import NodeViews, look
+from touchstone.protocol.compute.program.planning.node_views import NodeViews, look
 from touchstone.protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, locate, unravel
 from touchstone.protocol.spec.referee import FORMATS, Judgement, judge_element
 

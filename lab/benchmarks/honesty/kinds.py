@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lab.benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from lab.benchmarks.honesty.planted import Step, build_step
-from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.spec.program import Node, Operation
 
 ULP_RANGE = (2.0**-125, 2.0**127)

@@ -38,16 +38,11 @@ from tests.training_setting import (
     build_training,
 )
 from touchstone.protocol.compute.batches import Corpus, get_batch, open_corpus
-from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    TrainingState,
-    advance,
-    begin_round,
-    compute_scalars,
-)
+from touchstone.protocol.compute.program.step import advance, begin_round, compute_scalars
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.float32 import LEAST_NORMAL, nearest
 from touchstone.protocol.spec.program import (

@@ -28,18 +28,14 @@ from tests.training_setting import (
     propose_limits,
     read_standard_library,
 )
-from touchstone.protocol.compute.audit.calibrate import FLOORS, KernelConfiguration
 from touchstone.protocol.compute.audit.compare import measure_distances
+from touchstone.protocol.compute.audit.distance_survey import FLOORS
+from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.batches import Corpus, get_batch, open_corpus
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    GetBatch,
-    TrainingState,
-    begin_round,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS

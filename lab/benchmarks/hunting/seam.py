@@ -34,11 +34,11 @@ from touchstone.node.records.audit_records import EndsShown, ShownWork
 from touchstone.node.serving.audit_room import AuditTask, StateStore
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
 from touchstone.protocol.compute.audit.compare import compute_excess
+from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.digest import build_delta_tree, tensor_root, zero_root
-from touchstone.protocol.compute.outer.outer_tensors import count_delta_bytes, decode_delta, encode_delta
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.outer.pseudo_gradients import count_delta_bytes, decode_delta, encode_delta
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import Limits, StateHeader
 from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
 from touchstone.protocol.spec.statements import compute_carried_root

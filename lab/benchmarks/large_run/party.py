@@ -35,25 +35,14 @@ from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.store.blobs import ROOT_BYTES
-from touchstone.protocol.compute.bounds.trace import (
-    Retraced,
-    Show,
-    TraceTree,
-    build_buffer_tree,
-    ignore,
-    retrace,
-)
+from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore, retrace
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.determinism import describe_kernels, pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter, Keep
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    GetBatch,
-    TrainingState,
-    compute_scalars,
-    replay_segment,
-)
-from touchstone.protocol.compute.program.tensor_allocator import list_written
+from touchstone.protocol.compute.program.planning.lifetimes import list_written
+from touchstone.protocol.compute.program.step import compute_scalars, replay_segment
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.merkle import compute_levels

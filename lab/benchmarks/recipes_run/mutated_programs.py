@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lab.benchmarks.recipes_run.plain_decoder import PlainDecoder
 from lab.benchmarks.recipes_run.program_mutator import ProgramMutator
-from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.costs import measure_costs

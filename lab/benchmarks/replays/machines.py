@@ -37,21 +37,16 @@ from torch import Tensor
 from lab.benchmarks.honest import Configuration
 from lab.benchmarks.replays.pairs import Track, open_track
 from tests.training_setting import INNER_STEPS, build_trace_tree
-from touchstone.protocol.compute.audit.compare import (
-    Verdict,
-    compute_cap,
-    gather_excess,
-    is_explained,
-    judge_state,
-    shake,
-    unshake,
-)
-from touchstone.protocol.compute.bounds.fault import ClaimedTrace, InputFault
+from touchstone.protocol.compute.audit.compare import Verdict, gather_excess, judge_state
+from touchstone.protocol.compute.audit.conditioning import shake, unshake
+from touchstone.protocol.compute.audit.step_noise import compute_cap, is_explained
 from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace, InputFault
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars, train_segment
+from touchstone.protocol.compute.program.step import compute_scalars, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.scripts.calibrate_commands import SEED, Segment, Workplace

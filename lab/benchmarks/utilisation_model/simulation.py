@@ -17,7 +17,8 @@ from math import ceil, floor
 import torch
 
 from touchstone.protocol.compute.digest import build_delta_tree, build_tensor_tree
-from touchstone.protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
+from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.float32 import float_to_bits, nearest
 from touchstone.protocol.spec.game.terms import WINDOWS_2S, WINDOWS_12S
 

@@ -44,9 +44,10 @@ from touchstone.node.submit import build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
-from touchstone.protocol.compute.program.step import GetBatch, TrainingState, replay_segment, train_segment
+from touchstone.protocol.compute.program.step import replay_segment, train_segment
+from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 from touchstone.protocol.spec.program import Operation

@@ -23,18 +23,10 @@ SERVERS = (
     "https://drand.cloudflare.com",
 )
 """The public ones; each serves every round that ever was."""
-
-
 TIMEOUT_S = 5.0
-
-
 MAX_ANSWER_BYTES = 4_096
-
-
 GRACE_S = 1.0
 """From a round's due time to its signature at the servers."""
-
-
 MOST_WAIT_S = 600.0
 """For a round. A draw is sealed once its block is there, whose round is due within seconds."""
 

@@ -22,8 +22,6 @@ ERROR_KINDS: dict[type[Exception], str] = {
     Exception: "connection",
 }
 """What a request failed by, the first that fits."""
-
-
 _REASONS = {Kind.BUSY: "busy", Kind.BEHIND: "behind"}
 
 

@@ -24,8 +24,6 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.tokens import format_tokens as format_tokens
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-
-
 _BOUNDS = ("expected", "first", "greatest", "last", "least", "most", "needed")
 """Names of values that say what would have been right begin so."""
 

@@ -15,8 +15,6 @@ from threading import Lock
 
 PIECE_BYTES = 1 << 21
 """Written directly at a time. A smaller file goes through the cache."""
-
-
 NOT_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOMEM)
 """How a system says that it does not take a direct write, or has no memory for one."""
 

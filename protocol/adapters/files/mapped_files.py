@@ -20,19 +20,11 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 
 STATM = Path("/proc/self/statm")
 """Its second number is the pages that this process holds (man 5 proc)."""
-
-
 STATM_BYTES = 128
-
-
 LEAST_PAGES_BYTES = 1 << 28
 """Of mapped pages, whatever else a process holds."""
-
-
 _mapped: WeakSet[mmap] = WeakSet()
 """All that are still used."""
-
-
 _lock = Lock()
 
 

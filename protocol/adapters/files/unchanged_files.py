@@ -9,11 +9,7 @@ from threading import Lock
 
 REMEMBERED_SECONDS = 600.0
 """After that a file is read through again: disks rot."""
-
-
 MAX_REMEMBERED = 4096
-
-
 FilePrint = tuple[int, int, int, int, int]
 """What changes with any write to a file: device, inode, bytes, and when it was written and changed (ns)."""
 

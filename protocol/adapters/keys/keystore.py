@@ -17,15 +17,9 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 SCRYPT_WORK_FACTOR = 1 << 18
 """N of scrypt: about a second and 256 MiB for each guess of a password."""
-
-
 DEVNET_SCRYPT_WORK_FACTOR = 1 << 10
 """N where the money is play money and a demo starts a dozen nodes at once."""
-
-
 MAX_KEYSTORE_BYTES = 16 * 1024
-
-
 _BARE_KEY = re.compile(rb"[0-9a-fA-F]{64}")
 
 

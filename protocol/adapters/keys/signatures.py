@@ -19,12 +19,8 @@ from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.statements import NodeStatement, SigningDomain, Statement, to_typed_data
 
 SIGNATURE_BYTES = 64
-
-
 PARITY_BIT = 1 << 255
 """Of vs: whether v is 28 rather than 27."""
-
-
 Signed = Statement | NodeStatement
 
 

@@ -23,35 +23,19 @@ from pathlib import Path
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 log = logging.getLogger(__name__)
-
-
 LOOK_S = 5.0
-
-
 FAILED_LOOKS = 3
 """In a row: then the system does not tell any more. One alone may have found no free file."""
-
-
 LOAD_S = 60.0
 """Load is an average over so long, or over the idle time that the operator asks for, if that is less."""
-
-
 LASTING_S = 1_800.0
 """Use lasts where it is seen so long after the first one, and the machine was never idle between."""
-
-
 FIRST_PIDS = "pid:[4026531836]"
 """What Linux calls the processes of the machine itself; each container has others."""
-
-
 HID, KEYBOARD, MOUSE = "03", "01", "02"
 """USB's numbers of a class of devices, and of two protocols."""
-
-
 PS2 = "i8042"
 """The controller of PS/2 keyboards and mice, to which a laptop's own mostly belong."""
-
-
 PPID, USER_TICKS, USER_TICKS_OF_ENDED = 1, 11, 13
 """Places behind a process's name in its `stat` (man 5 proc): its parent, its time in programs, and that of
 its children that have ended."""

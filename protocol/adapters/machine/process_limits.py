@@ -5,8 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
-
-
 THREADS, OWN_GROUP = Path("/proc/self/task"), Path("/proc/self/cgroup")
 
 

@@ -22,15 +22,9 @@ from touchstone.protocol.adapters.wire.request_log import make_request_log
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 PATH = "/metrics"
-
-
 LIMITS = WireLimits(connections=16, burst_requests=50)
-
-
 FRESH_S = 1.0
 """A text is answered with so long."""
-
-
 Samples = Mapping[tuple[str, ...], float]
 """A metric's values by those of its labels; `()` for one without labels. What is not there now has none."""
 

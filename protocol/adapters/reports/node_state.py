@@ -9,15 +9,9 @@ from touchstone.protocol.adapters.messages import Count, Form, Message
 from touchstone.protocol.spec.errors import InvalidInput
 
 STATE_FILE = "node-state.json"
-
-
 STALE_S = 10.0
 """A node that has not written its file for so long is killed, hangs, or has a disk that takes nothing."""
-
-
 FULL_DISK_BYTES = 50_000_000
-
-
 SPARE_DISK_BYTES = 1_000_000_000
 """Less is nearly full: journal, logs and what disputes take."""
 

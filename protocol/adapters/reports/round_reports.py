@@ -23,18 +23,10 @@ from touchstone.protocol.spec.statements import SigningDomain, VoteWord
 
 AUDITS_MAX = 128
 """More than one seat can have audits in a round: three ranks of every third of 64 claims."""
-
-
 REPORTS_BYTES = 64 * 1024
-
-
 PATIENCE = Patience(attempts=1, connect_s=3.0, silence_s=2.0)
 """A node has nine seconds at most, and is asked once."""
-
-
 Figure = Annotated[int, Meta(ge=0, le=MILLIONTHS_MAX)]
-
-
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
 
 

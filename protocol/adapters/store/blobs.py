@@ -15,13 +15,9 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
 
 ROOT_BYTES = 32
-
-
 CHUNK_DEPTH = 10
 """1,024 leaves (1 MiB of tensor) are one subtree: with the subtree roots at hand a wrong byte costs at most
 one chunk of bandwidth, without them the whole blob."""
-
-
 SMALL_CHUNK_DEPTH = 5
 """Of a trace a challenger often wants one leaf: it compares 32 leaves at a time by their root. Of a dataset
 a node wants single leaves: with the roots of all chunks (0.1 % of it) at hand, five siblings prove one."""
@@ -78,21 +74,13 @@ _LEAF_BYTES = {
     BlobKind.TRACE_4096: 4096,
     BlobKind.ROOTS: ROOT_BYTES,
 }
-
-
 _TRACE_KINDS = {
     _LEAF_BYTES[kind]: kind
     for kind in (BlobKind.TRACE_512, BlobKind.TRACE_1024, BlobKind.TRACE_2048, BlobKind.TRACE_4096)
 }
-
-
 TRACE_KINDS = frozenset(_TRACE_KINDS.values())
 """Tensors of a trace."""
-
-
 _SMALL_CHUNKED = TRACE_KINDS | {BlobKind.DATASET}
-
-
 _UNITS = {
     BlobKind.TENSOR: 4,
     BlobKind.DELTA: DELTA_LEAF_BYTES,

@@ -15,16 +15,10 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 MAX_RUNS = 128
 """in one request"""
-
-
 MAX_LEAVES = 1024
 """in one request: 1 MiB"""
-
-
 MAX_TEXT = MAX_RUNS * 26
 """characters of a request's runs"""
-
-
 _RUN = re.compile(r"([0-9a-f]{1,12})-([0-9a-f]{1,12})")
 
 

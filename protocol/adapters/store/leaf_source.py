@@ -16,11 +16,7 @@ from touchstone.protocol.adapters.store.part_store import Outline, PartStore
 from touchstone.protocol.spec.containers import LeafProof
 
 Arguments = ParamSpec("Arguments")
-
-
 Found = TypeVar("Found")
-
-
 _THREADS = ThreadPoolExecutor(4, "leaves")
 
 

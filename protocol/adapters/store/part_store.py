@@ -24,26 +24,14 @@ from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 log = logging.getLogger(__name__)
-
-
 FILE_NAME = "parts.sqlite"
 """In a home."""
-
-
 ROW_BYTES = 1_700
 """of disk that a leaf takes with its proof and its place in the index"""
-
-
 TRIMMED_PART = 16
 """Where the limit is reached, one part of so many is freed at once."""
-
-
 ASKED_AT_ONCE = 500
-
-
 FORMAT = 1
-
-
 SCHEMA = f"""
 PRAGMA user_version = {FORMAT};
 CREATE TABLE roots (root BLOB PRIMARY KEY, size INTEGER NOT NULL, chunk_roots BLOB NOT NULL);

@@ -12,24 +12,12 @@ from urllib.parse import urlsplit
 from touchstone.protocol.spec.errors import InvalidInput
 
 MAX_URL_CHARACTERS = 256
-
-
 MAX_PORT = 65535
-
-
 ANY_PORT = 0
 """Takes a free port."""
-
-
 FORM = "https://HOST or https://HOST:PORT"
-
-
 _URL = re.compile(r"(?i:https)://(?:\[(?P<address>[^\[\]/]*)\]|(?P<name>[^\[\]/:]*))(?::(?P<port>\d+))?/?")
-
-
 _NAME = re.compile(r"(?:(?!-)[A-Za-z0-9_-]{1,63}\.)*(?!-)[A-Za-z0-9_-]{1,63}\.?")
-
-
 _NUMBER = re.compile(r"(?:\d+|0[xX][0-9A-Fa-f]*)\.?")
 """A last part of a host that makes it an address, never a name."""
 

@@ -10,16 +10,10 @@ from typing import TypeVar
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
 Answer = TypeVar("Answer")
-
-
 PAUSE_S = 5.0
 """A peer has this long to answer before another one is asked as well."""
-
-
 HEDGE_BYTES_PER_SECOND = 1024 * 1024
 """A peer that sends a blob faster than this is waited for."""
-
-
 AT_ONCE = 16
 """Peers that are asked at the same time at most."""
 

@@ -7,8 +7,6 @@ from msgspec import Meta
 from touchstone.protocol.adapters.messages import Address, Count, Form, Message
 
 MAX_STATUS_BYTES = 4096
-
-
 MAX_REFUSAL_BYTES = 4096
 
 
@@ -33,6 +31,4 @@ class RefusalAnswer(Message, frozen=True):
 
 
 STATUS_FORM = Form(NodeStatus, MAX_STATUS_BYTES, "the status is malformed")
-
-
 REFUSAL = Form(RefusalAnswer, MAX_REFUSAL_BYTES, "the refusal is malformed")

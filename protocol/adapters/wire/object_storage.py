@@ -9,8 +9,6 @@ from yarl import URL
 from touchstone.protocol.spec.errors import InvalidInput
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-
-
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,32}(?:/[A-Za-z0-9_-]{1,32}){0,3}")
 
 

@@ -16,8 +16,6 @@ WHO_MAY_READ = (
     "The model after a round is for any account once it is settled, and for the task's submitter before; "
     "what claims stand on is for accounts with a stake, while its window is open. Ask again then, or stake."
 )
-
-
 REMEDIES = {
     401: "Use the deployment file of the chain that the peer is on, and set this machine's clock right.",
     403: WHO_MAY_READ,

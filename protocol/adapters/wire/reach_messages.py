@@ -9,8 +9,6 @@ from touchstone.protocol.adapters.messages import Form, Message, Word
 
 REACH = "reach"
 """The handler of a question that any account with an announced endpoint may ask: do you reach me?"""
-
-
 MAX_REACH_BYTES = 1024
 
 
@@ -42,6 +40,4 @@ class ReachSaid(Message, frozen=True):
 
 
 REACH_ASKED = Form(ReachAsked, MAX_REACH_BYTES, "the question for reach is malformed")
-
-
 REACH_SAID = Form(ReachSaid, MAX_REACH_BYTES, "the answer about reach is malformed")

@@ -9,11 +9,7 @@ from touchstone.protocol.adapters.messages import Message
 PATH = "requests"
 """POST /requests/<name>?sha256=<of the body>: a signed message in JSON, answered by one. The signature covers
 the path, so it covers the body."""
-
-
 BODY_DIGEST = "sha256"
-
-
 NAME_PATTERN = "{name:[a-z][a-z-]{0,31}}"
 
 

@@ -7,49 +7,25 @@ from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 
 BLOB = "blob"
 """GET /blob/<kind>/<root>: the bytes; signed, Range understood."""
-
-
 CHUNKS = "chunks"
 """GET /chunks/<kind>/<root>: 32-byte subtree roots, so that each chunk can be judged as it comes; signed."""
-
-
 LEAVES = "leaves"
 """GET /leaves/dataset/<root>?runs=<FIRST-LAST,...>: leaves with their proofs inside their chunks
 (`store/leaf_runs.py`), those of them that this node has; signed."""
-
-
 RUNS = "runs"
-
-
 REPORTS = "reports"
 """GET /reports/<task>/<round>: what the node reports of its own work in a round; unsigned, for strangers."""
-
-
 HEALTH = "/health"
 """GET: 200 while the server runs."""
-
-
 STATUS = "/status"
 """GET: a JSON object about the node."""
-
-
 STORAGE = "Touchstone-Storage"
 """A header of GET /blob: who sends it takes status 307 too, with a presigned URL of the blob in the peer's
 bucket. It asks without this header where that URL is of no use."""
-
-
 REDIRECT = 307
-
-
 MAX_LOCATION_CHARACTERS = 4096
-
-
 DATASET_PATTERN = "{kind:" + BlobKind.DATASET.value + "}/{root:[0-9a-f]{64}}"
-
-
 REPORTS_PATTERN = "{task:[0-9a-f]{64}}/{round:[0-9]{1,9}}"
-
-
 KEY_PATTERN = "{kind:" + "|".join(kind.value for kind in BlobKind) + "}/{root:[0-9a-f]{64}}"
 
 

@@ -26,15 +26,9 @@ from touchstone.protocol.spec.statements import Request, SigningDomain
 
 HEADER = "Touchstone-Proof"
 """The header of a `Proof` in JSON."""
-
-
 MAX_PROOF_BYTES = 1024
-
-
 MAX_AGE_SECONDS = 60
 """A signature counts within a minute of the server's clock, before or after."""
-
-
 MAX_REMEMBERED_NONCES = 8192
 """per account, above what the rate limit lets through. Beyond it requests are refused rather than forgotten;
 one account cannot use up another's."""

@@ -25,13 +25,9 @@ from touchstone.protocol.adapters.wire.tls_contexts import make_pinned_context
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 Answer = TypeVar("Answer")
-
-
 A_PEER_AT_ONCE = 16
 """Requests to one peer at the same time: twice what an honest one serves. Silent peers keep no other waiting:
 all of them together have no limit."""
-
-
 PROGRESS_BYTES = 1024 * 1024
 """An attempt that brought this much does not count: a long transfer may break often."""
 

@@ -29,29 +29,15 @@ from touchstone.protocol.adapters.wire.tls_contexts import make_public_context
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 READ_BYTES = 256 * 1024
-
-
 CONNECT_S, SILENCE_S = 5.0, 10.0
-
-
 LEAST_BYTES_PER_SECOND = 256 * 1024
 """A slower storage is given up: the peer itself has the blob too."""
-
-
 SHUNNED_S, SHUNNED_LIARS_S = 600.0, 24 * 3600.0
 """So long nothing is taken from the storage of a peer that failed, or that held other bytes."""
-
-
 MOST_SHUNNED = 1024
-
-
 MOST_CONNECTIONS = 128
 """to all storages: more than the peers that a few blobs are asked of at once, each with a silent storage"""
-
-
 TLS_PORT, FREE_PORTS = 443, 1024
-
-
 _LOCATION = re.compile(f"[!-~]{{1,{MAX_LOCATION_CHARACTERS}}}")
 
 

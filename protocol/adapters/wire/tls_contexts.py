@@ -13,8 +13,6 @@ from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 
 MOST_PINS = 256
 """Contexts that are kept: those of the peers that were asked last."""
-
-
 GROUP = "prime256v1"
 """The one group in which keys are exchanged. The other side names the group, and by default also groups of
 8,192 bits, in which a handshake holds up the thread that answers everybody for a fifth of a second."""

@@ -16,11 +16,7 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 VALIDITY_DAYS = 3650
 """The pin, not the date, is what counts; registering another certificate is how one is renewed."""
-
-
 CERTIFICATE_FILE = "certificate.pem"
-
-
 KEY_FILE = "certificate-key.pem"
 
 

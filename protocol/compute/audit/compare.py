@@ -1,31 +1,19 @@
-"""How far a claimed state lies from a replayed one, and whether a segment multiplies noise.
+"""How far a claimed state lies from a replayed one.
 
 Distances are measured here; `protocol/spec/tolerance.py` alone judges them. Ratios are float64 and cover all
 elements at once. A float64 ratio is off by less than 1e-12 of itself. So the element with the largest ratio,
 judged exactly, decides for all elements, but for a tie that no honest or false state hits by chance.
-
-Limits rest on what honest replays of a task's segments differ by. Now and then a segment multiplies a
-difference in the last bit of a weight ten thousandfold. This happens mostly at the first position of a
-sequence, in the first steps after a merge. Two honest machines then part far beyond any limits made from
-other segments (docs/decisions/0024-conditioning.md). In numerical analysis such a problem is
-ill-conditioned (Higham, "Accuracy and Stability of Numerical Algorithms", section 1.6).
-
-A machine that replays such a segment can tell by itself. It trains the segment again from weights that are
-shaken in their last bit, and sees how far its own two results lie apart. That distance is the segment's *own
-noise*. The usual own noise is the median over the task's segments (`find_usual`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import nlargest
-from statistics import median
 
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.program.step import PiecewiseState, TrainingState
-from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros, relax
-from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
+from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
+from touchstone.protocol.compute.program.training_state import PiecewiseState, TrainingState
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import (
@@ -41,16 +29,6 @@ EXACT_JUDGEMENTS = 64
 """Worst elements judged in integers; one is enough but for ties."""
 PART_ELEMENTS = 1 << 16
 """Elements that are compared at a time."""
-OWN_MARGIN = 100.0
-"""Times what an element wanders in own results. One element may by chance move little in four results and
-far in a fifth. Of honest steps beyond the limits, 338 in the measurement, none had an element farther off
-(0037)."""
-NOISE_CAP = 100.0
-"""In limits: noise excuses nothing beyond. Work that was not done lies hundreds of limits off (0016)."""
-UNDONE_SHARE = 0.5
-"""Of the distance of a step that was not taken, where that is nearer than NOISE_CAP: limits may be wide."""
-
-
 MAGNITUDE_LIMIT = MAGNITUDE_LIMIT_UNITS * 2.0**UNIT_EXPONENT
 """2^64: limits do not tell larger elements apart."""
 
@@ -288,116 +266,3 @@ def _require_same_place(claimed: PiecewiseState, replayed: PiecewiseState) -> No
             actual=places[0],
             remedy="Replay the claimed segment from its own start.",
         )
-
-
-SHAKE = 2.0**-24
-"""Each weight moves by this part of itself, up, down or not at all: by one unit in the last place at most."""
-ILL_CONDITIONED_RATIO = 32
-"""Times the median over a task's segments: own noise above it is that of an ill-conditioned segment. Of 35
-segments after a merge all but two lay below 11 times it, those two above 200 times
-(docs/decisions/0024-conditioning.md)."""
-
-
-def shake(state: TrainingState, seed: int) -> TrainingState:
-    """The state with weights shaken in their last bit; `seed` decides which way. Zeros stay zero."""
-    weights = allocate(state.elements)
-    for start, part in _iterate_shaken(state, seed):
-        weights[start : start + PART_ELEMENTS] = part
-    return replace(state, weights=weights)
-
-
-def unshake(end: TrainingState, start: TrainingState, seed: int) -> TrainingState:
-    """What came of `shake(start, seed)`, with each weight moved back by what it was shaken by: its distance
-    from what comes of `start` is what the steps between made of that."""
-    weights = allocate(end.elements)
-    for first, part in _iterate_shaken(start, seed):
-        place = slice(first, first + PART_ELEMENTS)
-        weights[place] = end.weights[place] - (part - start.weights[place])
-    return replace(end, weights=weights)
-
-
-def _iterate_shaken(state: TrainingState, seed: int) -> Iterator[tuple[int, Tensor]]:
-    """Parts of the shaken weights, and where each begins."""
-    generator = torch.Generator().manual_seed(seed)
-    for start in range(0, state.elements, PART_ELEMENTS):
-        part = state.weights[start : start + PART_ELEMENTS]
-        ways = torch.randint(-1, 2, part.shape, generator=generator).float()
-        yield start, part + part * (ways * SHAKE)
-        relax()
-
-
-def find_usual(own_noise: Sequence[Distances]) -> Distances:
-    """The median over segments of a task, quantity by quantity, and no less than limits can say."""
-    rows = [(noise.first_moment, noise.second_moment, noise.weights) for noise in own_noise]
-    first, second, weights = (max(median(values), float(LEAST_MAXIMUM)) for values in zip(*rows, strict=True))
-    return Distances(first, second, weights, 0, 0, 0)
-
-
-def is_well_conditioned(noise: Distances, usual: Distances) -> bool:
-    """Whether limits may rest on a segment with this own noise."""
-    pairs = (
-        (noise.first_moment, usual.first_moment),
-        (noise.second_moment, usual.second_moment),
-        (noise.weights, usual.weights),
-    )
-    return all(own <= ILL_CONDITIONED_RATIO * middle for own, middle in pairs)
-
-
-# --- A step's own noise -------------------------------------------------------------------------------------
-def compute_cap(undone: float) -> float:
-    """Up to how many limits noise excuses a step. undone: how far a step lies off that was not taken."""
-    return max(1.0, min(NOISE_CAP, UNDONE_SHARE * undone))
-
-
-def is_explained(excess: Tensor, noises: Iterable[Tensor], cap: float = NOISE_CAP) -> bool:
-    """Whether the node's own noise explains a step of which an element lies beyond the limits. excess: how
-    far each element lies from the own result, in limits; noises: the same of other own results, of which the
-    farthest count, rank by rank and element by element; cap: as `compute_cap`. No noise is asked for where an
-    element lies beyond the cap: none would excuse it."""
-    # Inside the limits nothing stands out. So of a large model only the elements beyond them are held.
-    is_over = ~(excess <= 1.0)
-    over = _take(excess, is_over)
-    if stands_out(over, over, 1.0, cap):
-        return False
-    ranked = _take_largest(over, len(over))
-    farthest, farthest_ranked = allocate_zeros(len(over)), allocate_zeros(len(over))
-    for noise in noises:
-        torch.maximum(farthest, _take(noise, is_over), out=farthest)
-        torch.maximum(farthest_ranked, _take_largest(noise, len(over)), out=farthest_ranked)
-        is_ranked = not stands_out(ranked, farthest_ranked, MARGIN, cap)
-        if is_ranked and not stands_out(over, farthest, OWN_MARGIN, cap):
-            return True
-    return False
-
-
-def _take(values: Tensor, is_taken: Tensor) -> Tensor:
-    """These elements, in their order. In parts: PyTorch holds 8 bytes beside each that it takes."""
-    taken, place = allocate(int(is_taken.count_nonzero())), 0
-    for part, chosen in zip(*(torch.split(one, PART_ELEMENTS) for one in (values, is_taken)), strict=True):
-        found = part[chosen]
-        taken[place : place + len(found)] = found
-        place += len(found)
-        relax()
-    return taken
-
-
-def _take_largest(values: Tensor, count: int) -> Tensor:
-    """So many of the largest, in ascending order; what is no number is larger than all. PyTorch's sort and
-    topk hold up to 16 bytes beside each element, this holds 4."""
-    held, first = allocate(values.numel()).copy_(values).numpy(), values.numel() - count
-    if count:
-        held.partition(first)
-    largest = held[first:]
-    largest.sort()
-    relax()
-    return torch.from_numpy(largest)
-
-
-def stands_out(excess: Tensor, own_noise: Tensor, margin: float, cap: float) -> bool:
-    """Whether a place of `excess` lies beyond the limits, which are 1, and farther than `margin` times the
-    noise there, or than `cap`. What is no number stands out."""
-    for far, noise in zip(*(torch.split(one, PART_ELEMENTS) for one in (excess, own_noise)), strict=True):
-        relax()
-        if not bool((far <= (margin * noise).clamp_(1.0, cap)).all()):
-            return True
-    return False

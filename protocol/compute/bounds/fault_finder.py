@@ -5,16 +5,17 @@ what has the same root needs no look. On a machine like the claimant's that leav
 behind it. On another one float noise is in nearly all of them. Then it looks in this order:
 
     1. the first tensor that differs     on a machine like the claimant's that is the fault
-    2. in layers (trace.py)             the cuts are fetched in order, and each is computed from the cuts
+    2. in layers (trace_layers.py)      the cuts are fetched in order, and each is computed from the cuts
                                          before it. A layer whose cut comes out otherwise than claimed, beyond
                                          noise, is looked through at once; then those that cost next to
                                          nothing; then the least explained ones
     3. everything, in order
 
 To look through nodes is to compute them in order from the claimant's own values. A tensor with another root
-than the claimed one is fetched, the nodes that wrote it are judged (check.py), and the computation goes on
-from the claimed values. So a tensor that follows bit by bit from others is never fetched where it is right.
-Where it is not, its first leaf that differs is judged; the whole is fetched only if that leaf proves nothing.
+than the claimed one is fetched, the nodes that wrote it are judged (node_check.py), and the computation goes
+on from the claimed values. So a tensor that follows bit by bit from others is never fetched where it is
+right. Where it is not, its first leaf that differs is judged; the whole is fetched only if that leaf proves
+nothing.
 
 Only what a node's bound excludes is called a fault, in each of these ways. Layers decide where to look first.
 What they do not find, or cannot fetch, the third way does. No more than today's run of a step is in memory: a
@@ -30,32 +31,27 @@ from math import inf, isfinite
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.bounds.check import Provider, check_node, fetch_buffer
-from touchstone.protocol.compute.bounds.element_bounds import LEAST_NORMAL, TILE_ELEMENTS
-from touchstone.protocol.compute.bounds.fault import (
+from touchstone.protocol.compute.bounds.claimed_node import LEAST_NORMAL, TILE_ELEMENTS
+from touchstone.protocol.compute.bounds.fault_proof import (
     STATE_INPUTS,
     ClaimedLeaf,
     ClaimedTrace,
     InputFault,
     OperationFault,
     Vectors,
-    open_buffer,
     prove_operation,
     refuse_trace,
 )
-from touchstone.protocol.compute.bounds.trace import (
-    ROUNDED_FREELY,
-    Layer,
-    TraceTree,
-    build_buffer_tree,
-    find_sources,
-    list_layers,
-)
+from touchstone.protocol.compute.bounds.node_check import check_node
+from touchstone.protocol.compute.bounds.step_openings import open_buffer
+from touchstone.protocol.compute.bounds.trace_check import Provider, fetch_buffer
+from touchstone.protocol.compute.bounds.trace_layers import ROUNDED_FREELY, Layer, find_sources, list_layers
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.layout import look
-from touchstone.protocol.compute.program.step import Batch
-from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes, list_written
+from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes, list_written
+from touchstone.protocol.compute.program.planning.node_views import look
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.program import INPUTS, Access, leaf_elements, locate, unravel
 from touchstone.protocol.spec.referee import FORMATS
@@ -181,7 +177,6 @@ class _Search:
                 self._fetch = self.claimed.fetch
         return fault or self._look_through(range(len(self._program.nodes)))
 
-    # --- In layers ------------------------------------------------------------------------------------------
     def _search_layers(self) -> OperationFault | None:
         layers = list_layers(self._program)
         noise = NOISE + FORMAT_NOISE * float(self.finder.format.input_error)
@@ -229,7 +224,6 @@ class _Search:
         own, theirs = self.finder.get_own(node.output.buffer), held[node.output.buffer]
         return compute_error(look(own, *place), look(theirs, *place))
 
-    # --- Judging --------------------------------------------------------------------------------------------
     def _look_through(
         self, nodes: Collection[int], cuts: frozenset[int] = frozenset()
     ) -> OperationFault | None:

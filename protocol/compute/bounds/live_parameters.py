@@ -18,7 +18,7 @@ from torch import Tensor
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.kernels import PROBE_FORMAT
 from touchstone.protocol.compute.program.known_steps import TaskStep
-from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import PRODUCT_BITS

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import torch
 
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
 
 _takes_triton: list[bool] = []
 

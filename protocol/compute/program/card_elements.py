@@ -23,7 +23,7 @@ from touchstone.protocol.compute.program.card_numbers import (
     take_reciprocal_root,
     take_sigmoid,
 )
-from touchstone.protocol.compute.program.layout import NodeViews
+from touchstone.protocol.compute.program.planning.node_views import NodeViews
 from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Access, Operation, lay_row_major
 
 Kernel = Callable[[], object]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from touchstone.protocol.compute.program.card_elements import make_elementwise, make_quantize
 from touchstone.protocol.compute.program.card_products import make_product
 from touchstone.protocol.compute.program.card_rows import make_reduction
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
-from touchstone.protocol.compute.program.exact_functions import require_quantized
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact.product_families import require_quantized
 from touchstone.protocol.compute.program.kernels import Kernel
-from touchstone.protocol.compute.program.layout import MakeView, NodeViews
+from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews
 from touchstone.protocol.spec.program import Node, Operation
 
 

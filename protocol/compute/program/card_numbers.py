@@ -1,6 +1,6 @@
 """Numbers on a graphics card, for Triton kernels: powers, scales, exact functions (`spec/exact.py`).
 
-The same steps as in `device_kernels.py`. Nothing here may be contracted or flushed: `card_compile.py`
+The same steps as in `device_functions.py`. Nothing here may be contracted or flushed: `card_compile.py`
 launches so, and divisions and square roots are the rounded ones.
 """
 

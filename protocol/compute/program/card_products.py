@@ -20,7 +20,7 @@ from touchstone.protocol.compute.program.card_compile import compile_card, launc
 from touchstone.protocol.compute.program.card_elements import Kernel
 from touchstone.protocol.compute.program.card_layout import Loops, join_loops
 from touchstone.protocol.compute.program.card_rows import make_row_products
-from touchstone.protocol.compute.program.layout import NodeViews, ProductLoops, sort_loops
+from touchstone.protocol.compute.program.planning.node_views import NodeViews, ProductLoops, sort_loops
 from touchstone.protocol.spec.program import Access, Node
 
 MOST_TERMS = 1 << 15

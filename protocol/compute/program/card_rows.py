@@ -23,7 +23,7 @@ from touchstone.protocol.compute.program.card_numbers import (
     make_power,
     round_double,
 )
-from touchstone.protocol.compute.program.layout import NodeViews
+from touchstone.protocol.compute.program.planning.node_views import NodeViews
 from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Operation
 
 SCALE_OF = tl.constexpr(int(Operation.SCALE_OF))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from touchstone.protocol.compute.program.fused_update import PART_ELEMENTS
 from touchstone.protocol.compute.program.interpreter import measure_arena_bytes
 from touchstone.protocol.compute.program.kernels import is_masked_sum, is_row_gather
-from touchstone.protocol.compute.program.layout import sort_loops
+from touchstone.protocol.compute.program.planning.flat_runs import PART_ELEMENTS
+from touchstone.protocol.compute.program.planning.node_views import sort_loops
 from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     Access,

@@ -4,7 +4,7 @@ There are two ways to run. For training, a tensor's memory is reused as soon as 
 of elementwise nodes go tile by tile on a CPU, so that what they hand on stays in its cache, and the
 optimizer's update goes as compiled loops (`fused_update.py`). For a trace, every tensor is kept until its
 last reader is done, and is shown to the caller. Both ways give the same bits: copies that only bring a sum's
-terms into a run are made for traces alone, and no kernel reads them (`contiguous.fold`).
+terms into a run are made for traces alone, and no kernel reads them (`fold`).
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -17,36 +17,35 @@ from torch import Tensor
 
 from touchstone.protocol.compute.determinism import get_device
 from touchstone.protocol.compute.program.card_choice import choose_kernels
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
-from touchstone.protocol.compute.program.exact_kernels import ExactKernels
-from touchstone.protocol.compute.program.fused_update import (
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.fused_update import find_successors, make_update, match_update
+from touchstone.protocol.compute.program.kernels import Kernel, make_kernel
+from touchstone.protocol.compute.program.planning.arena import (
+    EXTERNAL,
+    OWN_INPUTS,
+    cut_arena,
+    lay_out_apart,
+    list_external,
+    list_internal,
+    plan_memory,
+)
+from touchstone.protocol.compute.program.planning.copy_folding import fold
+from touchstone.protocol.compute.program.planning.flat_runs import (
     TILE_ELEMENTS,
     FlatRun,
     cut_long,
     cut_node,
     find_flat_runs,
-    find_successors,
-    make_update,
-    match_update,
 )
-from touchstone.protocol.compute.program.kernels import Kernel, make_kernel
-from touchstone.protocol.compute.program.layout import MakeView, fold, look
-from touchstone.protocol.compute.program.tensor_allocator import (
-    EXTERNAL,
-    OWN_INPUTS,
+from touchstone.protocol.compute.program.planning.lifetimes import (
     Lifetime,
-    allocate,
-    allocate_vector,
     compute_lifetimes,
-    cut_arena,
     join_lifetimes,
-    lay_out_apart,
-    list_external,
-    list_internal,
     list_written,
-    plan_memory,
-    relax,
 )
+from touchstone.protocol.compute.program.planning.node_views import MakeView, look
+from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_vector, relax
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import (
@@ -182,7 +181,6 @@ class Interpreter:
         is_shown = self.program.is_exact or self._device.type != "cpu"
         return _Shown(self._storages, self._show) if is_shown else self._storages
 
-    # --- Views ----------------------------------------------------------------------------------------------
     def _view(self, access: Access, sizes: Sequence[int], strides: Sequence[int]) -> Tensor:
         storage = self._storages[access.buffer]
         view = look(storage, access.offset, sizes, strides)
@@ -258,7 +256,6 @@ class Interpreter:
             for node in run.nodes:
                 yield self._maker(cut_node(node, start, length), view)
 
-    # --- Running --------------------------------------------------------------------------------------------
     def run(
         self,
         vectors: Vectors,

@@ -1,9 +1,9 @@
 """PyTorch kernels for the program's operations, prepared once: each node becomes a call without arguments.
 
-A kernel may sum in any order and fuse products into sums, for the bound of `check.py` holds for all of them;
-everything else must be one correctly rounded operation or a library's function of a few ulp. Operands that a
-library cannot read as they lie are copied aside first. Nothing here is part of the protocol: another machine
-may use other kernels.
+A kernel may sum in any order and fuse products into sums, for the bound of `node_check.py` holds for all of
+them; everything else must be one correctly rounded operation or a library's function of a few ulp. Operands
+that a library cannot read as they lie are copied aside first. Nothing here is part of the protocol: another
+machine may use other kernels.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.program.layout import MakeView, NodeViews, sort_loops
+from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews, sort_loops
 from touchstone.protocol.compute.program.tensor_allocator import allocate
 from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Node, Operation
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.program.built_program import BuiltProgram
-from touchstone.protocol.compute.program.layout import fold
+from touchstone.protocol.compute.program.planning.copy_folding import fold
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import Access, Node, Operation, Program, Role, lay_row_major
 

@@ -1,94 +1,28 @@
 """Training steps: one owner for solver, verifier and whistleblower alike.
 
-A step runs the task's program (`known_steps.py`); here are its state, its inputs by step number, and the
-loop. All of it computes on the device of this process.
+A step runs the task's program (`known_steps.py`) on a state (`training_state.py`); here are its inputs by
+step number, and the loop. All of it computes on the device of this process.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.determinism import get_device
-from touchstone.protocol.compute.program.built_program import BuiltProgram
-from touchstone.protocol.compute.program.devices import KINDS, DeviceSteps, copy_to_host
-from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.known_steps import get_program, get_step
-from touchstone.protocol.compute.program.tensor_allocator import allocate_zeros, forget_spare, return_freed
+from touchstone.protocol.compute.program.devices import KINDS
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.compute.program.step_runners import (
+    RunnerPlace,
+    borrow_device_steps,
+    borrow_interpreter,
+    find_place,
+)
+from touchstone.protocol.compute.program.tensor_allocator import allocate_zeros
+from touchstone.protocol.compute.program.training_state import Batch, GetBatch, PiecewiseState, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
-
-
-@dataclass(frozen=True)
-class TrainingState:
-    """Flat float32 vectors W, m, v and the counters of steps done: since m and v were zero, and in the
-    task."""
-
-    weights: Tensor
-    first_moment: Tensor
-    second_moment: Tensor
-    local_step: int
-    global_step: int
-
-    @property
-    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """W, m, v."""
-        return self.weights, self.first_moment, self.second_moment
-
-    @property
-    def elements(self) -> int:
-        """Of each vector."""
-        return self.weights.numel()
-
-    def move(self, device: str) -> "TrainingState":
-        """The same on a device."""
-        weights, first, second = (vector.to(device) for vector in self.vectors)
-        return TrainingState(weights, first, second, self.local_step, self.global_step)
-
-    def bring_home(self) -> "TrainingState":
-        """The same in this machine's memory, to be hashed, kept or compared. What a device computes meanwhile
-        is not waited for."""
-        weights, first, second = (copy_to_host(vector) for vector in self.vectors)
-        return TrainingState(weights, first, second, self.local_step, self.global_step)
-
-    def cut(self, start: int, stop: int) -> "TrainingState":
-        """Elements start .. stop of each vector, where they lie."""
-        weights, first, second = (vector[start:stop] for vector in self.vectors)
-        return TrainingState(weights, first, second, self.local_step, self.global_step)
-
-
-class PiecewiseState(Protocol):
-    """A state that is looked at piece by piece, wherever it lies: in memory, or in a store."""
-
-    @property
-    def local_step(self) -> int:
-        """Steps since m and v were zero."""
-
-    @property
-    def global_step(self) -> int:
-        """Steps in the task."""
-
-    @property
-    def elements(self) -> int:
-        """Of each vector."""
-
-    def cut(self, start: int, stop: int) -> TrainingState:
-        """Elements start .. stop of each vector."""
-
-
-class Batch(NamedTuple):
-    """int64 [rows, tokens] each; labels are the next tokens."""
-
-    tokens_BT: Tensor
-    labels_BT: Tensor
-
-
-GetBatch = Callable[[int], Batch]
-"""From an inner step (0-based in the round) to its batch."""
 
 
 def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Tensor:
@@ -100,7 +34,6 @@ def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Te
     )
 
 
-# --- Many steps ---------------------------------------------------------------------------------------------
 def begin_round(weights: Tensor, global_step: int, carried: TrainingState | None = None) -> TrainingState:
     """The state at a round's start: the global model with the moments of this solver's last accepted claim,
     else zero."""
@@ -121,12 +54,12 @@ def advance(
     step (nats). Counters go up by one whether or not the gradient was finite. device: by default that of this
     process. overwrites: nobody reads `state` any more, and the next one may lie in its memory."""
     require_state(state, spec)
-    place = _find_place(spec, device)
+    place = find_place(spec, device)
     if place.device.type in KINDS:
         end, losses = _train_on_device(state, spec, place, [batch])
         return end, losses[0]
     scalars = compute_scalars(spec, state.local_step, state.global_step)
-    with _borrow(place, _idle, _make_interpreter) as interpreter:
+    with borrow_interpreter(place) as interpreter:
         result = interpreter.run(state.vectors, *batch, scalars, overwrites=overwrites)
     stepped = TrainingState(*result[:3], state.local_step + 1, state.global_step + 1)
     return stepped, float(result.loss)
@@ -138,7 +71,7 @@ def train_segment(
     """The state after `steps` steps, which lies on the device of this process, and each step's loss. The
     solver's training and the auditor's replay alike. Of the states on the way each is written over the one
     before."""
-    place, numbers = _find_place(spec), range(inner_step, inner_step + steps)
+    place, numbers = find_place(spec), range(inner_step, inner_step + steps)
     if place.device.type in KINDS:
         require_state(state, spec)
         return _train_on_device(state, spec, place, map(get_batch, numbers))
@@ -158,72 +91,13 @@ def replay_segment(
     return end.bring_home(), losses
 
 
-# --- Interpreters -------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Place:
-    """What an interpreter is made for."""
-
-    root: bytes
-    numeric_format: str
-    device: torch.device
-    built: BuiltProgram = field(compare=False)
-
-
-_Runner = TypeVar("_Runner")
-_idle: dict[_Place, list[Interpreter]] = {}
-"""Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
-_idle_on_device: dict[_Place, list[DeviceSteps]] = {}
-STATES_BYTES = 36
-"""Of each parameter: W, m and v in float32, where a segment starts, and before and after a step."""
-
-
-def forget_steps() -> None:
-    """Let go of the memory in which this process has computed steps: it computes none for long."""
-    _idle.clear()
-    _idle_on_device.clear()
-    forget_spare()
-    return_freed()
-
-
-def _find_place(spec: TrainingSpec, device: str | None = None) -> _Place:
-    chosen = torch.device(device or get_device())
-    return _Place(spec.program_root, spec.numeric_format, chosen, get_program(spec))
-
-
-def _make_interpreter(place: _Place, by_tensors: bool = False) -> Interpreter:
-    return Interpreter(
-        place.built.program,
-        place.built.constants,
-        numeric_format=place.numeric_format,
-        device=str(place.device),
-        by_tensors=by_tensors,
-    )
-
-
-def _make_device_steps(place: _Place) -> DeviceSteps:
-    return DeviceSteps(_make_interpreter(place, by_tensors=True), KINDS[place.device.type](place.device))
-
-
-@contextmanager
-def _borrow(
-    place: _Place, kept: dict[_Place, list[_Runner]], make: Callable[[_Place], _Runner]
-) -> Iterator[_Runner]:
-    idle = kept.setdefault(place, [])
-    try:
-        runner = idle.pop()
-    except IndexError:
-        runner = make(place)
-    yield runner
-    idle.append(runner)  # after a failed run it is dropped
-
-
 def _train_on_device(
-    state: TrainingState, spec: TrainingSpec, place: _Place, batches: Iterable[Batch]
+    state: TrainingState, spec: TrainingSpec, place: RunnerPlace, batches: Iterable[Batch]
 ) -> tuple[TrainingState, list[float]]:
     """A step for each batch. Raises EnvironmentFault where the device has too little memory."""
     done = 0
     try:
-        with _borrow(place, _idle_on_device, _make_device_steps) as runner:
+        with borrow_device_steps(place) as runner:
             runner.begin(state.vectors)
             for done, batch in enumerate(batches, start=1):
                 scalars = compute_scalars(spec, state.local_step + done - 1, state.global_step + done - 1)

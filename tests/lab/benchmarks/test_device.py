@@ -8,7 +8,7 @@ from lab.benchmarks import device
 from lab.benchmarks.device import compare_graphs, compare_replays, follow_nodes, sweep_functions
 from lab.benchmarks.honesty.kinds import FUNCTIONS
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
-from touchstone.protocol.compute.program import device_kernels
+from touchstone.protocol.compute.program.exact import device_functions
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.spec.program import Operation
 
@@ -27,7 +27,7 @@ def test_functions_are_swept_from_the_least_pattern_to_the_largest() -> None:
 def test_other_bits_of_a_function_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def err(x: torch.Tensor) -> torch.Tensor:
         """One unit off for positive numbers; NaN has one pattern."""
-        right = device_kernels.take_logarithms(x)
+        right = device_functions.take_logarithms(x)
         return torch.where(x > 1, right.nextafter(torch.tensor(np.inf)), right)
 
     kind = Operation.LOGARITHM

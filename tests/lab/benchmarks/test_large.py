@@ -30,8 +30,9 @@ from tests.e2e.planted import make_planting_compute
 from tests.kit.views import Standin
 from tests.task_models import draw_first, parameter_count, respecify, split_parameters
 from tests.training_setting import build_demo_schedule, build_training
-from touchstone.protocol.compute.bounds.trace import retrace
-from touchstone.protocol.compute.program.step import Batch, TrainingState, begin_round, train_segment
+from touchstone.protocol.compute.bounds.retrace import retrace
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import count_contest_levels

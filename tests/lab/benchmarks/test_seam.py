@@ -15,11 +15,11 @@ from tests.attacks.steps import skip
 from tests.task_models import respecify
 from touchstone.node.serving.audit_room import StateStore
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.audit.calibrate import KernelConfiguration
 from touchstone.protocol.compute.audit.compare import compute_allowances
+from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.determinism import pin_kernels
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.params import MIN_TAU
 from touchstone.step.optimizers import AdamW

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.benchmarks.replays.pairs import Conditioning, stands_out
-from touchstone.protocol.compute.audit.compare import ILL_CONDITIONED_RATIO
+from touchstone.protocol.compute.audit.conditioning import ILL_CONDITIONED_RATIO
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from touchstone.node.exports.model_folder import open_named
 from touchstone.node.exports.written_model import write_model
 from touchstone.node.submit import build_task, refuse_bad_task
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
-from touchstone.protocol.compute.program.step import Batch, advance, begin_round
+from touchstone.protocol.compute.program.step import advance, begin_round
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import GIVEN_START

@@ -16,7 +16,8 @@ from touchstone.node.joining.task_reading import read_spec, refer_dataset, refus
 from touchstone.node.kit.party import Party
 from touchstone.node.submit import build_task
 from touchstone.protocol.compute.batches import prepare_steps
-from touchstone.protocol.compute.bounds.rehearsal import Exhibit, Rehearsal
+from touchstone.protocol.compute.bounds.exhibits import Exhibit
+from touchstone.protocol.compute.bounds.rehearsal import Rehearsal
 from touchstone.protocol.compute.program.step_facts import require_step_root
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput, TouchstoneError

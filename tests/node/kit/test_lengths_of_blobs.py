@@ -14,7 +14,7 @@ from tests.protocol.compute.program.hand_written import HandWritten, M, V, W, dr
 from touchstone.node.kit.stored_step import keep_step, list_constants, open_step, refer_named
 from touchstone.node.kit.trace_storage import TraceKeeper, describe_layout, load_buffer
 from touchstone.protocol.adapters.store.blob_store import BlobStore
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program import known_steps
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round

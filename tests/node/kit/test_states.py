@@ -21,7 +21,7 @@ from touchstone.node.kit.states import (
     open_state_leaves,
 )
 from touchstone.protocol.compute.digest import build_state_trees
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_valid_path

@@ -26,7 +26,7 @@ from touchstone.node.models.global_model import (
 )
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blobs import refer_tensor
-from touchstone.protocol.compute.outer.outer_tensors import OuterState, begin_outer
+from touchstone.protocol.compute.outer.nesterov_step import OuterState, begin_outer
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault

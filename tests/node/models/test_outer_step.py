@@ -30,7 +30,7 @@ from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire import blob_client, session
 from touchstone.protocol.compute.digest import outer_header
-from touchstone.protocol.compute.outer.outer_tensors import merge
+from touchstone.protocol.compute.outer.nesterov_step import merge
 from touchstone.protocol.spec.codec import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls

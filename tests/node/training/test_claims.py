@@ -15,7 +15,7 @@ from touchstone.node.kit.states import load_state
 from touchstone.node.models.own_openings import get_finished, open_boundary, open_work
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
-from touchstone.protocol.compute.outer.outer_tensors import encode_delta
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.statements import compute_work_leaf, verify_in_claim

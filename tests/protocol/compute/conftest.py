@@ -8,7 +8,8 @@ import pytest
 from tests.task_models import draw_first, make_training
 from touchstone.protocol.compute.batches import Corpus, dataset_root, open_corpus
 from touchstone.protocol.compute.determinism import pin_kernels
-from touchstone.protocol.compute.program.step import TrainingState, begin_round
+from touchstone.protocol.compute.program.step import begin_round
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import PROTOCOL_VERSION

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from touchstone.protocol.compute import digest
+from touchstone.protocol.compute import digest, tree_hashing
 from touchstone.protocol.compute.digest import (
     build_byte_tree,
     build_delta_tree,
@@ -19,7 +19,7 @@ from touchstone.protocol.compute.digest import (
     tensor_root,
     zero_root,
 )
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec import merkle
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
@@ -129,11 +129,11 @@ def test_non_finite_elements_are_found_in_later_parts(monkeypatch: pytest.Monkey
 @pytest.fixture(params=["as this machine has it", "without OpenSSL"])
 def _hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if request.param == "without OpenSSL":
-        monkeypatch.setattr(digest, "_find_openssl", lambda: None)
-    monkeypatch.setattr(digest, "COMPILED_LEAVES", 3)
-    digest._compile_hash_rows.cache_clear()
+        monkeypatch.setattr(tree_hashing, "_find_openssl", lambda: None)
+    monkeypatch.setattr(tree_hashing, "COMPILED_LEAVES", 3)
+    tree_hashing._compile_hash_rows.cache_clear()
     yield
-    digest._compile_hash_rows.cache_clear()
+    tree_hashing._compile_hash_rows.cache_clear()
 
 
 @pytest.mark.usefixtures("_hashing")
@@ -165,6 +165,6 @@ def test_a_library_that_does_not_hash_is_not_believed(monkeypatch: pytest.Monkey
     pointer = ctypes.c_void_p
     kinds = [(pointer,), (pointer, pointer, ctypes.c_size_t), (pointer, pointer)]
     refusing = tuple(ctypes.CFUNCTYPE(ctypes.c_int, *kind)(lambda *_: 0) for kind in kinds)
-    monkeypatch.setattr(digest, "_find_openssl", lambda: refusing)
+    monkeypatch.setattr(tree_hashing, "_find_openssl", lambda: refusing)
     data = bytes(range(256)) * 40
     assert build_byte_tree(data).root == merkle.compute_data_root(data)

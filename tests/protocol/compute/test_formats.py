@@ -10,21 +10,16 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds.check import TraceChecker
-from touchstone.protocol.compute.bounds.fault import ClaimedTrace
 from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace
 from touchstone.protocol.compute.bounds.rehearsal import rehearse
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.bounds.retrace import retrace
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.kernels import PROBE_FORMAT, ROUNDINGS, round_to_bf16, round_to_tf32
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    TrainingState,
-    advance,
-    compute_scalars,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import advance, compute_scalars, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.params import NUMERIC_FORMATS, PRODUCT_BITS
 from touchstone.protocol.spec.referee import FORMATS

@@ -11,7 +11,7 @@ from tests.touchstone.step.test_transformers import ROWS, TOKENS, make
 from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import TaskStep
-from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step import record_step as recording
 from touchstone.step.idle_parts import find_idle

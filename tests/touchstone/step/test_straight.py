@@ -6,7 +6,7 @@ import pytest
 
 from tests.protocol.compute.conftest import TINY
 from tests.task_models import DecoderStep, build_program
-from touchstone.protocol.compute.program.layout import find_foldable
+from touchstone.protocol.compute.program.planning.copy_folding import find_foldable
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import (
     REDUCTIONS,

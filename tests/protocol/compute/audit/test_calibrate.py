@@ -8,17 +8,11 @@ import torch
 
 from tests.task_models import get_model, parameter_layout
 from tests.training_setting import list_configurations, propose_limits
-from touchstone.protocol.compute.audit.calibrate import (
-    FLOORS,
-    Survey,
-    get_tensor_class,
-    list_devices,
-    list_every_configuration,
-    name_stage,
-)
 from touchstone.protocol.compute.audit.compare import Distances, Floors
+from touchstone.protocol.compute.audit.distance_survey import FLOORS, Survey, get_tensor_class, name_stage
+from touchstone.protocol.compute.audit.kernel_configurations import list_devices, list_every_configuration
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
 from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

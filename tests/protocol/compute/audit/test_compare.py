@@ -12,26 +12,25 @@ from hypothesis import strategies as st
 from touchstone.protocol.adapters.files.mapped_files import make_mapped
 from touchstone.protocol.compute.audit import compare
 from touchstone.protocol.compute.audit.compare import (
-    ILL_CONDITIONED_RATIO,
-    OWN_MARGIN,
     PART_ELEMENTS,
     Distances,
     Floors,
-    compute_cap,
     compute_excess,
-    find_usual,
     gather_excess,
-    is_explained,
-    is_well_conditioned,
     judge_state,
     measure_distances,
+)
+from touchstone.protocol.compute.audit.conditioning import (
+    ILL_CONDITIONED_RATIO,
+    find_usual,
+    is_well_conditioned,
     shake,
-    stands_out,
     unshake,
 )
+from touchstone.protocol.compute.audit.step_noise import OWN_MARGIN, compute_cap, is_explained, stands_out
 from touchstone.protocol.compute.program import tensor_allocator
-from touchstone.protocol.compute.program.step import TrainingState
 from touchstone.protocol.compute.program.tensor_allocator import Room, use_room
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput

@@ -9,21 +9,22 @@ from torch import Tensor
 from tests.protocol.compute.python_referee import judge_shown
 from tests.training_setting import build_trace_tree
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds.fault import (
+from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import (
     ClaimedLeaf,
     ClaimedTrace,
     InputFault,
     OperationFault,
     Vectors,
 )
-from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
-from touchstone.protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.layout import look
-from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.planning.node_views import look
+from touchstone.protocol.compute.program.step import compute_scalars
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
 from touchstone.protocol.spec.program import Operation
 from touchstone.protocol.spec.program_codec import compute_program_root

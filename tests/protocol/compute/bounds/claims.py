@@ -7,8 +7,8 @@ from math import inf
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.bounds.element_bounds import Check, Claim, unravel
-from touchstone.protocol.compute.program.layout import look
+from touchstone.protocol.compute.bounds.claimed_node import Check, Claim, unravel
+from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.program import Node, Operation
 from touchstone.protocol.spec.referee import FORMATS

@@ -10,19 +10,15 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds.fault import (
-    ClaimedLeaf,
-    ClaimedRoots,
-    ExactFaultFinder,
-    InputFault,
-    OperationFault,
-)
-from touchstone.protocol.compute.bounds.trace import TraceTree, build_buffer_tree
+from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedLeaf, InputFault, OperationFault
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import Batch, TrainingState, compute_scalars
+from touchstone.protocol.compute.program.step import compute_scalars
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.merkle import compute_levels
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.bounds.check import NodeReport, check_node
+from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.kernels import make_kernel
 from touchstone.protocol.spec import referee

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from tests.protocol.compute.bounds.claims import LEAST, TINY, find_last_clear, find_outside, make_claim
-from touchstone.protocol.compute.bounds import element_bounds
-from touchstone.protocol.compute.bounds.element_bounds import (
-    ELEMENT_CHECKS,
+from touchstone.protocol.compute.bounds import claimed_node
+from touchstone.protocol.compute.bounds.claimed_node import (
     Claim,
     counting_from,
     excuse,
@@ -26,6 +25,7 @@ from touchstone.protocol.compute.bounds.element_bounds import (
     take_terms,
     unravel,
 )
+from touchstone.protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
 from touchstone.protocol.spec import program
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
@@ -234,7 +234,7 @@ def list_suspects(claim: Claim) -> list[int]:
 def test_tiles_show_each_element_once_beside_its_own_terms(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(element_bounds, "TILE_ELEMENTS", size)
+    monkeypatch.setattr(claimed_node, "TILE_ELEMENTS", size)
     claim, count = make_turned_claim(), 0
     seen: list[float] = []
     for start, (operand,), claimed in claim.tiles():

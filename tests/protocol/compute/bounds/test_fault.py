@@ -11,26 +11,27 @@ from tests.protocol.compute.bounds.claimed_step import Claimant, make_claimant
 from tests.protocol.compute.bounds.exact_trace import Step, change, record_step
 from tests.protocol.compute.conftest import build_tiny_training
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds.fault import (
+from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder, find_writer
+from touchstone.protocol.compute.bounds.fault_proof import (
     ClaimedLeaf,
-    ClaimedRoots,
-    ExactFaultFinder,
     InputFault,
     OperationFault,
+    prove_operation,
+)
+from touchstone.protocol.compute.bounds.retrace import retrace
+from touchstone.protocol.compute.bounds.step_openings import (
     find_buffer,
-    find_writer,
     open_buffer,
     open_demanded,
     prove_node,
-    prove_operation,
     prove_outputs,
 )
-from touchstone.protocol.compute.bounds.trace import TraceTree, retrace
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.digest import ByteTree
-from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import TrainingState
-from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes
+from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import compute_data_root, hash_leaf, is_valid_path, is_valid_range

@@ -21,12 +21,18 @@ from tests.protocol.compute.bounds.claimed_step import (
 )
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.bounds import fault_finder
-from touchstone.protocol.compute.bounds.fault import ClaimedLeaf, ClaimedTrace, InputFault, OperationFault
-from touchstone.protocol.compute.bounds.trace import ROUNDED_FREELY, TraceTree, build_buffer_tree
+from touchstone.protocol.compute.bounds.fault_proof import (
+    ClaimedLeaf,
+    ClaimedTrace,
+    InputFault,
+    OperationFault,
+)
+from touchstone.protocol.compute.bounds.trace_layers import ROUNDED_FREELY
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.step import Batch, TrainingState
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.merkle import compute_levels, hash_leaf, verify_path

@@ -13,7 +13,7 @@ from tests.training_setting import DEMO_MODEL
 from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
-from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step import record_step as recording

@@ -12,12 +12,13 @@ from tests.e2e.planted import plant
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.python_referee import judge_shown
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds import rehearsal
-from touchstone.protocol.compute.bounds.check import TraceChecker, TraceReport
-from touchstone.protocol.compute.bounds.rehearsal import Rehearsal, draw_samples, rehearse
+from touchstone.protocol.compute.bounds import rehearsal, rehearsal_trace
+from touchstone.protocol.compute.bounds.rehearsal import Rehearsal, rehearse
+from touchstone.protocol.compute.bounds.rehearsal_samples import draw_samples
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker, TraceReport
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import Batch, TrainingState
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import StepContext, StepFacts, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Operation, Program
@@ -69,7 +70,8 @@ def plant_in(patch: pytest.MonkeyPatch, number: int, is_whole: bool = False) -> 
             else:
                 plant(node, self.tensors)
 
-    patch.setattr(rehearsal, "Interpreter", Erring)
+    for module in (rehearsal, rehearsal_trace):
+        patch.setattr(module, "Interpreter", Erring)
 
 
 def test_draw_samples_takes_a_node_of_each_kind_and_others_by_another_seed(program: Program) -> None:
@@ -160,7 +162,8 @@ def test_rehearse_refuses_exact_kernels_that_err_in_one_element(
                     self.memory[nodes[number].output.buffer].view(torch.uint8)[-1] ^= 1
                 yield done
 
-    monkeypatch.setattr(rehearsal, "Interpreter", Erring)
+    for module in (rehearsal, rehearsal_trace):
+        monkeypatch.setattr(module, "Interpreter", Erring)
     place = rf"node {number} \({operation.name}\)"
     with pytest.raises(EnvironmentFault, match=f"bits of an exact task, and could be convicted.* {place}"):
         rehearse(state, spec, batch, SEED)

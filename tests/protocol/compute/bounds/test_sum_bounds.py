@@ -18,7 +18,7 @@ from tests.protocol.compute.bounds.claims import (
     make_claim,
     step,
 )
-from touchstone.protocol.compute.bounds import sum_bounds
+from touchstone.protocol.compute.bounds import product_bounds, sum_bounds
 from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.program import Access, Node, Operation
@@ -249,7 +249,7 @@ def test_a_lie_in_any_tile_of_any_order_of_loops_is_named(monkeypatch: pytest.Mo
     node = Node(Operation.PRODUCT_SUM, (3, 4, 5, 6), 1, Access(0, 0, (20, 5, 1)), reads)
     honest = torch.einsum("brt,cbt->cbr", a.double(), b.double()).float().contiguous()
     for size in (1, 6, 30, 1000):
-        monkeypatch.setattr(sum_bounds, "TILE_PRODUCTS", size)
+        monkeypatch.setattr(product_bounds, "TILE_PRODUCTS", size)
         for number in range(60):
             claimed = honest.reshape(-1).clone()
             claimed[number] += 2.0**12

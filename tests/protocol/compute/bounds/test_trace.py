@@ -13,22 +13,18 @@ from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from tests.task_models import DecoderStep, build_program
 from tests.training_setting import build_trace_tree
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds import trace as traces
-from touchstone.protocol.compute.bounds.trace import (
-    ROUNDED_FREELY,
-    Layer,
-    Retraced,
-    TraceTree,
-    list_layers,
-    retrace,
-)
+from touchstone.protocol.compute.bounds import trace_layers
+from touchstone.protocol.compute.bounds.retrace import Retraced, retrace
+from touchstone.protocol.compute.bounds.trace_layers import ROUNDED_FREELY, Layer, list_layers
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.layout import find_foldable
-from touchstone.protocol.compute.program.step import Batch, TrainingState, advance, compute_scalars
-from touchstone.protocol.compute.program.tensor_allocator import compute_lifetimes
+from touchstone.protocol.compute.program.planning.copy_folding import find_foldable
+from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
+from touchstone.protocol.compute.program.step import advance, compute_scalars
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
@@ -334,7 +330,7 @@ def test_layers_take_memory_as_their_program_is_long() -> None:
 def test_where_cuts_are_hard_to_find_there_are_none(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traces, "MOST_STEPS", 0)
+    monkeypatch.setattr(trace_layers, "MOST_STEPS", 0)
     layers = list_layers(program)
     assert not list_cuts(program, layers)
     assert frozenset[int]().union(*(one.nodes for one in layers)) == frozenset(range(len(program.nodes)))

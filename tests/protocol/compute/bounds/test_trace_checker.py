@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.task_models import DecoderStep, build_program, init_parameters
-from touchstone.protocol.compute.bounds.check import TraceChecker, compute_last_uses
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker, compute_last_uses
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.kernels import make_kernel

@@ -14,15 +14,9 @@ from tests.protocol.compute.outer import torch_outer
 from tests.training_setting import list_configurations
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
-from touchstone.protocol.compute.outer import outer_tensors
-from touchstone.protocol.compute.outer.outer_tensors import (
-    OuterState,
-    begin_outer,
-    count_delta_bytes,
-    decode_delta,
-    encode_delta,
-    merge,
-)
+from touchstone.protocol.compute.outer import nesterov_step, pseudo_gradients
+from touchstone.protocol.compute.outer.nesterov_step import OuterState, begin_outer, merge
+from touchstone.protocol.compute.outer.pseudo_gradients import count_delta_bytes, decode_delta, encode_delta
 from touchstone.protocol.spec import outer as reference
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.float32 import float_to_bits, nearest, unpack_bits
@@ -169,7 +163,8 @@ from hashlib import sha256
 import torch
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
-from touchstone.protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
+from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.float32 import float_to_bits, nearest
 pin_kernels(int(sys.argv[1]), sys.argv[2] == "1")
 def grid(seed, scale):
@@ -196,7 +191,7 @@ def test_merge_gives_the_same_bits_on_every_kernel() -> None:
 def test_a_delta_is_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = torch.randn(1500), torch.randn(1500)
     whole = encode_delta(before, after)
-    monkeypatch.setattr(outer_tensors, "PART_ELEMENTS", 2 * LEAF_ELEMENTS)
+    monkeypatch.setattr(pseudo_gradients, "PART_ELEMENTS", 2 * LEAF_ELEMENTS)
     assert encode_delta(before, after) == whole
 
 
@@ -235,7 +230,7 @@ def to_bits(flat: Tensor) -> list[int]:
 def require_same(state: OuterState, deltas: list[bytes], rate: float, factor: float) -> None:
     rates = float_to_bits(nearest(rate)), float_to_bits(nearest(factor))
     before = to_bits(state.weights), to_bits(state.momentum)
-    after = outer_tensors.merge(state, deltas, *rates)
+    after = nesterov_step.merge(state, deltas, *rates)
     weights, momentum = torch_outer.merge(state.weights, state.momentum, deltas, *rates)
     assert to_bits(after.weights) == to_bits(weights)
     assert to_bits(after.momentum) == to_bits(momentum)
@@ -266,7 +261,7 @@ def test_claims_of_one_scale_are_merged_as_by_plain_operations(byte: int) -> Non
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1500])
 def test_the_pieces_of_a_merge_make_no_difference(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outer_tensors, "PIECE_ELEMENTS", 512)
+    monkeypatch.setattr(nesterov_step, "PIECE_ELEMENTS", 512)
     state = OuterState(torch.linspace(-1, 1, count), torch.linspace(2, 3, count))
     require_same(state, [draw_near(count, one, 140 + one) for one in range(3)], 0.7, 0.9)
 
@@ -290,7 +285,7 @@ def test_bytes_are_read_where_they_lie() -> None:
     mapped = bytearray(data)
     state = OuterState(torch.ones(700), torch.ones(700))
     rates = float_to_bits(0.5), float_to_bits(0.5)
-    after = [outer_tensors.merge(state, [one, one], *rates) for one in (data, memoryview(mapped))]
+    after = [nesterov_step.merge(state, [one, one], *rates) for one in (data, memoryview(mapped))]
     assert torch.equal(after[0].weights, after[1].weights) and mapped == data
     assert to_bits(decode_delta(memoryview(mapped), 700)) == to_bits(torch_outer.decode(data, 700))
 
@@ -303,9 +298,9 @@ def test_tensors_of_another_kind_are_refused() -> None:
         with pytest.raises(InvalidInput, match="one size"):
             encode_delta(flat, other)
         with pytest.raises(InvalidInput, match="one size"):
-            outer_tensors.merge(OuterState(flat, other), [bytes(520)], 0, 0)
+            nesterov_step.merge(OuterState(flat, other), [bytes(520)], 0, 0)
     with pytest.raises(ProtocolFault, match="length"):
-        outer_tensors.merge(OuterState(flat, flat), [bytes(520), bytes(519)], 0, 0)
+        nesterov_step.merge(OuterState(flat, flat), [bytes(520), bytes(519)], 0, 0)
 
 
 # --- Pseudo-gradient ----------------------------------------------------------------------------------------
@@ -339,7 +334,7 @@ def test_any_differences_are_encoded_as_by_plain_operations(seed: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1500])
 def test_what_is_missing_in_the_last_leaf_is_zeros(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outer_tensors, "PART_ELEMENTS", 512)
+    monkeypatch.setattr(pseudo_gradients, "PART_ELEMENTS", 512)
     require_same_encoding(torch.linspace(-1, 1, count), torch.linspace(3, -7, count))
 
 

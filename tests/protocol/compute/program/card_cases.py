@@ -8,8 +8,8 @@ from math import prod
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
-from touchstone.protocol.compute.program.layout import look
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.spec.program import (
     OPERAND_COUNTS,
     QUANTIZED_LIMITS,

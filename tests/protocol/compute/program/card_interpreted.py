@@ -15,7 +15,7 @@ from tests.protocol.compute.program import card_cases
 from tests.protocol.compute.program.card_cases import Case, count_differing
 from tests.task_models import DecoderStep, build_program, init_parameters
 from touchstone.protocol.compute.program.card_choice import choose_kernels, take_card_kernels
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.step.plain_decoder import DecoderConfig
 

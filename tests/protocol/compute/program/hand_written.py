@@ -12,7 +12,7 @@ from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.fused_update import UPDATE
 from touchstone.protocol.compute.program.known_steps import TaskStep, learn_step, require_fit
 from touchstone.protocol.compute.program.program_form import require_constants
-from touchstone.protocol.compute.program.step import Batch
+from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.containers import NamedBytes, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.merkle import compute_data_root

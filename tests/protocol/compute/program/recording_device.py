@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.program import devices, step
+from touchstone.protocol.compute.program import devices, step_runners
 from touchstone.protocol.compute.program.devices import Call
 
 
@@ -43,7 +43,7 @@ class RecordingDevice:
 def use_device(patch: pytest.MonkeyPatch, device: RecordingDevice) -> None:
     """Let this process compute its steps there, as it would on a card."""
     patch.setitem(devices.KINDS, "cpu", lambda _: device)
-    patch.setattr(step, "_idle_on_device", {})
+    patch.setattr(step_runners, "_idle_on_device", {})
 
 
 def fail_to_capture(call: Call) -> Call:

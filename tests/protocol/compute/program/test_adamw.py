@@ -9,7 +9,7 @@ from torch import Tensor
 from tests.protocol.compute.programs import NO_INDEX, build_update, run_python
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.compute.digest import tensor_bytes
-from touchstone.protocol.compute.program.fused_update import TILE_ELEMENTS
+from touchstone.protocol.compute.program.planning.flat_runs import TILE_ELEMENTS
 from touchstone.protocol.spec import float32
 from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits, nearest, unpack_bits
 from touchstone.step.optimizers import FLUSH_BELOW, AdamW, Vectors, clip, keep_finite

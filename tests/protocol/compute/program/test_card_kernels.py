@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from touchstone.protocol.compute.program.card_choice import choose_kernels
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).resolve().parents[4]
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")

@@ -18,10 +18,12 @@ from torch import Tensor
 from tests.node.specs import get_spec
 from tests.task_models import draw_first, get_model, respecify
 from touchstone.protocol.compute.digest import state_header
-from touchstone.protocol.compute.program.cutting import CutStep, Workers, cut_program, deal_leaves
+from touchstone.protocol.compute.program.cut_step import CutStep, Workers
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.layout import fold
-from touchstone.protocol.compute.program.step import Batch, TrainingState, advance, begin_round
+from touchstone.protocol.compute.program.planning.copy_folding import fold
+from touchstone.protocol.compute.program.planning.worker_program import cut_program, deal_leaves
+from touchstone.protocol.compute.program.step import advance, begin_round
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.codec import compute_state_root, encode_training
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
@@ -143,7 +145,7 @@ from pathlib import Path
 from touchstone.protocol.compute.determinism import pin_kernels
 pin_kernels(1)
 import torch
-from touchstone.protocol.compute.program.cutting import CutStep, Workers
+from touchstone.protocol.compute.program.cut_step import CutStep, Workers
 from touchstone.protocol.spec.codec import decode_training
 from tests.protocol.compute.program.test_cutting import begin, join, make_spec, run_steps
 from torch import distributed

@@ -12,7 +12,7 @@ from tests.protocol.compute.program.test_exact_kernels import require_elements
 from tests.protocol.compute.program.test_interpreter import NAMES, make_inputs, run_plain
 from tests.protocol.compute.programs import require_single_writers
 from tests.task_models import DecoderStep, build_program, init_parameters, parameter_layout
-from touchstone.protocol.compute.bounds.check import TraceChecker
+from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.costs import count_proof_bytes
 from touchstone.protocol.compute.program.interpreter import Interpreter

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.program.device_kernels import (
+from touchstone.protocol.compute.program.exact.device_functions import (
     take_exponentials,
     take_logarithms,
     take_reciprocal_roots,

@@ -27,26 +27,21 @@ from tests.protocol.compute.program.recording_device import (
 from tests.task_models import DecoderStep, build_program, get_model
 from touchstone.protocol.compute import determinism
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.bounds import rehearsal
-from touchstone.protocol.compute.bounds.fault import ClaimedRoots, ClaimedTrace, ExactFaultFinder
+from touchstone.protocol.compute.bounds import rehearsal, rehearsal_trace
+from touchstone.protocol.compute.bounds.exact_fault_finder import ClaimedRoots, ExactFaultFinder
 from touchstone.protocol.compute.bounds.fault_finder import FaultFinder
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.bounds.fault_proof import ClaimedTrace
+from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program import devices
 from touchstone.protocol.compute.program.built_program import BuiltProgram
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
 from touchstone.protocol.compute.program.devices import Call
-from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    TrainingState,
-    advance,
-    compute_scalars,
-    replay_segment,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import advance, compute_scalars, replay_segment, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.step.optimizers import AdamW
@@ -145,7 +140,8 @@ def test_an_exact_rehearsal_on_a_device_is_beside_the_processors_own_kernels(
             super().__init__(*given, **named)  # type: ignore[arg-type]
             kinds.append((self._device.type, type(self._exact)))
 
-    monkeypatch.setattr(rehearsal, "Interpreter", Told)
+    for module in (rehearsal, rehearsal_trace):
+        monkeypatch.setattr(module, "Interpreter", Told)
     monkeypatch.setattr(determinism, "_pinned", [torch.device("meta")])
     with pytest.raises(NotImplementedError, match="meta"):
         rehearsal.rehearse(state, spec, get_batch(corpus, spec, SEED, 0, 0), SEED)

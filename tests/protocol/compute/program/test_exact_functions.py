@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from touchstone.protocol.compute.program import exact_functions
-from touchstone.protocol.compute.program import exact_functions as functions
-from touchstone.protocol.compute.program.exact_functions import (
+from touchstone.protocol.compute.program.exact import function_loops, product_families, sum_loops
+from touchstone.protocol.compute.program.exact.product_families import (
     FAMILIES,
     Shape,
     Side,
@@ -18,7 +17,7 @@ from touchstone.protocol.compute.program.exact_functions import (
     multiply_bytes,
     multiply_doubles,
 )
-from touchstone.protocol.compute.program.exact_loops import split_planes
+from touchstone.protocol.compute.program.exact.product_loops import split_planes
 from touchstone.protocol.spec import exact
 
 EDGES = np.array(
@@ -39,9 +38,9 @@ def draw_patterns() -> Any:
 @pytest.mark.parametrize(
     ("loop", "rule"),
     [
-        (functions.take_exponentials, exact.take_exponential),
-        (functions.take_sigmoids, exact.take_sigmoid),
-        (functions.take_logarithms, exact.take_logarithm),
+        (function_loops.take_exponentials, exact.take_exponential),
+        (function_loops.take_sigmoids, exact.take_sigmoid),
+        (function_loops.take_logarithms, exact.take_logarithm),
     ],
 )
 def test_functions_give_the_bits_of_the_specification(
@@ -57,8 +56,8 @@ def test_functions_give_the_bits_of_the_specification(
 @pytest.mark.parametrize(
     ("loop", "rule"),
     [
-        (functions.choose_largest, exact.choose_largest),
-        (functions.choose_smallest, exact.choose_smallest),
+        (function_loops.choose_largest, exact.choose_largest),
+        (function_loops.choose_smallest, exact.choose_smallest),
     ],
 )
 @pytest.mark.parametrize("is_one", [False, True])
@@ -84,7 +83,7 @@ def test_sums_give_the_bits_of_the_specification() -> None:
     out = np.empty(len(rows), np.float32)
     flat = rows.reshape(-1)
     sizes, strides = np.array([len(rows)]), np.array([40])
-    functions.sum_rows(flat.view(np.float32), flat, 0, sizes, strides, 40, out)
+    sum_loops.sum_rows(flat.view(np.float32), flat, 0, sizes, strides, 40, out)
     found = [exact.canonicalize(int(bits)) for bits in out.view(np.uint32)]
     assert found == [exact.add_terms([int(bits) for bits in row]) for row in rows]
 
@@ -94,8 +93,8 @@ ALONG, ACROSS = Side(3, False), Side(5, True)
 
 @pytest.fixture(autouse=True)
 def _chosen_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(exact_functions, "has_byte_products", lambda: True)
-    monkeypatch.setattr(exact_functions, "_chosen", {})
+    monkeypatch.setattr(product_families, "has_byte_products", lambda: True)
+    monkeypatch.setattr(product_families, "_chosen", {})
     force_family(None)
     yield
     force_family(None)
@@ -107,10 +106,10 @@ def _chosen_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("right", [ACROSS, Side(5, False)])
 def test_both_families_give_the_exact_sums(planes: int, batch: int, left: Side, right: Side) -> None:
     shape = Shape(batch, left, right, 64, planes)
-    a, b = exact_functions._draw_extremes(shape)
-    results = [exact_functions._finish(multiply, (a, b), shape) for multiply in FAMILIES.values()]
+    a, b = product_families._draw_extremes(shape)
+    results = [product_families._finish(multiply, (a, b), shape) for multiply in FAMILIES.values()]
     assert np.array_equal(results[0], results[1])
-    words = [exact_functions._widen(values, side, shape) for values, side in ((a, left), (b, right))]
+    words = [product_families._widen(values, side, shape) for values, side in ((a, left), (b, right))]
     exact = torch.einsum("brk,bck->brc", *words).to(torch.float32).reshape(-1)
     assert np.array_equal(results[0], exact.numpy())
 
@@ -121,7 +120,7 @@ def test_the_longest_sum_of_extremes_is_exact() -> None:
     planes = torch.empty(2 * limit.numel(), dtype=torch.int8)
     split_planes(limit.numpy(), 4096, 2, planes.numpy())
     for multiply in FAMILIES.values():
-        found = exact_functions._finish(multiply, (planes, planes), shape)
+        found = product_families._finish(multiply, (planes, planes), shape)
         assert found.tolist() == [float(np.float32(4096 * 16319**2))] * 4
 
 
@@ -164,7 +163,7 @@ def test_bytes_are_never_taken_for_one_term(monkeypatch: pytest.MonkeyPatch) -> 
 def test_float64_is_taken_where_the_processor_has_no_products_of_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exact_functions, "has_byte_products", lambda: False)
+    monkeypatch.setattr(product_families, "has_byte_products", lambda: False)
     assert choose_family(Shape(1, ALONG, ALONG, 64, 1)) is multiply_doubles
 
 

@@ -10,13 +10,15 @@ from torch import Tensor
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.program import exact_functions, exact_kernels, interpreter
-from touchstone.protocol.compute.program.device_kernels import DeviceKernels
-from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program import interpreter
+from touchstone.protocol.compute.program.exact import exact_kernels, product_families, selected_table
+from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
+from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.layout import NodeViews
-from touchstone.protocol.compute.program.step import TrainingState, compute_scalars
+from touchstone.protocol.compute.program.planning.node_views import NodeViews
+from touchstone.protocol.compute.program.step import compute_scalars
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec import exact
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import (
@@ -39,7 +41,7 @@ SAMPLES = 5
 @pytest.fixture(autouse=True)
 def _measured() -> Iterator[None]:
     yield
-    exact_functions.force_family(None)
+    product_families.force_family(None)
 
 
 @pytest.fixture(params=[ExactKernels, DeviceKernels], autouse=True)
@@ -109,7 +111,7 @@ def draw(*shape: int, spread: float = 20.0) -> Tensor:
 def test_every_node_of_a_step_computes_what_the_specification_says(
     numeric_format: str, chunk_terms: int, family: str, corpus: Corpus, state: TrainingState
 ) -> None:
-    exact_functions.force_family(family)
+    product_families.force_family(family)
     spec = build_tiny_training(numeric_format=numeric_format, chunk_terms=chunk_terms)
     built = get_program(spec)
     batch = get_batch(corpus, spec, bytes(32), 0, 0)
@@ -127,7 +129,7 @@ def test_every_node_of_a_step_computes_what_the_specification_says(
 @pytest.mark.parametrize("family", ["bytes", "doubles"])
 @pytest.mark.parametrize("bits", [8, 15, 20])
 def test_products_of_numbers_of_all_sizes(bits: int, family: str) -> None:
-    exact_functions.force_family(family)
+    product_families.force_family(family)
     a, b = draw(6, 40), draw(40, 8)
     a[1], a[2, 3], a[3, 4], b[5, 2] = 0, float("inf"), float("nan"), float("-inf")
     a[4] *= 1e-44 / a[4].abs().max()
@@ -175,7 +177,7 @@ def test_a_table_whose_rows_differ_by_index_is_refused() -> None:
     operands = (Access(1, 0, (0, 1)), Access(2, 0, (3, 1)))
     node = Node(Operation.SELECTED_SUM, (4, 3), 1, Access(0, 0, (1,)), operands, selected=0)
     with pytest.raises(InvalidInput, match="another form"):
-        exact_kernels.look_at_table(NodeViews(node, lambda *_: NOTHING))
+        selected_table.look_at_table(NodeViews(node, lambda *_: NOTHING))
 
 
 # --- Functions and choices ----------------------------------------------------------------------------------

@@ -26,13 +26,15 @@ from tests.protocol.compute.program.test_cutting import Meeting
 from touchstone.protocol.compute.bounds import rehearsal
 from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
 from touchstone.protocol.compute.bounds.rehearsal import rehearse
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.costs import count_scratch_bytes
-from touchstone.protocol.compute.program.cutting import CutStep
-from touchstone.protocol.compute.program.fused_update import find_flat_runs, match_update
+from touchstone.protocol.compute.program.cut_step import CutStep
+from touchstone.protocol.compute.program.fused_update import match_update
 from touchstone.protocol.compute.program.interpreter import Interpreter, measure_arena_bytes
-from touchstone.protocol.compute.program.layout import fold
-from touchstone.protocol.compute.program.step import TrainingState, begin_round, train_segment
+from touchstone.protocol.compute.program.planning.copy_folding import fold
+from touchstone.protocol.compute.program.planning.flat_runs import find_flat_runs
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.program import (
     INDEXED,

@@ -13,9 +13,10 @@ from torch import Tensor
 from tests.protocol.compute.conftest import TINY
 from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench, build_update
 from tests.task_models import DecoderStep, build_program, init_parameters, make_plain_step
-from touchstone.protocol.compute.program.fused_update import TILE_ELEMENTS
 from touchstone.protocol.compute.program.interpreter import Interpreter, StepResult, measure_arena_bytes
-from touchstone.protocol.compute.program.tensor_allocator import ALIGNMENT, compute_lifetimes, plan_memory
+from touchstone.protocol.compute.program.planning.arena import ALIGNMENT, plan_memory
+from touchstone.protocol.compute.program.planning.flat_runs import TILE_ELEMENTS
+from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import Access, Operation, Program, Role
 from touchstone.step.optimizers import AdamW

@@ -11,7 +11,7 @@ from tests.protocol.compute.conftest import TINY
 from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench
 from tests.task_models import DecoderStep, build_program
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.compute.program.layout import compose, find_foldable, fold
+from touchstone.protocol.compute.program.planning.copy_folding import compose, find_foldable, fold
 from touchstone.protocol.spec.program import (
     Access,
     Buffer,

@@ -16,11 +16,12 @@ from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.program import numpy_exact
 from tests.protocol.compute.program.numpy_exact import Array, Floats, compute_buffers, run_program
 from touchstone.protocol.compute.batches import Corpus, get_batch
-from touchstone.protocol.compute.program import exact_functions
 from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.exact import product_families
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.compute.program.step import TrainingState, advance, compute_scalars
+from touchstone.protocol.compute.program.step import advance, compute_scalars
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec import exact
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.program import COMPUTED_ROLES, OPERAND_COUNTS, Access, Node, Operation
@@ -38,7 +39,7 @@ CHUNKS = pytest.mark.parametrize("chunk_terms", [128, 4096])
 @pytest.fixture(autouse=True)
 def _measured() -> Iterator[None]:
     yield
-    exact_functions.force_family(None)
+    product_families.force_family(None)
 
 
 def build(numeric_format: str, chunk_terms: int) -> tuple[TrainingSpec, BuiltProgram, dict[int, Floats]]:
@@ -94,7 +95,7 @@ def test_steps_have_the_bits_of_the_text(
 def test_all_tensors_of_a_step_have_the_bits_of_the_text(
     start: str, family: str, numeric_format: str, chunk_terms: int, corpus: Corpus, state: TrainingState
 ) -> None:
-    exact_functions.force_family(family)
+    product_families.force_family(family)
     spec, built, constants = build(numeric_format, chunk_terms)
     state, batch = begin(state, start), get_batch(corpus, spec, bytes(32), 0, 0)
     scalars = compute_scalars(spec, 0, 0)

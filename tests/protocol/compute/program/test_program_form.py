@@ -8,7 +8,7 @@ import torch
 
 from tests.protocol.compute.conftest import build_tiny_training
 from touchstone.protocol.compute.program.built_program import BuiltProgram
-from touchstone.protocol.compute.program.exact_kernels import ExactKernels
+from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.program_form import require_constants, require_form

@@ -23,15 +23,11 @@ from tests.protocol.compute.conftest import build_tiny_training
 from tests.task_models import init_parameters, parameter_count
 from touchstone.protocol.adapters.files.mapped_files import measure_resident_bytes
 from touchstone.protocol.compute.digest import build_state_trees, tensor_bytes
-from touchstone.protocol.compute.outer.outer_tensors import OuterState, encode_delta, merge
+from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
+from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program import tensor_allocator
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    TrainingState,
-    begin_round,
-    forget_steps,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import begin_round, train_segment
+from touchstone.protocol.compute.program.step_runners import forget_steps
 from touchstone.protocol.compute.program.tensor_allocator import (
     HUGE_PAGE_BYTES,
     SPARE_VECTORS,
@@ -40,6 +36,7 @@ from touchstone.protocol.compute.program.tensor_allocator import (
     allocate_zeros,
     forget_spare,
 )
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.float32 import float_to_bits

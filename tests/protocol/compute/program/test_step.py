@@ -13,14 +13,8 @@ from tests.task_models import compute_gradient, draw_first, get_model
 from touchstone.protocol.compute.batches import Corpus, WholeCorpus, get_batch
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from touchstone.protocol.compute.digest import state_header
-from touchstone.protocol.compute.program.step import (
-    Batch,
-    TrainingState,
-    advance,
-    begin_round,
-    compute_scalars,
-    train_segment,
-)
+from touchstone.protocol.compute.program.step import advance, begin_round, compute_scalars, train_segment
+from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.step.optimizers import AdamW

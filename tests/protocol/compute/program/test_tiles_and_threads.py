@@ -20,7 +20,7 @@ from tests.protocol.compute.program.hand_written import (
 )
 from touchstone.protocol.compute.bounds.live_parameters import require_live_parameters
 from touchstone.protocol.compute.bounds.rehearsal import rehearse
-from touchstone.protocol.compute.bounds.trace import retrace
+from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.spec.program import Operation, Program

@@ -1,26 +1,17 @@
-"""From honest distances to limits: largest distances by quantity, class of tensors and stage, times a
-margin.
+"""What machines differ by, sorted: largest distances of pairs by quantity, class of tensors and stage.
 
-From honest distances to limits: how far apart two honest nodes were seen, times a margin.
-
-A submitter measures the task's model on kernel configurations that stand in for other operators' machines
-(`scripts/calibrate_commands.py` starts them as processes) and puts the proposal into the task. Meanings and
+From honest distances to limits: how far apart two honest nodes were seen, times a margin. A submitter
+measures the task's model on several kernel configurations, and puts the proposal into the task. Meanings and
 units of the limits: docs/spec.md, section 6.
-
-What machines differ by, sorted: largest distances of pairs by quantity, class of tensors and stage.
 """
 
-import itertools
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-import torch
-
 from touchstone.protocol.compute.audit.compare import Floors, measure_distances
-from touchstone.protocol.compute.program.step import TrainingState
+from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
 from touchstone.protocol.spec.containers import ScheduleConfig
 from touchstone.protocol.spec.errors import EnvironmentFault
@@ -31,52 +22,6 @@ FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)
 """eps_m: the default epsilon of AdamW, below which a moment hardly moves its weight. floor_v: its root lies a
 hundred times below eps_m. tau_r: one or two units in the last place of the
 weight itself (docs/decisions/0023-rounding.md)."""
-
-
-@dataclass(frozen=True)
-class KernelConfiguration:
-    """One way for this machine to compute, standing in for another machine; an environment and
-    `pin_kernels`."""
-
-    threads: int
-    onednn: bool
-    cpu_capability: str
-    mkl: str = ""
-    """MKL_CBWR, which binds MKL's kernels to one kind of processor; empty: not set."""
-    device: str = "cpu"
-
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        if self.device != "cpu":
-            return self.device
-        name = f"{self.cpu_capability}-{self.threads}-{'onednn' if self.onednn else 'native'}"
-        return f"{name}-{self.mkl.lower()}" if self.mkl else name
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What its process needs beyond that of its parent; threads that wait do not spin."""
-        chosen = {"ATEN_CPU_CAPABILITY": self.cpu_capability, "OMP_WAIT_POLICY": "PASSIVE"}
-        return {**chosen, **({"MKL_CBWR": self.mkl} if self.mkl else {})}
-
-
-def list_every_configuration(
-    capabilities: Sequence[str], devices: Sequence[str] = ()
-) -> tuple[KernelConfiguration, ...]:
-    """All that a machine offers: vector instructions, one thread and two, oneDNN and not, MKL's own choice
-    and its most cautious, and `devices` beside the processor (`list_devices`)."""
-    kinds = itertools.product(capabilities, (1, 2), (True, False), ("", "COMPATIBLE"))
-    return (
-        *(KernelConfiguration(threads, onednn, kind, mkl) for kind, threads, onednn, mkl in kinds),
-        *(KernelConfiguration(1, True, capabilities[0], device=device) for device in devices),
-    )
-
-
-def list_devices() -> tuple[str, ...]:
-    """Accelerators that torch can compute on, one of each kind: "cuda" for the first, "cuda:2" and so on."""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    kinds = {torch.cuda.get_device_name(number): number for number in reversed(range(count))}
-    return tuple(f"cuda:{number}" if number else "cuda" for number in sorted(kinds.values()))
 
 
 def count_floor_units(floors: Floors) -> tuple[int, int, int]:

@@ -1,18 +1,12 @@
-"""int8 pseudo-gradients and the outer Nesterov step of DiLoCo (arXiv 2311.08105) on whole tensors.
+"""Pseudo-gradients as blocks of int8, on whole tensors.
 
-Every node recomputes the merge from the committed bytes and compares roots, so each bit counts: the
-operations are separate IEEE-754 additions, multiplications and divisions in a fixed order, equal on any
-machine. They are computed piece by piece. The reference, one element at a time, is
-`protocol/spec/outer.py`; rules in docs/spec.md, section 5.
-
-The pseudo-gradient and the outer step as compiled loops: one pass over memory each. As passes of their own
-the operations read and write every element some twenty times. Numba rounds each operation by itself, as
-`exact_loops.py` says: nothing is contracted, reordered or flushed. All arrays are contiguous. A block is 64
-elements, or 65 bytes (int8): the scale's exponent + 149, then 64 integers. Rules in docs/spec.md, section 5.
+The reference, one element at a time, is `protocol/spec/outer.py`; rules in docs/spec.md, section 5. As passes
+of their own the operations read and write every element some twenty times: the compiled loops pass over
+memory once. Numba rounds each operation by itself, as `compiled_loops.py` says: nothing is contracted,
+reordered or flushed. All arrays are contiguous. A block is 64 elements, or 65 bytes (int8): the scale's
+exponent + 149, then 64 integers.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ldexp
 
 import numpy as np
@@ -20,24 +14,22 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.digest import require_finite
-from touchstone.protocol.compute.program.exact_loops import Floats, Int8s, UInt32s, compile_loop
-from touchstone.protocol.compute.program.tensor_allocator import allocate_vector, allocate_zeros, relax
+from touchstone.protocol.compute.program.compiled_loops import Floats, Int8s, UInt32s, compile_loop
+from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
-from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits
+from touchstone.protocol.spec.float32 import float_to_bits
 from touchstone.protocol.spec.merkle import count_tensor_leaves
 from touchstone.protocol.spec.params import (
     BLOCK_ELEMENTS,
     BLOCKS_PER_LEAF,
     DELTA_BLOCK_BYTES,
     DELTA_LEAF_BYTES,
-    MAX_SHARDS,
     QUANTUM_MAX,
     SCALE_BYTE_MAX,
     SCALE_EXPONENT_BIAS,
     SCALE_EXPONENT_MAX,
 )
 
-# --- Compiled loops -----------------------------------------------------------------------------------------
 FRACTION_BITS = 23
 FIELD_MAX = 255
 """The exponent field of NaN and of infinities."""
@@ -94,41 +86,8 @@ def add_blocks(blocks: Int8s, total: Floats) -> None:
                 to[k] += np.float32(own[k]) * scale
 
 
-@compile_loop
-def step_elements(
-    weights: Floats, momentum: Floats, total: Floats, count: np.float32, rate: np.float32, factor: np.float32,
-    new_weights: Floats, new_momentum: Floats,
-) -> None:  # fmt: skip
-    """D = fl(total / count), M' = fl(fl(factor M) + D), W' = fl(W - fl(rate fl(D + fl(factor M')))), float32
-    [n] each. Where M' or W' is not finite both stay as they are: whatever was not finite on the way leaves
-    such a W', since it only enters sums and products."""
-    for k in range(len(weights)):
-        mean = total[k] / count
-        moment = factor * momentum[k] + mean
-        weight = weights[k] - rate * (mean + factor * moment)
-        is_finite = np.isfinite(moment) and np.isfinite(weight)
-        new_weights[k] = weight if is_finite else weights[k]
-        new_momentum[k] = moment if is_finite else momentum[k]
-
-
 PART_ELEMENTS = 1 << 20
 """Elements that are encoded at a time: whole leaves."""
-PIECE_ELEMENTS = 1 << 15
-"""Elements that are merged at a time, whole leaves: their sum stays in the cache, however many claims are
-added."""
-
-
-@dataclass(frozen=True)
-class OuterState:
-    """The global model and the outer momentum, flat float32."""
-
-    weights: Tensor
-    momentum: Tensor
-
-
-def begin_outer(weights: Tensor) -> OuterState:
-    """The outer state before the first round: no momentum."""
-    return OuterState(weights, allocate_zeros(weights.numel()))
 
 
 def count_delta_bytes(parameter_count: int) -> int:
@@ -142,7 +101,7 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
     Every finite pair has one: elements beyond 127 * 2^71 are cut off. Raises ProtocolFault where a weight is
     not finite, InvalidInput for other tensors."""
     count = global_weights.numel()
-    before, after = (_require_vector(flat, count) for flat in (global_weights, final_weights))
+    before, after = (require_vector(flat, count) for flat in (global_weights, final_weights))
     blocks = np.empty((count_tensor_leaves(count) * BLOCKS_PER_LEAF, DELTA_BLOCK_BYTES), np.int8)
     memory = torch.empty(min(PART_ELEMENTS, BLOCK_ELEMENTS * len(blocks)))
     for start in range(0, count, PART_ELEMENTS):
@@ -160,7 +119,8 @@ def encode_delta(global_weights: Tensor, final_weights: Tensor) -> bytes:
     return blocks.tobytes()
 
 
-def _require_vector(flat: Tensor, count: int) -> Tensor:
+def require_vector(flat: Tensor, count: int) -> Tensor:
+    """Take a flat float32 vector of this size, contiguous. Raises InvalidInput for any other tensor."""
     if flat.dtype != torch.float32 or list(flat.shape) != [count]:
         raise InvalidInput(
             what="the outer step takes flat vectors of one size",
@@ -175,13 +135,13 @@ def decode_delta(data: bytes | memoryview, parameter_count: int) -> Tensor:
     """The values q * 2^e, exact, float32 [n]; zeros where no encoding has such a scale. Every byte string of
     the right length has a value, so that no solver's bytes can stop a merge. Raises ProtocolFault on another
     length."""
-    blocks = _view_blocks(data, parameter_count)
+    blocks = view_blocks(data, parameter_count)
     values = np.zeros(BLOCK_ELEMENTS * len(blocks), np.float32)
     add_blocks(blocks, values)
     return torch.from_numpy(values[:parameter_count])
 
 
-def _view_blocks(data: bytes | memoryview, parameter_count: int) -> Int8s:
+def view_blocks(data: bytes | memoryview, parameter_count: int) -> Int8s:
     """int8 [blocks, 65], where the bytes lie."""
     if len(data) != count_delta_bytes(parameter_count):
         raise ProtocolFault(
@@ -194,45 +154,3 @@ def _view_blocks(data: bytes | memoryview, parameter_count: int) -> Int8s:
     # For all alike: loops are compiled anew for what may be written to.
     blocks.flags.writeable = False
     return blocks
-
-
-def merge(
-    state: OuterState, deltas: Sequence[bytes | memoryview], learning_rate_bits: int, momentum_bits: int
-) -> OuterState:
-    """The outer step over the included claims' bytes in ascending shard order (at most 64; none: unchanged).
-
-    Rates are float32 bit patterns, as in `TaskTerms`. An element that would leave the finite numbers stays as
-    it is. Raises InvalidInput for more claims or other tensors, ProtocolFault for bytes of another length."""
-    if len(deltas) > MAX_SHARDS:
-        raise InvalidInput(
-            what="too many claims for one merge", expected=f"at most {MAX_SHARDS}", actual=len(deltas),
-            remedy="Check the included set.",
-        )  # fmt: skip
-    if not deltas:
-        return state
-    count = state.weights.numel()
-    blocks = [_view_blocks(delta, count) for delta in deltas]
-    old = [_require_vector(flat, count) for flat in (state.weights, state.momentum)]
-    after = OuterState(allocate_vector(count), allocate_vector(count))
-    weights, momentum, new_weights, new_momentum = (
-        flat.numpy() for flat in (*old, after.weights, after.momentum)
-    )
-    rate, factor = (np.float32(bits_to_float(bits)) for bits in (learning_rate_bits, momentum_bits))
-    for start in range(0, count, PIECE_ELEMENTS):
-        piece = slice(start, min(start + PIECE_ELEMENTS, count))
-        total = _add_up(blocks, piece)
-        step_elements(
-            weights[piece], momentum[piece], total, np.float32(len(deltas)), rate, factor,
-            new_weights[piece], new_momentum[piece],
-        )  # fmt: skip
-        relax()
-    return after
-
-
-def _add_up(blocks: Sequence[Int8s], piece: slice) -> Floats:
-    """The claims' elements of a piece, added in the order given."""
-    own = slice(piece.start // BLOCK_ELEMENTS, -(-piece.stop // BLOCK_ELEMENTS))
-    total = np.zeros(BLOCK_ELEMENTS * (own.stop - own.start), np.float32)
-    for one in blocks:
-        add_blocks(one[own], total)
-    return total

@@ -1,86 +1,26 @@
 """A claimed step against its program: every element of every node, from the claimant's own operands.
 
-Which elements of a claimed node lie outside the bound of its operation, a whole node at a time.
-
-The bounds are those of docs/spec.md, section 9, that `spec/referee.py` applies to one element in exact
-arithmetic. Here they are applied in float64, in two passes. The first looks at all elements with a bound that
-is cheap and at most as large as the real one, up to its own rounding; what it cannot clear are suspects, few
-in an honest trace. The second gathers each suspect's terms and follows the text to the letter, flushed
-subnormals and overflow included. Its own rounding is always counted for the accused: what it calls outside,
-the referee calls outside.
-
-Notation: u unit roundoff, gamma_n = n u / (1 - n u), which bounds the relative error of a sum of n terms in
-any order, fused or not (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), T the
-least normal float32, 2^-126.
-
 Nothing is trained again. Each node is judged by what the claimant says that it read and wrote, so a lie shows
 where it was told, not behind it; the nodes that read a false element then look false as well, which is why
 the first fault is the one to pursue. That inputs and outputs are the claimed states is checked elsewhere.
 
-    provider --> buffer when first touched --> nodes in order, bounds.check_node --> report
+    provider --> buffer when first touched --> nodes in order, check_node --> report
                  dropped after its last node
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.bounds.element_bounds import ELEMENT_CHECKS, Check, Claim, unravel
-from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
-from touchstone.protocol.compute.program.layout import MakeView, look
-from touchstone.protocol.compute.program.tensor_allocator import SHOWN_TYPES
+from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
+from touchstone.protocol.compute.program.planning.arena import SHOWN_TYPES
+from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import INDEX_ROLES, Access, Node, Operation, Program
-from touchstone.protocol.spec.referee import FORMATS, NumericFormat
-
-__all__ = ["FORMATS", "NodeReport", "check_node"]
-
-SUSPECT_TERMS = 1 << 20
-"""Terms of suspects that are gathered at once."""
-ENOUGH_FAULTS = 1000
-"""In one node: then no more suspects are judged, each of which costs a hundred times an honest element."""
-_CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReport:
-    """worst_ratio: |claimed - exact| / bound, infinite where the bound is zero and they differ; element:
-    where, counted over the output's loops (0 where all are exact); outside: elements above 1 (at least so
-    many where they are ENOUGH_FAULTS)."""
-
-    elements: int
-    outside: int
-    worst_ratio: float
-    element: int
-
-
-def check_node(node: Node, view: MakeView, numeric_format: NumericFormat) -> NodeReport:
-    """Judge all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
-    InvalidInput where an index lies outside its table."""
-    claim = Claim(node, view, numeric_format)
-    first, second = _CHECKS[node.operation]
-    first(claim)
-    outside, worst, element = 0, claim.worst, claim.element
-    for numbers in _portions(claim):
-        ratios = second(claim, unravel(numbers, node.output_sizes))
-        outside += int((ratios > 1).sum())
-        largest = int(ratios.argmax())
-        if float(ratios[largest]) > worst:
-            worst, element = float(ratios[largest]), int(numbers[largest])
-        if outside >= ENOUGH_FAULTS:
-            break
-    return NodeReport(node.elements, outside, worst, element)
-
-
-def _portions(claim: Claim) -> Iterator[Tensor]:
-    """The suspects, as many at a time as have SUSPECT_TERMS."""
-    for numbers in claim.suspects:
-        if numbers.numel():
-            yield from torch.split(numbers, max(1, SUSPECT_TERMS // claim.node.terms))
-
+from touchstone.protocol.spec.program import INDEX_ROLES, Access, Operation, Program
+from touchstone.protocol.spec.referee import FORMATS
 
 Provider = Callable[[int], Tensor]
 """A buffer by its number: flat, all of it, float32 (int64 for tokens and labels). Asked once in a check."""

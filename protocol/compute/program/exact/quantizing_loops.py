@@ -1,39 +1,26 @@
-"""Compiled loops of exact programs, over flat memory (`spec/exact.py` says what each of them has to give).
+"""Compiled loops over rows: their places, scales and quantized values (`spec/exact.py`).
 
-Numba compiles each loop once a process. It keeps IEEE operations separate: nothing is contracted, reordered
-or flushed. All arrays are flat and contiguous; what lies where is said by offsets and strides in elements. A
-row is what is summed over. Names: x float32, b its patterns as int32.
+All arrays are flat and contiguous; what lies where is said by offsets and strides in elements. A row is what
+is summed over. Names: x float32, b its patterns as int32.
 """
 
-from collections.abc import Callable
 from math import ldexp
-from typing import Any
 
-import numba
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Int8s = NDArray[np.int8]
-UInt8s = NDArray[np.uint8]
-Int32s = NDArray[np.int32]
-UInt32s = NDArray[np.uint32]
-Int64s = NDArray[np.int64]
-
-MAGNITUDE = np.int32(0x7FFFFFFF)
-INFINITE = np.int32(0x7F800000)
-NORMAL = np.float32(2.0**-126)
-TURN = np.float32(1.5 * 2.0**23)
-"""A number added to it is rounded to an integer, and stays one when it is subtracted again."""
+from touchstone.protocol.compute.program.compiled_loops import (
+    INFINITE,
+    NORMAL,
+    TURN,
+    Floats,
+    Int8s,
+    Int32s,
+    Int64s,
+    UInt32s,
+    compile_loop,
+)
 
 
-def compile_loop(loop: Callable[..., Any]) -> Any:
-    """Without the interpreter's lock, and with divisions as the processor does them."""
-    return numba.njit(error_model="numpy", nogil=True)(loop)
-
-
-# --- Rows: their places, scales and quantized values --------------------------------------------------------
 @compile_loop
 def find_base(row: int, sizes: Int64s, strides: Int64s, offset: int) -> np.int64:
     """Where row number `row` begins; the last loop runs fastest."""
@@ -202,88 +189,3 @@ def quantize_words(
         else:
             for k in range(terms):
                 to[k] = quantize_one(own[k], inverse)
-
-
-# --- Products -----------------------------------------------------------------------------------------------
-@compile_loop
-def join_planes(planes: Int8s, width: int, out: Int32s) -> None:
-    """128 h + l, where `width` high bytes stand before as many low ones."""
-    for line in range(len(out) // width):
-        high = planes[2 * line * width : 2 * line * width + width]
-        low = planes[2 * line * width + width : 2 * line * width + 2 * width]
-        to = out[line * width : line * width + width]
-        for n in range(width):
-            to[n] = (np.int32(high[n]) << 7) + np.int32(low[n])
-
-
-@compile_loop
-def split_planes(words: Int32s, width: int, planes: int, out: Int8s) -> None:
-    """The way back, `width` at a time."""
-    for line in range(len(words) // width):
-        own = words[line * width : line * width + width]
-        at = line * width * planes
-        for n in range(width):
-            h = (own[n] + np.int32(64)) >> 7
-            out[at + n] = own[n] if planes == 1 else h
-            if planes == 2:
-                out[at + width + n] = own[n] - (h << 7)
-
-
-@compile_loop
-def finish_sums(
-    sums: Doubles | Int32s, a: Floats, b: Doubles, rows: int, columns: int, out: Floats, at: int, down: int,
-    across: int,
-) -> None:  # fmt: skip
-    """Exact sums times their scales, rounded once, to `at` + row * down + column * across. A library may give
-    -0 for a product of one term: +0 is added."""
-    line = np.empty(columns, np.float32)
-    for i in range(rows):
-        scale, own = np.float64(a[i]), sums[i * columns : i * columns + columns]
-        to = out[at + i * down : at + i * down + columns] if across == 1 else line
-        for j in range(columns):
-            to[j] = np.float32((np.float64(own[j]) + 0.0) * (scale * b[j]))
-        if across != 1:
-            for j in range(columns):
-                out[at + i * down + j * across] = line[j]
-
-
-@compile_loop
-def finish_planes(
-    sums: Int32s, rows_apart: bool, columns_apart: bool, a: Floats, b: Doubles, rows: int, columns: int,
-    out: Floats, at: int, down: int, across: int,
-) -> None:  # fmt: skip
-    """As finish_sums, of the products of two planes with two. Planes of an operand lie apart, all of one
-    behind all of the other, or take turns row for row."""
-    width = 2 * columns
-    line = np.empty(columns, np.float32)
-    for i in range(rows):
-        scale = np.float64(a[i])
-        first, second = (i, i + rows) if rows_apart else (2 * i, 2 * i + 1)
-        high, low = sums[first * width : (first + 1) * width], sums[second * width : (second + 1) * width]
-        to = out[at + i * down : at + i * down + columns] if across == 1 else line
-        if columns_apart:
-            hh, hl, lh, ll = high[:columns], high[columns:], low[:columns], low[columns:]
-            for j in range(columns):
-                middle = np.float64(np.int32(hl[j] + lh[j]))
-                total = np.float64(hh[j]) * 16384.0 + middle * 128.0 + np.float64(ll[j])
-                to[j] = np.float32(total * (scale * b[j]))
-        else:
-            for j in range(columns):
-                middle = np.float64(np.int32(high[2 * j + 1] + low[2 * j]))
-                total = np.float64(high[2 * j]) * 16384.0 + middle * 128.0 + np.float64(low[2 * j + 1])
-                to[j] = np.float32(total * (scale * b[j]))
-        if across != 1:
-            for j in range(columns):
-                out[at + i * down + j * across] = line[j]
-
-
-@compile_loop
-def multiply_rows(a: Int32s, b: Int32s, terms: int, scale_a: Floats, scale_b: Floats, out: Floats) -> None:
-    """For each row: the sum of products of whole int32, times both scales."""
-    for row in range(len(out)):
-        own, other = a[row * terms : row * terms + terms], b[row * terms : row * terms + terms]
-        total = np.int64(0)
-        for k in range(terms):
-            total += np.int64(own[k]) * np.int64(other[k])
-        scale = np.float64(scale_a[row]) * np.float64(scale_b[row])
-        out[row] = np.float32(np.float64(total) * scale)

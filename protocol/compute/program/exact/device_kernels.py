@@ -15,22 +15,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from touchstone.protocol.compute.program.exact_functions import is_allowed, require_quantized
-from touchstone.protocol.compute.program.exact_kernels import look_at_table, make_maximum_of
+from touchstone.protocol.compute.program.exact.device_functions import (
+    MAGNITUDE,
+    find_exponent,
+    make_power,
+    take_exponentials,
+    take_logarithms,
+    take_reciprocal_roots,
+    take_sigmoids,
+)
+from touchstone.protocol.compute.program.exact.element_kernels import make_maximum_of
+from touchstone.protocol.compute.program.exact.product_families import is_allowed, require_quantized
+from touchstone.protocol.compute.program.exact.selected_table import look_at_table
 from touchstone.protocol.compute.program.kernels import Kernel
 from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
-from touchstone.protocol.compute.program.layout import MakeView, NodeViews, sort_loops
-from touchstone.protocol.spec.exact import (
-    EXPONENTIAL_COEFFICIENTS,
-    LN_2,
-    LOG2_E,
-    LOGARITHM_COEFFICIENTS,
-    ROOT_2,
-    SUM_BITS,
-)
+from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews, sort_loops
+from touchstone.protocol.spec.exact import SUM_BITS
 from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role
 
-MAGNITUDE = 0x7FFFFFFF
 LEAST_POWER = -149
 PLANES, BITS_OF_PLANES = 2, 15
 BYTE_ROWS, BYTE_STEP = 17, 8
@@ -56,17 +58,6 @@ class DeviceKernels:
         return _join(memory).to(torch.int16)
 
 
-# --- Numbers ------------------------------------------------------------------------------------------------
-def _make_power(exponent: Tensor) -> Tensor:
-    """2^exponent as float64, of -1022 to 1023."""
-    return ((exponent.to(torch.int64) + 1023) << 52).view(torch.float64)
-
-
-def _find_exponent(magnitude: Tensor) -> Tensor:
-    """The exponent of the leading bit of finite float64 numbers that are float32 numbers; 0: -1023."""
-    return (magnitude.view(torch.int64) >> 52) - 1023
-
-
 def _find_largest(a: Tensor, dimensions: list[int]) -> Tensor:
     """The largest magnitude as float64; NaN and infinities are the largest."""
     patterns = a.view(torch.int32) & MAGNITUDE
@@ -78,12 +69,6 @@ def _list_reduced(node: Node) -> list[int]:
     return list(range(len(node.output_sizes), len(node.sizes)))
 
 
-def _divide_one(a: Tensor) -> Tensor:
-    """1 / a, float32. A quotient of float32 that float64 rounds first is rounded alike."""
-    return (1.0 / a.double()).float()
-
-
-# --- Quantizing ---------------------------------------------------------------------------------------------
 def _make_scale_of(views: NodeViews) -> Kernel:
     a, out, dimensions = views.operand(0), views.output, _list_reduced(views.node)
     bound = torch.tensor(QUANTIZED_LIMITS[views.node.selected] + 0.5, dtype=torch.float64)
@@ -92,10 +77,10 @@ def _make_scale_of(views: NodeViews) -> Kernel:
     def run() -> None:
         """RNE(x / s) <= L is x / s < L + 1/2: L is odd, so that a tie goes up."""
         largest = _find_largest(a, dimensions)
-        own = _find_exponent(largest) + 1
-        power = own - int(exponent) + (largest * _make_power(-own.clamp(min=LEAST_POWER)) >= fraction)
+        own = find_exponent(largest) + 1
+        power = own - int(exponent) + (largest * make_power(-own.clamp(min=LEAST_POWER)) >= fraction)
         power = torch.where(largest > 0, power, LEAST_POWER).clamp(LEAST_POWER, 128)
-        out.copy_(torch.where(largest.isfinite(), _make_power(power), torch.nan))
+        out.copy_(torch.where(largest.isfinite(), make_power(power), torch.nan))
 
     return run
 
@@ -124,7 +109,6 @@ def _join(planes: Tensor) -> Tensor:
     return (words[0] << 7) + words[1]
 
 
-# --- Products -----------------------------------------------------------------------------------------------
 def _make_product_sum(views: NodeViews) -> Kernel:
     """Operands of a matrix product lie [batch, rows, terms]: QUANTIZE wrote them so."""
     node, group, out = views.node, sort_loops(views.node), views.output
@@ -188,7 +172,6 @@ def _sum_doubles(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(a, b.transpose(1, 2))
 
 
-# --- Sums ---------------------------------------------------------------------------------------------------
 def _make_sum(views: NodeViews) -> Kernel:
     a, out, dimensions = views.operand(0), views.output, _list_reduced(views.node)
 
@@ -207,7 +190,7 @@ def _make_sum(views: NodeViews) -> Kernel:
 def _find_unit(largest: Tensor) -> Tensor:
     """What terms of a sum are rounded to; 1 where they are all 0 or not all finite."""
     is_plain = (largest > 0) & largest.isfinite()
-    return _make_power(torch.where(is_plain, _find_exponent(largest) - SUM_BITS, 0))
+    return make_power(torch.where(is_plain, find_exponent(largest) - SUM_BITS, 0))
 
 
 def _finish_sum(total: Tensor, unit: Tensor, largest: Tensor) -> Tensor:
@@ -233,7 +216,6 @@ def _make_selected_sum(views: NodeViews) -> Kernel:
     return run
 
 
-# --- Functions ----------------------------------------------------------------------------------------------
 def _make_elementwise(function: Callable[..., Tensor]) -> Callable[[NodeViews], Kernel]:
     def make(views: NodeViews) -> Kernel:
         """The kernel of one node."""
@@ -241,63 +223,6 @@ def _make_elementwise(function: Callable[..., Tensor]) -> Callable[[NodeViews], 
         return lambda: out.copy_(function(*operands))
 
     return make
-
-
-def take_reciprocal_roots(a: Tensor) -> Tensor:
-    """The square root, rounded, and 1 divided by it."""
-    return _divide_one(a.double().sqrt().float())
-
-
-def take_exponentials(a: Tensor) -> Tensor:
-    """exp of each element, by 64-bit integers."""
-    significand, exponent = _split(a)
-    y = (significand * LOG2_E) >> (6 - exponent).clamp(0, 63)
-    is_far = ~(a.abs() < 128)
-    y = torch.where(is_far, 0, torch.where(torch.signbit(a), -y, y))
-    n = (y + (1 << 31)) >> 32
-    f = y - (n << 32)
-    series = _evaluate(EXPONENTIAL_COEFFICIENTS, f)
-    near = (series.double() * _make_power(n - 30)).float()
-    far = torch.where(a > 0, torch.inf, torch.where(a < 0, 0.0, torch.nan))
-    return torch.where(is_far, far.float(), near)
-
-
-def take_logarithms(a: Tensor) -> Tensor:
-    """ln of each element, by 64-bit integers."""
-    is_number = a.isfinite() & (a > 0)
-    value = torch.where(is_number, a, 1.0).double()
-    n = _find_exponent(value)
-    magnitude = (value * _make_power(23 - n)).to(torch.int64)
-    is_high = magnitude > ROOT_2
-    one, n = torch.where(is_high, 1 << 24, 1 << 23), n + is_high
-    quotient = torch.div((magnitude - one).abs() << 34, magnitude + one, rounding_mode="floor")
-    square = ((quotient >> 4) * (quotient >> 4)) >> 28
-    total = (quotient * _evaluate(LOGARITHM_COEFFICIENTS, square)) >> 26
-    total = torch.where(magnitude < one, -total, total)
-    near = ((n * LN_2 + total).double() * 2.0**-38).float()
-    far = torch.where(a == 0, -torch.inf, torch.where(a > 0, torch.inf, torch.nan))
-    return torch.where(is_number, near, far.float())
-
-
-def take_sigmoids(a: Tensor) -> Tensor:
-    """1 / (1 + exp(-a)) of each element."""
-    return _divide_one(take_exponentials(-a) + 1.0)
-
-
-def _split(a: Tensor) -> tuple[Tensor, Tensor]:
-    """(magnitude, exponent) as `spec.exact.split` has them."""
-    pattern = a.view(torch.int32).to(torch.int64) & MAGNITUDE
-    field = pattern >> 23
-    significand = torch.where(field > 0, (pattern & 0x7FFFFF) | 0x800000, pattern)
-    return significand, field.clamp(min=1) - 150
-
-
-def _evaluate(coefficients: tuple[int, ...], at: Tensor) -> Tensor:
-    """The series in steps of integers: at is in 2^-32."""
-    series = torch.zeros_like(at)
-    for coefficient in reversed(coefficients):
-        series = coefficient + ((series * at) >> 32)
-    return series
 
 
 _MAKERS: dict[Operation, Callable[[NodeViews], Any]] = {

@@ -1,0 +1,168 @@
+"""A claimed node and its suspects: the frame in which all bounds judge.
+
+A first pass notes the ratios of all elements; those above 1 become suspects. The second gathers each
+suspect's terms and follows docs/spec.md, section 9, to the letter. Ratios are |claimed - exact| / bound,
+float64.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import torch
+from torch import Tensor
+
+from touchstone.protocol.compute.program.planning.node_views import NodeViews
+from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.referee import SAFE, UNDERFLOW, NumericFormat
+
+LEAST_NORMAL = 2.0**-126
+SAFELY_FINITE = float(SAFE)
+LOST_PER_TERM = float(UNDERFLOW)
+UNIT = 2.0**-24
+UNIT_WIDE = 2.0**-53
+"""Unit roundoff of float32, and of the float64 that this module computes in."""
+MARGIN = 1 + 2.0**-20
+"""Covers the roundings of a bound that is itself computed in float32: a handful, 2^-24 each."""
+MARGIN_WIDE = 1 + 2.0**-40
+"""The same in float64."""
+TILE_ELEMENTS = 1 << 15
+"""Elementwise nodes are compared piece by piece, to stay in the processor's cache."""
+
+Name = Callable[[Tensor], Tensor]
+"""From flat positions in a tile to element numbers of the node's output."""
+
+
+@dataclass
+class Claim(NodeViews):
+    """A node and views of what the claimant says that it read and wrote."""
+
+    format: NumericFormat
+    worst: float = 0.0
+    worst_tile: tuple[Tensor, Name] | None = None
+    """The ratios among which the worst stands."""
+    suspects: list[Tensor] = field(default_factory=list)
+
+    def tiles(self) -> Iterator[tuple[int, list[Tensor], Tensor]]:
+        """Cut along the first loop: number of the first element, operands, claimed output."""
+        views = [self.output, *map(self.operand, range(len(self.node.operands)))]
+        if not self.node.output_sizes:
+            views = [view.unsqueeze(0) for view in views]
+        total = views[0].shape[0]
+        inner = self.node.elements // total
+        length = max(1, TILE_ELEMENTS // (inner * self.node.terms))
+        for start in range(0, total, length):
+            claimed, *operands = (view[start : start + length] for view in views)
+            relax()
+            yield start * inner, operands, claimed
+
+    def note(self, ratios: Tensor, name: Name) -> None:
+        """Keep the largest ratio (of either sign); those above 1, or not a number, become suspects."""
+        most = largest(ratios)
+        if not most <= 1:
+            is_clear = ratios.abs() <= 1
+            self.suspects.append(name((~is_clear).flatten().nonzero().flatten()))
+            ratios = torch.where(is_clear, ratios, 0.0)
+            most = largest(ratios)
+        if most > self.worst:
+            self.worst, self.worst_tile = most, (ratios, name)
+
+    @property
+    def element(self) -> int:
+        """Number of the worst element that is clear, 0 where all are exact."""
+        if self.worst_tile is None:
+            return 0
+        ratios, name = self.worst_tile
+        return int(name(ratios.abs().flatten().argmax()))
+
+    def compare(self, exact: Tensor, claimed: Tensor, start: int) -> None:
+        """Whatever is not the exact value becomes a suspect. start: number of the first element. (Two numbers
+        are equal if and only if their difference is zero; torch.equal is three times slower.)"""
+        if largest(exact - claimed) != 0:
+            self.suspects.append((exact != claimed).flatten().nonzero().flatten() + start)
+
+
+def counting_from(start: int) -> Name:
+    """Names for a tile whose elements follow each other from number `start`."""
+    return lambda positions: positions + start
+
+
+Places = tuple[Tensor, ...]
+"""Some output elements: one tensor of indices for each output loop."""
+
+
+def unravel(numbers: Tensor, sizes: Sequence[int]) -> Places:
+    """Loop indices of element numbers (int64), the last loop running fastest."""
+    places = []
+    for size in reversed(sizes):
+        places.append(numbers % size)
+        numbers = numbers // size
+    return tuple(reversed(places))
+
+
+def take(values: Tensor, places: Places) -> Tensor:
+    """Elements of a view over the output's loops, as float64 [elements]."""
+    return (values[places] if places else values.unsqueeze(0)).double()
+
+
+def take_terms(values: Tensor, places: Places) -> Tensor:
+    """Their terms, of a view over all loops, as float64 [elements, terms]."""
+    taken = values[places] if places else values.unsqueeze(0)
+    return taken.reshape(taken.shape[0], -1).double()
+
+
+def judge(claimed: Tensor, exact: Tensor, bound: Tensor, magnitude: Tensor) -> Tensor:
+    """Ratios. magnitude: what must be below 2^127 for the claim to be faulted for not being finite."""
+    difference = (claimed - exact).abs()
+    ratios = torch.where(difference == 0, 0.0, difference / bound)
+    lost = torch.where(magnitude < SAFELY_FINITE, inf, 0.0)
+    return torch.where(claimed.isfinite(), ratios, lost)
+
+
+def judge_choice(claimed: Tensor, accepted: Sequence[Tensor], magnitude: Tensor) -> Tensor:
+    """Zero where the claim is one of the accepted values, else infinite."""
+    is_accepted = torch.stack([claimed == value for value in accepted]).any(0)
+    is_excused = ~claimed.isfinite() & ~(magnitude < SAFELY_FINITE)
+    return torch.where(is_accepted | is_excused, 0.0, inf)
+
+
+def excuse(ratios: Tensor, *operands: Tensor) -> Tensor:
+    """No fault where an operand that matters is not finite."""
+    for operand in operands:
+        is_finite = operand.isfinite()
+        ratios = torch.where(is_finite if operand.dim() == 1 else is_finite.all(1), ratios, 0.0)
+    return ratios
+
+
+def largest(values: Tensor) -> float:
+    """The largest magnitude, in one pass; not a number if any is not."""
+    low, high = values.aminmax()
+    return float(torch.maximum(high, -low))
+
+
+def flush(values: Tensor) -> Tensor:
+    """Subnormals become zero."""
+    return torch.where(values.abs() < LEAST_NORMAL, 0.0, values)
+
+
+def gamma(terms: int, unit: float) -> float:
+    """n u / (1 - n u) (Higham, 2nd ed., lemma 3.1)."""
+    return terms * unit / (1 - terms * unit)
+
+
+def require_index(index: Tensor, size: int) -> None:
+    """Raises InvalidInput unless all of `index` lies in 0 .. size - 1."""
+    index = index[tuple(slice(None if stride else 1) for stride in index.stride())]
+    low, high = (int(x) for x in index.aminmax())
+    if low < 0 or high >= size:
+        raise InvalidInput(
+            what="an index lies outside its table",
+            expected=f"0 to {size - 1}",
+            actual=(low, high),
+            remedy="Check tokens and labels against the task's vocabulary first.",
+        )
+
+
+Check = tuple[Callable[[Claim], None], Callable[[Claim, Places], Tensor]]
+"""The first pass over a node, and the verdict on some of its elements (float64 ratios)."""

@@ -1,0 +1,180 @@
+"""Where a claimed step of an exact program is false: found by hashes, proven by one element.
+
+Honest machines have the same bits. So the challenger's own trace tells which tensor of the claimant's is the
+first one that differs, by its root, and which leaves of it, by the roots of some leaves at a time. What the
+differing element was computed from is the same on both sides: only the leaves with the element itself are
+fetched.
+
+    own run, node by node --> own root of each tensor, another claimed --> own and claimed roots of its chunks
+        --> the chunk that differs, fetched --> the element that differs --> proof
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from touchstone.protocol.compute.bounds.fault_proof import (
+    ClaimedLeaf,
+    FindLeaf,
+    InputFault,
+    OperationFault,
+    Vectors,
+    refuse_trace,
+)
+from touchstone.protocol.compute.bounds.step_openings import prove_node
+from touchstone.protocol.compute.bounds.trace_tree import build_buffer_tree
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes, list_written
+from touchstone.protocol.compute.program.training_state import Batch
+from touchstone.protocol.spec.containers import BufferOpening
+from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
+from touchstone.protocol.spec.program import (
+    ELEMENT_BYTES,
+    INPUTS,
+    SMALL_LEAVES,
+    Node,
+    Program,
+    iterate_runs,
+    leaf_elements,
+)
+
+Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
+"""W, m, v; tokens; labels; scalars."""
+
+
+@dataclass(frozen=True)
+class ClaimedRoots:
+    """A claimed trace of which next to nothing is fetched. roots: of all buffers' trees, in order; listed: as
+    of `ClaimedTrace`."""
+
+    roots: Sequence[bytes]
+    find_leaf: FindLeaf
+    listed: Sequence[bytes] = ()
+
+    @property
+    def levels(self) -> Levels:
+        """Of the tree that leads to the trace root."""
+        return compute_levels(self.listed or self.roots)
+
+
+class ExactFaultFinder:
+    """Looks for faults in traces of one exact program."""
+
+    def __init__(self, built: BuiltProgram, numeric_format: str) -> None:
+        self.program = built.program
+        self._interpreter = Interpreter(
+            built.program, built.constants, is_traced=True, numeric_format=numeric_format
+        )
+        self._lifetimes = compute_lifetimes(built.program)
+        self._written = list_written(built.program)
+
+    def find(
+        self, vectors: Vectors, batch: Batch, scalars: Tensor, claimed: ClaimedRoots
+    ) -> OperationFault | InputFault | None:
+        """The first fault of a claimed step from the state `vectors`, on the data that the task gives; None
+        where the trace is the own one. Raises InvalidInput where it is that of another state or program, and
+        whatever `find_leaf` raises."""
+        if len(claimed.roots) != len(self.program.buffers):
+            raise refuse_trace(
+                "a trace of another program", len(self.program.buffers), len(claimed.roots), "roots"
+            )
+        inputs: Inputs = (vectors, *batch, scalars)
+        for number in self._interpreter.iterate(*inputs):
+            if number == 0:
+                fault = self._compare_inputs(claimed)
+                if fault is not None:
+                    return fault
+            for buffer in self._written.get(number, ()):
+                tree = self._build_own(buffer)
+                if tree.root != claimed.roots[buffer]:
+                    return self._prove(buffer, tree, claimed, inputs)
+        return None
+
+    def _build_own(self, buffer: int) -> ByteTree:
+        return build_buffer_tree(self.program, self._interpreter.tensors.__getitem__, buffer)
+
+    def _compare_inputs(self, claimed: ClaimedRoots) -> InputFault | None:
+        for buffer in range(len(INPUTS)):
+            tree = self._build_own(buffer)
+            if tree.root == claimed.roots[buffer]:
+                continue
+            if self.program.buffers[buffer].role in SMALL_LEAVES:
+                root = claimed.roots[buffer].hex()
+                raise refuse_trace("a trace from another state", "the start state's root", root, buffer)
+            leaf, element = self._find_element(buffer, tree, claimed)
+            path = compute_path(claimed.levels, buffer)
+            opening = BufferOpening(claimed.roots[buffer], tuple(path), leaf.data, tuple(leaf.path))
+            return InputFault(buffer, element, opening)
+        return None
+
+    def _find_element(self, buffer: int, tree: ByteTree, claimed: ClaimedRoots) -> tuple[ClaimedLeaf, int]:
+        """The leaf that differs, and the number of the first element in it that does."""
+        leaf = claimed.find_leaf(buffer, tree)
+        own, _ = tree.open_leaf(leaf.index)
+        width, size = ELEMENT_BYTES[self.program.buffers[buffer].role], self.program.buffers[buffer].size
+        differing = next((n for n, pair in enumerate(zip(leaf.data, own, strict=True)) if pair[0] != pair[1]))
+        element = leaf.index * leaf_elements(self.program, buffer) + differing // width
+        if element >= size:
+            raise refuse_trace("a leaf that is not padded with zeros", "zeros", leaf.data[differing], buffer)
+        return leaf, element
+
+    def _prove(self, buffer: int, tree: ByteTree, claimed: ClaimedRoots, inputs: Inputs) -> OperationFault:
+        """What the element was computed from was complete before it: the same on both sides, or an earlier
+        tensor would differ."""
+        leaf, at = self._find_element(buffer, tree, claimed)
+        number, element = find_writer(self.program, buffer, at)
+        node = self.program.nodes[number]
+        own = self._collect({operand.buffer for operand in node.operands}, inputs)
+        runs = list(iterate_runs(node, element, own.__getitem__))
+        parts = [leaf.data, *leaf.path]
+        for read, first, count in runs:
+            own_tree, elements = (
+                build_buffer_tree(self.program, own.__getitem__, read),
+                leaf_elements(self.program, read),
+            )
+            data, path = own_tree.open_run(first // elements, (first + count - 1) // elements)
+            parts += [data, *path]
+        touched = {buffer, *(read for read, _, _ in runs)}
+        traced = sorted(one for one in touched if self.program.buffers[one].role not in SMALL_LEAVES)
+        siblings = compute_set_path(claimed.levels, traced)
+        return OperationFault(prove_node(self.program, number), element, b"".join([*parts, *siblings]))
+
+    def _collect(self, buffers: Set[int], inputs: Inputs) -> dict[int, Tensor]:
+        """These buffers, whole: the step is run once more."""
+        found: dict[int, Tensor] = {}
+        for number in self._interpreter.iterate(*inputs):
+            for buffer in buffers - found.keys():
+                life = self._lifetimes.get(buffer)
+                if life is None or life.written == number:
+                    found[buffer] = self._interpreter.tensors[buffer].clone()
+            if len(found) == len(buffers):
+                break
+        return found
+
+
+def find_writer(program: Program, buffer: int, at: int) -> tuple[int, int]:
+    """The node that writes element `at` of a buffer, and the number that the element has in it."""
+    for number, node in enumerate(program.nodes):
+        if node.output.buffer == buffer:
+            element = _find_number(node, at)
+            if element is not None:
+                return number, element
+    raise AssertionError(f"no node writes element {at} of buffer {buffer}")
+
+
+def _find_number(node: Node, at: int) -> int | None:
+    """The element of a node that lies at `at` of its buffer; None where none does."""
+    rest, indices = at - node.output.offset, [0] * len(node.output_sizes)
+    for loop in sorted(range(len(indices)), key=lambda n: -node.output.strides[n]):
+        stride, size = node.output.strides[loop], node.output_sizes[loop]
+        indices[loop] = min(rest // stride, size - 1) if stride > 0 and rest > 0 else 0
+        rest -= indices[loop] * stride
+    if rest:
+        return None
+    number = 0
+    for index, size in zip(indices, node.output_sizes, strict=True):
+        number = number * size + index
+    return number

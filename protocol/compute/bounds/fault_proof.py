@@ -1,0 +1,93 @@
+"""A claimed trace, and the proof of one false element in it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from touchstone.protocol.compute.bounds.step_openings import open_element, prove_node
+from touchstone.protocol.compute.bounds.trace_check import Provider
+from touchstone.protocol.compute.bounds.trace_tree import TraceTree
+from touchstone.protocol.compute.digest import ByteTree
+from touchstone.protocol.spec.containers import BufferOpening, NodeProof
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import Levels, compute_levels
+from touchstone.protocol.spec.program import Role, iterate_runs, locate, unravel
+
+Vectors = tuple[Tensor, Tensor, Tensor]
+"""W, m, v before the step, flat float32."""
+STATE_INPUTS = (Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT)
+
+
+@dataclass(frozen=True)
+class OperationFault:
+    """An element of a node outside its bound: what `Referee.judge` takes. openings: see `open_element`."""
+
+    node: NodeProof
+    element: int
+    openings: bytes
+
+
+@dataclass(frozen=True)
+class InputFault:
+    """An element of the tokens, labels or scalars that is not what the task gives. buffer: 3, 4 or 5."""
+
+    buffer: int
+    element: int
+    opening: BufferOpening
+
+
+@dataclass(frozen=True)
+class ClaimedLeaf:
+    """A leaf of a claimed buffer that differs from the own one, padding included, and its path upwards."""
+
+    index: int
+    data: bytes
+    path: Sequence[bytes]
+
+
+FindLeaf = Callable[[int, ByteTree], ClaimedLeaf]
+"""(buffer, own tree): the first leaf that differs from the own buffer, proven under its claimed root."""
+
+
+@dataclass(frozen=True)
+class ClaimedTrace:
+    """roots: of all buffers' trees, in order; fetch: the claimant's values of a buffer, flat, checked against
+    its root; listed: roots under the trace root, where a claimant may have others for W, m, v and constants,
+    which no proof takes from there."""
+
+    roots: Sequence[bytes]
+    fetch: Provider
+    listed: Sequence[bytes] = ()
+    fetch_cut: Provider | None = None
+    """As `fetch`, for a search in layers: where it raises, the search goes on without layers."""
+    find_leaf: FindLeaf | None = None
+    """For a tensor that follows bit by bit from others: where it raises, the whole tensor is fetched."""
+
+    @property
+    def levels(self) -> Levels:
+        """Of the tree that leads to the trace root."""
+        return compute_levels(self.listed or self.roots)
+
+
+def prove_operation(trace: TraceTree, number: int, element: int) -> OperationFault:
+    """The proof for one element of node `number`. Raises InvalidInput for no such element."""
+    node = trace.program.nodes[number]
+    if not 0 <= element < node.elements:
+        raise refuse_trace(
+            "the node has no such element", f"0 to {node.elements - 1}", element, f"node {number}"
+        )
+    output = node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1
+    runs = [output, *iterate_runs(node, element, trace.get)]
+    return OperationFault(prove_node(trace.program, number), element, open_element(trace, runs))
+
+
+def refuse_trace(what: str, expected: object, actual: object, where: object) -> InvalidInput:
+    """The error for a trace that is not what the dispute is about."""
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=str(where),
+        remedy="Fetch the trace that stands on chain, from the step that the dispute names.",
+    )

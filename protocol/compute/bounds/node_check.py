@@ -1,0 +1,69 @@
+"""Which elements of a claimed node lie outside the bound of its operation.
+
+The bounds are those of docs/spec.md, section 9, that `spec/referee.py` applies to one element in exact
+arithmetic. Here they are applied in float64, in two passes. The first looks at all elements with a bound that
+is cheap and at most as large as the real one, up to its own rounding; what it cannot clear are suspects, few
+in an honest trace. The second gathers each suspect's terms and follows the text to the letter, flushed
+subnormals and overflow included. Its own rounding is always counted for the accused: what it calls outside,
+the referee calls outside.
+
+Notation: u unit roundoff, gamma_n = n u / (1 - n u), which bounds the relative error of a sum of n terms in
+any order, fused or not (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), T the
+least normal float32, 2^-126.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from touchstone.protocol.compute.bounds.claimed_node import Check, Claim, unravel
+from touchstone.protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
+from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
+from touchstone.protocol.compute.program.planning.node_views import MakeView
+from touchstone.protocol.spec.program import Node, Operation
+from touchstone.protocol.spec.referee import NumericFormat
+
+SUSPECT_TERMS = 1 << 20
+"""Terms of suspects that are gathered at once."""
+ENOUGH_FAULTS = 1000
+"""In one node: then no more suspects are judged, each of which costs a hundred times an honest element."""
+_CHECKS: dict[Operation, Check] = {**SUM_CHECKS, **ELEMENT_CHECKS}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """worst_ratio: |claimed - exact| / bound, infinite where the bound is zero and they differ; element:
+    where, counted over the output's loops (0 where all are exact); outside: elements above 1 (at least so
+    many where they are ENOUGH_FAULTS)."""
+
+    elements: int
+    outside: int
+    worst_ratio: float
+    element: int
+
+
+def check_node(node: Node, view: MakeView, numeric_format: NumericFormat) -> NodeReport:
+    """Judge all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
+    InvalidInput where an index lies outside its table."""
+    claim = Claim(node, view, numeric_format)
+    first, second = _CHECKS[node.operation]
+    first(claim)
+    outside, worst, element = 0, claim.worst, claim.element
+    for numbers in _portions(claim):
+        ratios = second(claim, unravel(numbers, node.output_sizes))
+        outside += int((ratios > 1).sum())
+        largest = int(ratios.argmax())
+        if float(ratios[largest]) > worst:
+            worst, element = float(ratios[largest]), int(numbers[largest])
+        if outside >= ENOUGH_FAULTS:
+            break
+    return NodeReport(node.elements, outside, worst, element)
+
+
+def _portions(claim: Claim) -> Iterator[Tensor]:
+    """The suspects, as many at a time as have SUSPECT_TERMS."""
+    for numbers in claim.suspects:
+        if numbers.numel():
+            yield from torch.split(numbers, max(1, SUSPECT_TERMS // claim.node.terms))

@@ -1,0 +1,51 @@
+"""Nodes and elements of a program that a rehearsal shows to a referee, drawn by a seed."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from touchstone.protocol.compute.bounds.trace_check import Provider
+from touchstone.protocol.spec.drawing import draw_uniform
+from touchstone.protocol.spec.program import Operation, Program, iterate_runs, locate, unravel
+
+CANDIDATES = 4
+"""Elements that are drawn of a node: the first that a referee would convict where it is wrong is shown."""
+Run = tuple[int, int, int]
+"""Buffer, first element, count: what one opening shows."""
+
+
+class Sample(NamedTuple):
+    """A drawn node, and candidates among its elements."""
+
+    node: int
+    elements: tuple[int, ...]
+
+
+def draw_samples(program: Program, seed: bytes) -> list[Sample]:
+    """A node of each kind of operation that the program has, and some of its elements. It must not read the
+    buffer that it writes to: a spoiled element would be an operand."""
+    kinds: dict[Operation, list[int]] = defaultdict(list)
+    for number, node in enumerate(program.nodes):
+        if node.output.buffer not in {operand.buffer for operand in node.operands}:
+            kinds[node.operation].append(number)
+    samples = []
+    for kind, numbers in sorted(kinds.items()):
+        counter = (1 + CANDIDATES) * kind
+        number = numbers[draw_uniform(seed, counter, len(numbers))]
+        count = program.nodes[number].elements
+        draws = (draw_uniform(seed, counter + place, count) for place in range(1, 1 + CANDIDATES))
+        samples.append(Sample(number, tuple(dict.fromkeys(draws))))
+    return samples
+
+
+def list_sample_runs(program: Program, sample: Sample, get: Provider) -> Iterator[Run]:
+    """Of all candidates; `get` need only know the inputs, for all indices are among them."""
+    for element in sample.elements:
+        yield find_output(program, sample.node, element)
+        yield from iterate_runs(program.nodes[sample.node], element, get)
+
+
+def find_output(program: Program, number: int, element: int) -> Run:
+    """Name the run that is one element of a node's output."""
+    node = program.nodes[number]
+    return node.output.buffer, locate(node.output, unravel(element, node.output_sizes)), 1

@@ -1,0 +1,95 @@
+"""The tree of a step's trace: its root, and runs of elements with proofs (docs/spec.md, section 8).
+
+    buffers --> a tree each, in leaves as long as a run --> their roots in order --> the trace's tree
+
+A trace is hashed only when its step is challenged, but then all of it. Only the roots are kept. To open a run
+its buffer is hashed again, which takes some milliseconds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from touchstone.protocol.compute.bounds.claimed_node import require_index
+from touchstone.protocol.compute.bounds.trace_check import Provider, fetch_buffer
+from touchstone.protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.exact import NAN
+from touchstone.protocol.spec.merkle import Levels, compute_path
+from touchstone.protocol.spec.program import INDEX_ROLES, Program, leaf_bytes, leaf_elements
+
+INDEX_LIMIT = 1 << 32
+"""Indices are uint32 in trees."""
+
+
+@dataclass(frozen=True)
+class TraceTree:
+    """The tree over the roots of all buffers, and where their values come from. known: the buffers' roots,
+    where a claimant lists others for some that no proof takes from its list; else those of the tree."""
+
+    program: Program
+    levels: Levels
+    get: Provider
+    known: Sequence[bytes] = field(default=(), kw_only=True)
+
+    @property
+    def root(self) -> bytes:
+        """The trace's 32-byte root."""
+        return self.levels[-1][0]
+
+    @property
+    def roots(self) -> Sequence[bytes]:
+        """The root of each buffer's tree, 32 bytes, in order."""
+        return self.known or self.levels[0]
+
+    def open_root(self, buffer: int) -> list[bytes]:
+        """The path of a buffer's root upwards. Raises InvalidInput if there is no such buffer."""
+        return compute_path(self.levels, buffer)
+
+    def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
+        """The whole leaves that hold `count` >= 1 elements from `first_element` on, and their siblings
+        (`merkle.compute_range_path`). Raises InvalidInput where the buffer has no such elements, or is not
+        what was hashed any more."""
+        size = self.program.buffers[buffer].size
+        if count < 1 or not 0 <= first_element <= first_element + count <= size:
+            raise InvalidInput(
+                what="no such run of elements",
+                expected=f"1 or more of {size}",
+                actual=f"{count} from {first_element} on",
+                where=f"buffer {buffer}",
+                remedy="Pass a run that the program reads.",
+            )
+        tensor = self.get(buffer)
+        tree = build_buffer_tree(self.program, lambda _: tensor, buffer)
+        if tree.root != self.roots[buffer]:  # Another node may have hashed a NaN of other bits.
+            tree = build_buffer_tree(self.program, lambda _: tensor, buffer, is_shown=True)
+        if tree.root != self.roots[buffer]:
+            raise InvalidInput(
+                what="a tensor has changed since the trace was hashed",
+                expected=self.roots[buffer].hex(),
+                actual=tree.root.hex(),
+                where=f"buffer {buffer}",
+                remedy="Record the step again, and keep all of it.",
+            )
+        elements = leaf_elements(self.program, buffer)
+        return tree.open_run(first_element // elements, (first_element + count - 1) // elements)
+
+
+def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bool = False) -> ByteTree:
+    """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact.NAN`, or with its own
+    bits where another node has shown it. Raises InvalidInput where the tensor is not the program's."""
+    tensor = fetch_buffer(program, get, number)
+    if program.buffers[number].role in INDEX_ROLES:
+        require_index(tensor, INDEX_LIMIT)
+        tensor = _take_low_halves(tensor)
+    elif not is_shown and tensor.dtype == torch.float32 and bool((is_nan := tensor.isnan()).any()):
+        tensor = tensor.view(torch.int32).masked_fill(is_nan, NAN)
+    return build_byte_tree(tensor_bytes(tensor), leaf_bytes(program, number))
+
+
+def _take_low_halves(indices: Tensor) -> Tensor:
+    """int64 as uint32, under the name of int32; memory is little-endian. A copy always: one element of two
+    counts as contiguous, with a stride that is not."""
+    return indices.view(torch.int32)[::2].clone(memory_format=torch.contiguous_format)

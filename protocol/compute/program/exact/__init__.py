@@ -1,0 +1,1 @@
+"""Kernels of exact programs: the same bits on every machine."""

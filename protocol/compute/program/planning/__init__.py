@@ -1,0 +1,1 @@
+"""Programs as they are run: views of nodes, memory, runs of nodes, parts of several workers."""

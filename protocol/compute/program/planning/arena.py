@@ -1,0 +1,147 @@
+"""The arena of a program's tensors: a place in it is used again once no later node reads its tensor."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from touchstone.protocol.compute.program.planning.lifetimes import Lifetime, compute_lifetimes
+from touchstone.protocol.spec.program import ELEMENT_BYTES, MAX_ELEMENTS, Buffer, Program, Role
+
+EXTERNAL = frozenset({Role.WEIGHTS, Role.FIRST_MOMENT, Role.SECOND_MOMENT})
+OWN_INPUTS = frozenset({Role.TOKENS, Role.LABELS, Role.SCALARS})
+ALIGNMENT = 16
+"""Elements: tensors begin at cache lines."""
+
+
+def list_external(program: Program) -> dict[int, Role]:
+    """W, m and v before and after the step, by their numbers: whoever runs the program brings the memory."""
+    outputs = program.outputs
+    named = {outputs.weights, outputs.first_moment, outputs.second_moment}
+    return {
+        number: buffer.role
+        for number, buffer in enumerate(program.buffers)
+        if buffer.role in EXTERNAL or number in named
+    }
+
+
+def list_internal(
+    program: Program, lifetimes: Mapping[int, Lifetime], hidden: Set[int] = frozenset()
+) -> list[int]:
+    """Tensors that lie in the arena. hidden: those that lie in no memory of their own."""
+    elsewhere = hidden | list_external(program).keys()
+    return [
+        number
+        for number, buffer in enumerate(program.buffers)
+        if buffer.role not in OWN_INPUTS and number in lifetimes and number not in elsewhere
+    ]
+
+
+def plan_memory(
+    program: Program,
+    internal: Sequence[int],
+    at_most: int = MAX_ELEMENTS,
+    blocks: Iterable[range] = (),
+    lifetimes: Mapping[int, Lifetime] | None = None,
+) -> tuple[dict[int, int], int]:
+    """Offset of each internal tensor in one arena, and the arena's elements: first fit among what is free
+    when the tensor is first written. Of each tensor at most so many elements are there at a time. blocks:
+    nodes that run by turns, each in one block at most; lifetimes: by default those of the program."""
+    lifetimes = _stretch(lifetimes or compute_lifetimes(program), internal, blocks)
+    gaps, ending = _Gaps(), list[tuple[int, int, int]]()
+    offsets: dict[int, int] = {}
+    total = 0
+    for buffer in sorted(internal, key=lambda b: lifetimes[b].first):
+        own, size = lifetimes[buffer], _align(min(count_words(program.buffers[buffer]), at_most))
+        while ending and ending[0][0] < own.first:
+            _, start, stop = heappop(ending)
+            gaps.give_back(start, stop)
+        offsets[buffer] = offset = gaps.take(size)
+        heappush(ending, (own.last, offset, offset + size))
+        total = max(total, offset + size)
+    return offsets, total
+
+
+class _Gaps:
+    """What is free in an endless arena."""
+
+    def __init__(self) -> None:
+        self._starts, self._sizes = [0], np.array([1 << 62])
+
+    def take(self, size: int) -> int:
+        """The start of so much, from the first gap that has it. The last gap has no end."""
+        place = int((self._sizes >= size).argmax())
+        start = self._starts[place]
+        if self._sizes[place] == size:
+            self._remove(place)
+        else:
+            self._starts[place] += size
+            self._sizes[place] -= size
+        return start
+
+    def give_back(self, start: int, stop: int) -> None:
+        """It is free again, in one with what is free beside it."""
+        place, size = bisect_left(self._starts, start), stop - start
+        if place < len(self._starts) and self._starts[place] == stop:
+            size += int(self._sizes[place])
+            self._remove(place)
+        if place and self._starts[place - 1] + self._sizes[place - 1] == start:
+            self._sizes[place - 1] += size
+        else:
+            self._starts.insert(place, start)
+            self._sizes = np.insert(self._sizes, place, size)
+
+    def _remove(self, place: int) -> None:
+        del self._starts[place]
+        self._sizes = np.delete(self._sizes, place)
+
+
+def _stretch(
+    lifetimes: Mapping[int, Lifetime], buffers: Iterable[int], blocks: Iterable[range]
+) -> dict[int, Lifetime]:
+    """Of these buffers. Within a block the first node still reads when the last has begun to write."""
+    inside = {number: block for block in blocks for number in block}
+    stretched: dict[int, Lifetime] = {}
+    for buffer in buffers:
+        life = lifetimes[buffer]
+        first, last = inside.get(life.first), inside.get(life.last)
+        stretched[buffer] = replace(
+            life,
+            first=life.first if first is None else first.start,
+            last=life.last if last is None else last.stop - 1,
+        )
+    return stretched
+
+
+def lay_out_apart(program: Program, internal: Sequence[int]) -> tuple[dict[int, int], int]:
+    """As `plan_memory`, but no two tensors ever share memory."""
+    sizes = [_align(count_words(program.buffers[buffer])) for buffer in internal]
+    return dict(zip(internal, accumulate(sizes, initial=0), strict=False)), sum(sizes)
+
+
+SHOWN_TYPES = {Role.INTEGER8: torch.int8, Role.INTEGER16: torch.int16, Role.INTEGER32: torch.int32}
+"""Quantized values as traces have them."""
+_MEMORY_TYPES = {**SHOWN_TYPES, Role.INTEGER16: torch.int8}
+"""As they lie in an arena: of 15 bits two planes of bytes (`exact_kernels.py`)."""
+_PLANES = {Role.INTEGER16: 2}
+
+
+def cut_arena(arena: Tensor, offset: int, buffer: Buffer) -> Tensor:
+    """The memory of a tensor that lies at an offset of a flat float32 arena."""
+    words = arena[offset : offset + count_words(buffer)]
+    dtype = _MEMORY_TYPES.get(buffer.role, torch.float32)
+    return words.view(dtype)[: buffer.size * _PLANES.get(buffer.role, 1)]
+
+
+def count_words(buffer: Buffer) -> int:
+    """Elements of an arena, of four bytes each, that a tensor needs."""
+    return -(-buffer.size * ELEMENT_BYTES[buffer.role] // 4)
+
+
+def _align(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

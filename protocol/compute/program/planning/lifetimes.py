@@ -1,0 +1,48 @@
+"""When the tensors of a program are first written, last written and last touched."""
+
+from dataclasses import dataclass, replace
+
+from touchstone.protocol.spec.program import Program
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Numbers of the nodes that first write, last write and last touch a tensor."""
+
+    first: int
+    written: int
+    last: int
+
+
+def compute_lifetimes(program: Program) -> dict[int, Lifetime]:
+    """Of every tensor; the outputs live to the end."""
+    lifetimes: dict[int, Lifetime] = {}
+    for number, node in enumerate(program.nodes):
+        for access in node.operands:
+            if access.buffer in lifetimes:
+                lifetimes[access.buffer] = replace(lifetimes[access.buffer], last=number)
+        own = lifetimes.get(node.output.buffer, Lifetime(number, number, number))
+        lifetimes[node.output.buffer] = replace(own, written=number, last=number)
+    outputs = program.outputs
+    results = {outputs.loss, outputs.weights, outputs.first_moment, outputs.second_moment}
+    # What gives the loss alone hands W, m and v on: they are inputs.
+    for buffer in results & lifetimes.keys():
+        lifetimes[buffer] = replace(lifetimes[buffer], last=len(program.nodes))
+    return lifetimes
+
+
+def list_written(program: Program) -> dict[int, list[int]]:
+    """By node: the tensors that are whole when it has been computed."""
+    written: dict[int, list[int]] = {}
+    for buffer, lifetime in compute_lifetimes(program).items():
+        written.setdefault(lifetime.written, []).append(buffer)
+    return written
+
+
+def join_lifetimes(program: Program, other: Program) -> dict[int, Lifetime]:
+    """Of the tensors of a program whose nodes may also read what those of another one with the same numbers
+    read."""
+    lifetimes = compute_lifetimes(program)
+    for buffer, life in compute_lifetimes(other).items():
+        lifetimes[buffer] = replace(lifetimes[buffer], last=max(lifetimes[buffer].last, life.last))
+    return lifetimes

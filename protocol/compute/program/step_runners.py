@@ -1,0 +1,85 @@
+"""What runs the steps of this process, kept for the next step: interpreters, and steps on a device."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+
+from touchstone.protocol.compute.determinism import get_device
+from touchstone.protocol.compute.program.built_program import BuiltProgram
+from touchstone.protocol.compute.program.devices import KINDS, DeviceSteps
+from touchstone.protocol.compute.program.interpreter import Interpreter
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.compute.program.tensor_allocator import forget_spare, return_freed
+from touchstone.protocol.spec.containers import TrainingSpec
+
+
+@dataclass(frozen=True)
+class RunnerPlace:
+    """What an interpreter is made for."""
+
+    root: bytes
+    numeric_format: str
+    device: torch.device
+    built: BuiltProgram = field(compare=False)
+
+
+_Runner = TypeVar("_Runner")
+_idle: dict[RunnerPlace, list[Interpreter]] = {}
+"""Interpreters that no thread uses right now: a node may train and replay at once, in two threads."""
+_idle_on_device: dict[RunnerPlace, list[DeviceSteps]] = {}
+STATES_BYTES = 36
+"""Of each parameter: W, m and v in float32, where a segment starts, and before and after a step."""
+
+
+def forget_steps() -> None:
+    """Let go of the memory in which this process has computed steps: it computes none for long."""
+    _idle.clear()
+    _idle_on_device.clear()
+    forget_spare()
+    return_freed()
+
+
+def borrow_interpreter(place: RunnerPlace) -> AbstractContextManager[Interpreter]:
+    """Lend an interpreter for the length of a block: one that nobody uses, else a new one."""
+    return _borrow(place, _idle, _make_interpreter)
+
+
+def borrow_device_steps(place: RunnerPlace) -> AbstractContextManager[DeviceSteps]:
+    """As `borrow_interpreter`, of what runs steps on a device."""
+    return _borrow(place, _idle_on_device, _make_device_steps)
+
+
+def find_place(spec: TrainingSpec, device: str | None = None) -> RunnerPlace:
+    """Name what runs the steps of a task on a device, by default that of this process."""
+    chosen = torch.device(device or get_device())
+    return RunnerPlace(spec.program_root, spec.numeric_format, chosen, get_program(spec))
+
+
+def _make_interpreter(place: RunnerPlace, by_tensors: bool = False) -> Interpreter:
+    return Interpreter(
+        place.built.program,
+        place.built.constants,
+        numeric_format=place.numeric_format,
+        device=str(place.device),
+        by_tensors=by_tensors,
+    )
+
+
+def _make_device_steps(place: RunnerPlace) -> DeviceSteps:
+    return DeviceSteps(_make_interpreter(place, by_tensors=True), KINDS[place.device.type](place.device))
+
+
+@contextmanager
+def _borrow(
+    place: RunnerPlace, kept: dict[RunnerPlace, list[_Runner]], make: Callable[[RunnerPlace], _Runner]
+) -> Iterator[_Runner]:
+    idle = kept.setdefault(place, [])
+    try:
+        runner = idle.pop()
+    except IndexError:
+        runner = make(place)
+    yield runner
+    idle.append(runner)  # after a failed run it is dropped

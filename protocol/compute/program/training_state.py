@@ -1,0 +1,77 @@
+"""What a training step goes from: its state, and its batch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from touchstone.protocol.compute.program.devices import copy_to_host
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Flat float32 vectors W, m, v and the counters of steps done: since m and v were zero, and in the
+    task."""
+
+    weights: Tensor
+    first_moment: Tensor
+    second_moment: Tensor
+    local_step: int
+    global_step: int
+
+    @property
+    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W, m, v."""
+        return self.weights, self.first_moment, self.second_moment
+
+    @property
+    def elements(self) -> int:
+        """Of each vector."""
+        return self.weights.numel()
+
+    def move(self, device: str) -> "TrainingState":
+        """The same on a device."""
+        weights, first, second = (vector.to(device) for vector in self.vectors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
+    def bring_home(self) -> "TrainingState":
+        """The same in this machine's memory, to be hashed, kept or compared. What a device computes meanwhile
+        is not waited for."""
+        weights, first, second = (copy_to_host(vector) for vector in self.vectors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
+    def cut(self, start: int, stop: int) -> "TrainingState":
+        """Elements start .. stop of each vector, where they lie."""
+        weights, first, second = (vector[start:stop] for vector in self.vectors)
+        return TrainingState(weights, first, second, self.local_step, self.global_step)
+
+
+class PiecewiseState(Protocol):
+    """A state that is looked at piece by piece, wherever it lies: in memory, or in a store."""
+
+    @property
+    def local_step(self) -> int:
+        """Steps since m and v were zero."""
+
+    @property
+    def global_step(self) -> int:
+        """Steps in the task."""
+
+    @property
+    def elements(self) -> int:
+        """Of each vector."""
+
+    def cut(self, start: int, stop: int) -> TrainingState:
+        """Elements start .. stop of each vector."""
+
+
+class Batch(NamedTuple):
+    """int64 [rows, tokens] each; labels are the next tokens."""
+
+    tokens_BT: Tensor
+    labels_BT: Tensor
+
+
+GetBatch = Callable[[int], Batch]
+"""From an inner step (0-based in the round) to its batch."""
