@@ -16,9 +16,9 @@ from typing import Any
 from eth_abi.abi import decode, encode
 from eth_account import Account
 
-from tests.fixed_values import bits as bits_of
 from tools.compile import Artifact, compile_contracts
 from tools.vectors.exact_cases import LEAST_NORMAL, NANS, SCALES, SPECIAL, make_quantized_runs, pack_integer
+from tools.vectors.fixed_values import bits as bits_of
 from tools.vectors.referee_cases import (
     EXTREMES,
     KINDS,

@@ -14,9 +14,9 @@ from aiohttp import web
 
 from tests.explorer.test_page_server import open_pages
 from tests.faults.test_strangers import count_open
-from tests.fixed_values import MALFORMED_REQUESTS
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
+from tools.vectors.fixed_values import MALFORMED_REQUESTS
 from touchstone.explorer import page_server
 from touchstone.explorer.page_server import Explorer
 from touchstone.protocol.adapters.wire.limits import WireLimits

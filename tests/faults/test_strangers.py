@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from tests.fixed_values import MALFORMED_REQUESTS
 from tests.protocol.adapters.parties import CHUNK_ELEMENTS, DOMAIN, Party, make_key, make_tensor, open_session
 from tests.protocol.adapters.wire.test_request_handler import SAID, Said
+from tools.vectors.fixed_values import MALFORMED_REQUESTS
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.wire import listener, request_handler, request_paths
 from touchstone.protocol.adapters.wire.limits import WireLimits

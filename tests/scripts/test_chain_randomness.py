@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.fixed_values import word
+from tools.vectors.fixed_values import word
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.spec.errors import EnvironmentFault

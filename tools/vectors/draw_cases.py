@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
-from tests.fixed_values import LIMITS, ROUND_1000, TIMESTAMP_S, WIDER, bits, word
 from tools.vectors.encoding_cases import MAX_FINITE
+from tools.vectors.fixed_values import LIMITS, ROUND_1000, TIMESTAMP_S, WIDER, bits, word
 from tools.vectors.table import Table, make_leaf
 from touchstone.protocol.spec import drawing, float32, tolerance
 from touchstone.protocol.spec.codec import tag_word

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tests.fixed_values import ACCOUNT, bits, number, word
+from tools.vectors.fixed_values import ACCOUNT, bits, number, word
 from tools.vectors.table import Table
 from touchstone.protocol.spec import codec, drawing, float32, tolerance
 from touchstone.protocol.spec.codec import hash_words

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from tests.fixed_values import bits as bits_of
-from tests.fixed_values import number
+from tools.vectors.fixed_values import bits as bits_of
+from tools.vectors.fixed_values import number
 from tools.vectors.referee_cases import (
     EDGES,
     FUNCTION_OPERANDS,

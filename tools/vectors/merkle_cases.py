@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import combinations
 
-from tests.fixed_values import word
+from tools.vectors.fixed_values import word
 from tools.vectors.table import Table
 from touchstone.protocol.spec import merkle
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.fixed_values import number, word
+from tools.vectors.fixed_values import number, word
 from tools.vectors.table import Table
 from touchstone.protocol.spec.program import (
     CHUNK_TERMS,

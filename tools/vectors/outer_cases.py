@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from tests.fixed_values import bits, number
 from tools.vectors.encoding_cases import MAX_FINITE
+from tools.vectors.fixed_values import bits, number
 from tools.vectors.table import Table, make_leaf
 from touchstone.protocol.spec import float32, outer
 from touchstone.protocol.spec.errors import ProtocolFault

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 
-from tests.fixed_values import number
+from tools.vectors.fixed_values import number
 from tools.vectors.table import Table
 from touchstone.protocol.spec.float32 import (
     ENCLOSURES,

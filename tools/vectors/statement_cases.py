@@ -8,7 +8,7 @@ from eth_account import Account
 from eth_keys.constants import SECPK1_N
 from eth_utils.crypto import keccak
 
-from tests.fixed_values import word
+from tools.vectors.fixed_values import word
 from tools.vectors.table import Table
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.signatures import hash_statement, recover_signer, sign_statement

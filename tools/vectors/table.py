@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.fixed_values import bits, number
+from tools.vectors.fixed_values import bits, number
 from touchstone.protocol.spec import float32
 
 SAFE_INTEGER = 1 << 53

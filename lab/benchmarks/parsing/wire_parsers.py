@@ -19,9 +19,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from lab.benchmarks.parsing.mutating import Parser
-from tests.fixed_values import ACCOUNT as SAMPLE_ACCOUNT
 from tests.protocol.adapters.parties import DOMAIN, make_key, make_tensor
 from tests.protocol.spec.profiles import make_profile
+from tools.vectors.fixed_values import ACCOUNT as SAMPLE_ACCOUNT
 from touchstone.node.defending import step_requests
 from touchstone.node.models import global_model as merge
 from touchstone.node.models.global_model import AskOuter, make_form

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from eth_account import Account
 
-from tests.fixed_values import MALFORMED_REQUESTS
+from tools.vectors.fixed_values import MALFORMED_REQUESTS
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner

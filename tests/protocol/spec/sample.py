@@ -1,6 +1,6 @@
 """A small well-formed task, for tests that need any task at all."""
 
-from tests.fixed_values import ACCOUNT, LIMITS, bits, word
+from tools.vectors.fixed_values import ACCOUNT, LIMITS, bits, word
 from touchstone.protocol.spec import merkle
 from touchstone.protocol.spec.containers import (
     NamedBytes,

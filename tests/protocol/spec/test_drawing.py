@@ -16,7 +16,7 @@ from py_ecc.bls.point_compression import decompress_G1
 from py_ecc.bls.typing import G1Compressed
 from py_ecc.optimized_bls12_381.optimized_curve import normalize
 
-from tests.fixed_values import ROUND_1000, TIMESTAMP_S
+from tools.vectors.fixed_values import ROUND_1000, TIMESTAMP_S
 from touchstone.protocol.spec import drawing
 from touchstone.protocol.spec.errors import InvalidInput
 

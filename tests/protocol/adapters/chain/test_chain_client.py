@@ -14,8 +14,8 @@ from eth_account import Account
 from eth_utils.crypto import keccak
 
 from tests.faults.provider import PASS, Request, run_provider
-from tests.fixed_values import ROUND_1000, TIMESTAMP_S
 from tests.protocol.adapters.anvil import make_deployment, run_test_chain
+from tools.vectors.fixed_values import ROUND_1000, TIMESTAMP_S
 from touchstone.protocol.adapters.chain import chain_client, randomness
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
 from touchstone.protocol.adapters.chain.connection import Connection

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.fixed_values import ROUND_1000
+from tools.vectors.fixed_values import ROUND_1000
 from touchstone.protocol.adapters.chain.drand import fetch_signature
 from touchstone.protocol.spec.drawing import CHAIN_HASH
 from touchstone.protocol.spec.errors import EnvironmentFault
