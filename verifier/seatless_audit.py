@@ -38,7 +38,6 @@ from touchstone.protocol.spec.codec import (
     decode_training,
 )
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader
-from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.auditing import (
     REORG_BLOCKS,
@@ -49,6 +48,7 @@ from touchstone.protocol.spec.game.auditing import (
 from touchstone.protocol.spec.game.state import GameRound, GameState, SlotClaim
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import (
     VoteWord,
     compute_carried_root,

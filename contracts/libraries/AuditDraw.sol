@@ -6,7 +6,7 @@ import {Hashing} from "./Hashing.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Who audits what in a round: all of it follows from one seed a round.
-/// @dev Twin of `protocol/spec/drawing.py`. The shard of a slot is `Draw.shard` of the round's beacon.
+/// @dev Twin of `audit_draws.py` and `round_seeds.py` in `protocol/spec`. The shard of a slot is `Draw.shard` of the round's beacon.
 library AuditDraw {
     bytes32 internal constant VERIFIER_POOL = "touchstone.verifiers";
     bytes32 internal constant WHISTLEBLOWER_POOL = "touchstone.whistleblowers";

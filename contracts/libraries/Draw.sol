@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {Hashing} from "./Hashing.sol";
 
 /// @title Numbers from seeds that nobody could choose, the shard of a slot and the data of a step (docs/spec.md, section 4).
-/// @dev Twin of `protocol/spec/drawing.py`. Rejection sampling keeps every choice exactly uniform.
+/// @dev Twin of `uniform_draw.py` and `shard_draws.py` in `protocol/spec`. Rejection sampling keeps every choice exactly uniform.
 library Draw {
     /// @notice More is drawn than there is.
     /// @param count how many are drawn

@@ -7,7 +7,7 @@ import {BLS} from "solady/utils/ext/ithaca/BLS.sol";
 /// @title Rounds of drand's quicknet, verified by the precompiles of EIP-2537.
 /// @notice Scheme bls-unchained-g1-rfc9380: signatures in G1, the key in G2, the message SHA-256 of the round as 8 bytes. A signature is unique:
 /// whoever has one for a round has the round's value, and there is no other.
-/// @dev Twin of `protocol/spec/drawing.py`. Chain hash 52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971.
+/// @dev Twin of `protocol/spec/quicknet.py`. Chain hash 52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971.
 library Quicknet {
     uint256 private constant GENESIS = 1_692_803_367;
     uint256 private constant PERIOD_SECONDS = 3;

@@ -12,8 +12,8 @@ from hashlib import sha256
 
 from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef
 from touchstone.protocol.adapters.store.leaf_runs import list_runs, measure_most, split_requests
-from touchstone.protocol.spec.drawing import draw_sample_start
 from touchstone.protocol.spec.params import LEAF_BYTES
+from touchstone.protocol.spec.shard_draws import draw_sample_start
 
 TOKEN_BYTES = 2
 DATASET_BYTES = 1_000_000_000

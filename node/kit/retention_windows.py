@@ -17,8 +17,8 @@ from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.claim_records import ClaimBook, MergeKey
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader
-from touchstone.protocol.spec.drawing import RANKS
 from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
 from touchstone.protocol.spec.game.fates import get_drawn_segment
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef

@@ -6,7 +6,7 @@ from math import ceil
 
 from touchstone.protocol.economics.money import MoneyRule, check_money
 from touchstone.protocol.economics.refusing import Figures, GasCosts, compute_least_fee
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX, GameAmounts, GameTerms
 from touchstone.protocol.spec.params import MAX_SEGMENT_DRAWS, TOKEN_WEI

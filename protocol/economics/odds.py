@@ -1,9 +1,10 @@
 """The chance that an audit misses a false claim: every size of cheat, with own seats among the auditors.
 
 The chance is that of the placement of spoiled segments that is best for the cheat.
-`drawing.draw_circle_segments` never draws two neighbours. So a cheat that spoils every second segment escapes
-more often than 1 - (1 - f)^q says. Once a right segment is drawn, the two spoiled ones beside it are safe. Up
-to EXACT_SEGMENTS segments every placement is tried; above that, two bounds hold for all placements.
+`audit_draws.draw_circle_segments` never draws two neighbours. So a cheat that spoils every second segment
+escapes more often than 1 - (1 - f)^q says. Once a right segment is drawn, the two spoiled ones beside it
+are safe. Up to EXACT_SEGMENTS segments every placement is tried; above that, two bounds hold for all
+placements.
 
     hits K     how many of a claim's drawn segments are spoiled
     weight     weights[k]: the chance that a cheat gets away with k hits. Escape = sum of P(K = k) weights[k]
@@ -13,8 +14,8 @@ of the pool, and no two draws of a claim share a place. So the cheat's seats fal
 replacement (hypergeometric). A draw is accepted by its primary, or by both reserves.
 
 The size of a false claim is its length and the number of its spoiled segments. A claim may be of any whole
-number of segments from `compute_least_segments` on. A short one has as many draws as a long one and moves the
-model as much, but saves compute that no auditor checks. So all lengths count.
+number of segments from `compute_least_segments` on. A short one has as many draws as a long one and moves
+the model as much, but saves compute that no auditor checks. So all lengths count.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from functools import lru_cache
 from itertools import combinations
 from math import comb, lcm
 
-from touchstone.protocol.spec.drawing import RANKS, count_draws
+from touchstone.protocol.spec.audit_draws import RANKS, count_draws
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 

@@ -21,7 +21,7 @@ from touchstone.protocol.economics.odds import (
     compute_paid_votes,
     list_cheats,
 )
-from touchstone.protocol.spec.drawing import count_draws
+from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.auditing import count_pending_rounds
 from touchstone.protocol.spec.game.terms import ANSWERS_MAX, GameTerms, compute_least_segments

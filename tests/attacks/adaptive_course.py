@@ -28,8 +28,8 @@ from touchstone.protocol.compute.audit.distance_survey import FLOORS
 from touchstone.protocol.compute.batches import Corpus, dataset_root, get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
+from touchstone.protocol.spec.audit_draws import draw_circle_segments
 from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
-from touchstone.protocol.spec.drawing import draw_circle_segments
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
 from touchstone.protocol.spec.schedule import compute_learning_rate

@@ -29,12 +29,13 @@ from touchstone.protocol.compute.audit.distance_survey import FLOORS, count_floo
 from touchstone.protocol.compute.batches import dataset_root, get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
+from touchstone.protocol.spec.audit_draws import draw_circle_segments, draw_late
 from touchstone.protocol.spec.codec import encode_training
 from touchstone.protocol.spec.containers import Limits, StateHeader
-from touchstone.protocol.spec.drawing import compute_round_seed, draw_circle_segments, draw_late
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import PostedTerms
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS
+from touchstone.protocol.spec.round_seeds import compute_round_seed
 from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.protocol.spec.tolerance import is_element_beyond
 from touchstone.step.optimizers import AdamW

@@ -27,7 +27,6 @@ from tests.rounds.members import (
 )
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.codec import hash_words
-from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
@@ -49,6 +48,7 @@ from touchstone.protocol.spec.game.state import (
 )
 from touchstone.protocol.spec.game.terms import GameTerms, compute_escrow
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
+from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import MergeSignature, SigningDomain, VoteWord, compute_merged_hash
 from touchstone.scripts.devnet import CHAIN_ID
 

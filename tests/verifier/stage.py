@@ -44,13 +44,13 @@ from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
 from touchstone.protocol.spec.containers import OuterHeader, StateHeader, TaskSpec
-from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit, get_drawn
 from touchstone.protocol.spec.game.state import GameState, RoundPhase, SeatRole, create_game
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
+from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import (
     SigningDomain,
     Vote,

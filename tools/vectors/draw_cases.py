@@ -11,7 +11,7 @@ from eth_utils.crypto import keccak
 from tools.vectors.encoding_cases import MAX_FINITE
 from tools.vectors.fixed_values import LIMITS, ROUND_1000, TIMESTAMP_S, WIDER, bits, word
 from tools.vectors.table import Table, make_leaf
-from touchstone.protocol.spec import drawing, float32, tolerance
+from touchstone.protocol.spec import audit_draws, float32, quicknet, round_seeds, shard_draws, tolerance
 from touchstone.protocol.spec.codec import tag_word
 from touchstone.protocol.spec.containers import Limits
 
@@ -38,8 +38,8 @@ def _seeds() -> Table:
             domain=domain,
             round=round_number,
             randomness=randomness,
-            seed=drawing.compute_round_seed(domain, round_number, randomness),
-            beacon=drawing.compute_round_beacon(domain, round_number, randomness),
+            seed=round_seeds.compute_round_seed(domain, round_number, randomness),
+            beacon=round_seeds.compute_round_beacon(domain, round_number, randomness),
         )
     return table
 
@@ -47,7 +47,7 @@ def _seeds() -> Table:
 def _grids() -> Table:
     table = Table()
     for from_block, grid in [(0, 8), (1, 8), (7, 8), (8, 8), (9, 8), (5, 1), (10**9 + 1, 300)]:
-        block = drawing.compute_grid_block(from_block, grid)
+        block = round_seeds.compute_grid_block(from_block, grid)
         table.add(f"from {from_block} in {grid}", fromBlock=from_block, grid=grid, block=block)
     return table
 
@@ -59,7 +59,7 @@ def _segments() -> Table:
     wide = [(1, 7), (2, 10), (5, 64), (20, 500), (20, 60)]
     for i, (draws, count) in enumerate(short + tight + wide):
         seed, slot = word(f"circle/{i}"), i * 7 % 64
-        drawn = list(drawing.draw_circle_segments(seed, slot, draws, count))
+        drawn = list(audit_draws.draw_circle_segments(seed, slot, draws, count))
         cells = {"seed": seed, "slot": slot, "draws": draws, "segmentCount": count, "count": len(drawn)}
         table.add(f"case {i}: {draws} of {count}", **cells, drawn=drawn)
     return table
@@ -81,9 +81,9 @@ def _permutations() -> Table:
         (500, 24),
     ]
     for i, (size, count) in enumerate(sizes):
-        for role in (drawing.VERIFIER_POOL, drawing.WHISTLEBLOWER_POOL):
+        for role in (audit_draws.VERIFIER_POOL, audit_draws.WHISTLEBLOWER_POOL):
             seed = word(f"permutation/{i}")
-            order = list(drawing.compute_permutation(seed, role, size, count))
+            order = list(audit_draws.compute_permutation(seed, role, size, count))
             name = f"{count} of {size}, {role}"
             table.add(name, seed=seed, role=tag_word(role), size=size, count=count, order=order)
     return table
@@ -98,10 +98,10 @@ def _places() -> Table:
         (10, 2, 0, 1, 3), (60, 63, 19, 20, 64), (61, 12, 7, 20, 13), (60, 0, 19, 20, 1), (999, 63, 2, 3, 64),
         (575, 63, 2, 3, 64), (577, 63, 2, 3, 64),
     ]:  # fmt: skip
-        place = list(drawing.get_auditor_places(size, slot, draw, draws, slots))
+        place = list(audit_draws.get_auditor_places(size, slot, draw, draws, slots))
         name = f"draw {draw} of {draws}, slot {slot} of {slots}, {size} seats"
         cells = {"size": size, "slot": slot, "draw": draw, "draws": draws, "slots": slots}
-        table.add(name, **cells, count=drawing.count_places(size, draws * slots), place=place)
+        table.add(name, **cells, count=audit_draws.count_places(size, draws * slots), place=place)
     return table
 
 
@@ -119,7 +119,7 @@ def _late() -> Table:
     for i, (name, chance, drawn, count, size) in enumerate(cases):
         seed = word(f"late draw/{i}")
         slots = i + 1 + i % 3
-        late = drawing.draw_late(seed, i, chance, drawn, count, size, slots)
+        late = audit_draws.draw_late(seed, i, chance, drawn, count, size, slots)
         table.add(
             name,
             seed=seed,
@@ -140,7 +140,7 @@ def _shards() -> Table:
     table = Table()
     for count in (1, 2, 5, 64):
         beacon = word(f"deal/{count}")
-        shard = list(drawing.deal_shards(beacon, count))
+        shard = list(shard_draws.deal_shards(beacon, count))
         table.add(f"{count} solvers", beacon=beacon, solverCount=count, shard=shard)
     return table
 
@@ -411,10 +411,10 @@ def _refused_headers() -> Table:
 
 def _rounds() -> Table:
     table = Table()
-    genesis, margin = drawing.GENESIS_S, drawing.MARGIN_S
+    genesis, margin = quicknet.GENESIS_S, quicknet.MARGIN_S
     times = [0, genesis - margin - 1, genesis - margin, genesis - margin + 1, genesis - margin + 3]
     for timestamp in [*times, genesis, TIMESTAMP_S, TIMESTAMP_S + 1, TIMESTAMP_S + 3, 1_800_000_000, 2**32]:
-        table.add(f"time {timestamp}", timestamp=timestamp, round=drawing.compute_round_after(timestamp))
+        table.add(f"time {timestamp}", timestamp=timestamp, round=quicknet.compute_round_after(timestamp))
     return table
 
 
@@ -426,10 +426,10 @@ def _beacons() -> Table:
         table.add(
             name,
             round=1000,
-            point=drawing.expand_point(signature),
+            point=quicknet.expand_point(signature),
             isSigned=is_signed,
-            randomness=drawing.compute_randomness(signature),
+            randomness=quicknet.compute_randomness(signature),
             prevrandao=word("prevrandao"),
-            mixed=drawing.mix(word("prevrandao"), signature),
+            mixed=quicknet.mix(word("prevrandao"), signature),
         )
     return table

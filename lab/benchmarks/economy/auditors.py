@@ -7,7 +7,7 @@ from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Sends, 
 from lab.benchmarks.economy.ground import SEGMENTS, make_word
 from lab.benchmarks.economy.play import Play
 from lab.benchmarks.economy.solvers import Spoils
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import SignedVote
 from touchstone.protocol.spec.game.fates import get_votes, list_draws

@@ -16,7 +16,7 @@ from lab.benchmarks.economy.conduct import Agent, AnyTable, Audit, Claim
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import KEEPER, Play, Spots
 from lab.benchmarks.economy.pursuing import make_ask
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.fates import (

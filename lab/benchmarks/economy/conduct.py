@@ -22,7 +22,7 @@ from lab.benchmarks.economy.ground import (
     WHISTLEBLOWERS,
     make_word,
 )
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall

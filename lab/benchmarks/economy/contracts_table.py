@@ -23,13 +23,13 @@ from touchstone.protocol.adapters.chain.abi import find_function
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
 from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, hash_words
 from touchstone.protocol.spec.containers import LeafProof, OuterHeader, StateHeader
-from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.state import GameOutcome, GameState, ProofKind, StatementRef
 from touchstone.protocol.spec.game.terms import GameTerms, check_terms
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, hash_leaf
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
+from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import (
     VoteWord,
     compute_carried_root,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lab.benchmarks.economy.conduct import PROOFS, Audit
 from lab.benchmarks.economy.play import Play
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks, count_open_disputes

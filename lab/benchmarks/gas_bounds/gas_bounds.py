@@ -35,7 +35,6 @@ from touchstone.protocol.spec.codec import (
     hash_words,
 )
 from touchstone.protocol.spec.containers import StateHeader
-from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.float32 import pack_bits
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.merkle import compute_root, fold_path, fold_range, fold_set, hash_leaf
@@ -47,6 +46,7 @@ from touchstone.protocol.spec.params import (
     MAX_PARAMETERS,
     MAX_SEGMENT_STEPS,
 )
+from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import Vote, VoteWord, compute_seal, compute_work_leaf, name_claim
 
 Grown = tuple[bytes, list[bytes]]

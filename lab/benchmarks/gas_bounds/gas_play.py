@@ -15,6 +15,15 @@ from tests.rounds.members import (
     make_word,
     sign_merge,
 )
+from touchstone.protocol.spec.audit_draws import (
+    VERIFIER_POOL,
+    WHISTLEBLOWER_POOL,
+    compute_permutation,
+    count_places,
+    draw_circle_segments,
+    draw_late,
+    get_auditor_places,
+)
 from touchstone.protocol.spec.codec import (
     compute_boundary_leaf,
     compute_schedule_leaf,
@@ -22,20 +31,10 @@ from touchstone.protocol.spec.codec import (
     hash_words,
 )
 from touchstone.protocol.spec.containers import StateHeader
-from touchstone.protocol.spec.drawing import (
-    VERIFIER_POOL,
-    WHISTLEBLOWER_POOL,
-    compute_permutation,
-    compute_round_beacon,
-    compute_round_seed,
-    count_places,
-    deal_shards,
-    draw_circle_segments,
-    draw_late,
-    get_auditor_places,
-)
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
+from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed
+from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import (
     MergeSignature,
     SigningDomain,

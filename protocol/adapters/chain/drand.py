@@ -13,8 +13,8 @@ import msgspec
 
 from touchstone.protocol.adapters.messages import Form
 from touchstone.protocol.adapters.wire.peer_faults import read_at_most, tell_reason
-from touchstone.protocol.spec.drawing import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.quicknet import CHAIN_HASH, SIGNATURE_BYTES, compute_due_s
 
 SERVERS = (
     "https://api.drand.sh",

@@ -9,8 +9,8 @@ from typing import Any
 from touchstone.protocol.adapters.chain.contract import Contract
 from touchstone.protocol.adapters.chain.drand import fetch_signature
 from touchstone.protocol.adapters.chain.headers import encode_header, is_header
-from touchstone.protocol.spec.drawing import expand_point
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.quicknet import expand_point
 
 
 class Randomness(Contract):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from touchstone.protocol.compute.bounds.trace_check import Provider
-from touchstone.protocol.spec.drawing import draw_uniform
 from touchstone.protocol.spec.program import Operation, Program, iterate_runs, locate, unravel
+from touchstone.protocol.spec.uniform_draw import draw_uniform
 
 CANDIDATES = 4
 """Elements that are drawn of a node: the first that a referee would convict where it is wrong is shown."""

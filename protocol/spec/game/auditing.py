@@ -17,7 +17,7 @@ so a node counts what it owes.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.fates import (
     get_draw_role,
     get_drawn_seat,

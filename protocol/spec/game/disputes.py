@@ -11,7 +11,7 @@ block that is known when it opens, and it holds up only the seat that it names (
 (D1 to D4) decides it; here its outcome is a fact.
 """
 
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game.calls import (
     AnswerAsk,

@@ -1,6 +1,6 @@
 """Which seats sit in a round, who audits what, and what counted votes make of a claim.
 
-Who audits what, from the seeds in the state. The draws themselves are `protocol/spec/drawing.py`.
+Who audits what, from the seeds in the state. The draws themselves are `protocol/spec/audit_draws.py`.
 
 Votes decide merging and pay, never a stake.
 
@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from touchstone.protocol.spec.drawing import (
+from touchstone.protocol.spec.audit_draws import (
     RANKS,
     VERIFIER_POOL,
     WHISTLEBLOWER_POOL,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from touchstone.protocol.spec.drawing import compute_grid_block, compute_round_beacon, compute_round_seed
 from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
@@ -40,6 +39,7 @@ from touchstone.protocol.spec.game.state import (
     StatementRef,
 )
 from touchstone.protocol.spec.game.timing import list_late_missing
+from touchstone.protocol.spec.round_seeds import compute_grid_block, compute_round_beacon, compute_round_seed
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

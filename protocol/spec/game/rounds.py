@@ -9,7 +9,6 @@ C1).
 
 from collections.abc import Callable
 
-from touchstone.protocol.spec.drawing import compute_grid_block
 from touchstone.protocol.spec.errors import require, require_window
 from touchstone.protocol.spec.game.calls import (
     CommitRound,
@@ -68,6 +67,7 @@ from touchstone.protocol.spec.game.timing import (
     is_late_draw,
     is_start_alive,
 )
+from touchstone.protocol.spec.round_seeds import compute_grid_block
 from touchstone.protocol.spec.statements import VoteWord
 
 

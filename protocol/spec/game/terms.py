@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.containers import Limits, TaskSpec, TaskTerms, TrainingSpec
-from touchstone.protocol.spec.drawing import RANKS
 from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS, TOKEN_WEI
 

@@ -3,9 +3,9 @@
 All follow from blocks that events fixed. `compute_` functions may give a block that is still to come.
 """
 
-from touchstone.protocol.spec.drawing import compute_grid_block
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
 from touchstone.protocol.spec.game.terms import ANSWERS_MAX
+from touchstone.protocol.spec.round_seeds import compute_grid_block
 
 
 def find_first_round(state: GameState) -> int | None:

@@ -37,10 +37,10 @@ from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.spec.codec import compute_state_root
 from touchstone.protocol.spec.containers import StateHeader
-from touchstone.protocol.spec.drawing import deal_shards
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.shard_draws import deal_shards
 
 STEPS = 2
 """Of a segment."""

@@ -16,7 +16,7 @@ from touchstone.protocol.economics.odds import (
     compute_worst_escape,
     compute_worst_exact,
 )
-from touchstone.protocol.spec.drawing import count_draws, draw_circle_segments
+from touchstone.protocol.spec.audit_draws import count_draws, draw_circle_segments
 from touchstone.protocol.spec.errors import InvalidInput
 
 SIZES = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 2), (6, 2), (7, 3), (8, 3), (9, 2), (10, 3)]

@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.spec import drawing
+from touchstone.protocol.spec import quicknet
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
 from touchstone.protocol.spec.statements import SigningDomain
@@ -223,10 +223,10 @@ async def test_a_published_round_of_drand_is_mixed_in(
         prevrandao = bytes.fromhex((await connection.raw_block(1))["mixHash"][2:])
         proof = await contract.prove(1)
         assert asked == [1000]
-        assert await contract.read(1, proof) == drawing.mix(prevrandao, ROUND_1000)
+        assert await contract.read(1, proof) == quicknet.mix(prevrandao, ROUND_1000)
         # A later block is another round's: what drand signed for the first does not do.
         later = await contract.prove(2)
-        assert asked[1] == 1000 + 12 // drawing.PERIOD_S
+        assert asked[1] == 1000 + 12 // quicknet.PERIOD_S
         with pytest.raises(ContractRefused, match="not what drand signed"):
             await contract.read(2, later)
 

@@ -8,8 +8,8 @@ from aiohttp.test_utils import TestServer
 
 from tools.vectors.fixed_values import ROUND_1000
 from touchstone.protocol.adapters.chain.drand import fetch_signature
-from touchstone.protocol.spec.drawing import CHAIN_HASH
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.quicknet import CHAIN_HASH
 
 CLOSED = "http://127.0.0.1:1"
 Handler = Callable[[web.Request], Awaitable[web.Response]]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from unittest.mock import patch
 
-from touchstone.protocol.spec import drawing
+from touchstone.protocol.spec import audit_draws
 
 
 class _Open(Exception):
@@ -31,5 +31,5 @@ def _run(script: tuple[int, ...], draws: int, segment_count: int) -> tuple[int, 
             raise _Open(size)
         return script[counter]
 
-    with patch.object(drawing, "draw_uniform", choose):
-        return drawing.draw_circle_segments(bytes(32), 0, draws, segment_count)
+    with patch.object(audit_draws, "draw_uniform", choose):
+        return audit_draws.draw_circle_segments(bytes(32), 0, draws, segment_count)

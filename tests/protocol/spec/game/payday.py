@@ -6,7 +6,7 @@ It knows the rules in the words of the design, and nothing of the machine but it
 from dataclasses import dataclass, field
 
 from tests.protocol.spec.game.world import World
-from touchstone.protocol.spec.drawing import count_draws
+from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.game.events import GameEvent, SeatJoined, SeatSettled, WeiMoved
 from touchstone.protocol.spec.game.fates import get_drawn_seat
 from touchstone.protocol.spec.game.purse import ESCROW, PotKind

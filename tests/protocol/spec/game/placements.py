@@ -7,7 +7,7 @@ from itertools import combinations
 from math import comb
 
 from touchstone.protocol.economics.odds import Weights, compute_blind_chance, compute_worst_escape, list_free
-from touchstone.protocol.spec.drawing import count_draws
+from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 
 NOTHING = Fraction(0)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.protocol.spec.game.test_posting import A, judge, make_fall, make_judged
 from tests.protocol.spec.game.world import START_BLOCK, make_quiet_world, make_terms, make_word, post, solver
-from touchstone.protocol.spec.drawing import compute_round_beacon, compute_round_seed
 from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls, events
 from touchstone.protocol.spec.game.fates import get_drawn_seat
@@ -27,6 +26,7 @@ from touchstone.protocol.spec.game.state import (
     create_game,
 )
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed
 from touchstone.protocol.spec.statements import VoteWord
 
 RANDOM = make_word("randomness")

@@ -13,7 +13,7 @@ from touchstone.protocol.economics.odds import (
     compute_paid_votes,
     count_owned,
 )
-from touchstone.protocol.spec.drawing import compute_permutation, get_auditor_places
+from touchstone.protocol.spec.audit_draws import compute_permutation, get_auditor_places
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.fates import compute_draw_fate
 from touchstone.protocol.spec.game.state import CountedVote, DrawFate

@@ -16,7 +16,6 @@ from tests.protocol.spec.game.world import (
     seal_draw,
     solver,
 )
-from touchstone.protocol.spec.drawing import compute_round_beacon, compute_round_seed
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.purse import stake_of
@@ -24,6 +23,7 @@ from touchstone.protocol.spec.game.seats import is_missed
 from touchstone.protocol.spec.game.state import ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef
 from touchstone.protocol.spec.game.timing import compute_closing_block, compute_draw_window
 from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed
 
 RANDOM, DIGEST = make_word("randomness"), make_word("digest")
 

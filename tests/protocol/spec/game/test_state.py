@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, make_terms
-from touchstone.protocol.spec.drawing import RANKS
+from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.purse import ESCROW, Purse
 from touchstone.protocol.spec.game.state import (
     AUDITOR_PROOFS,

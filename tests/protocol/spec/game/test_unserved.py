@@ -9,7 +9,7 @@ import pytest
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
 from tests.protocol.spec.game.world import World, list_votes, make_terms, make_world, vote
-from touchstone.protocol.spec.drawing import get_auditor_places
+from touchstone.protocol.spec.audit_draws import get_auditor_places
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import (
     compute_owed_fees,

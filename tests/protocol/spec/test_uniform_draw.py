@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from touchstone.protocol.spec import drawing
+from touchstone.protocol.spec import shard_draws, uniform_draw
 from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.errors import InvalidInput
 
@@ -25,7 +25,7 @@ def chi_square(counts: Counter[object], cells: int) -> float:
 
 @given(SEEDS, st.integers(0, 2**64), st.integers(1, 2**256 - 1))
 def test_uniform_stays_below_n(random: bytes, counter: int, n: int) -> None:
-    assert 0 <= drawing.draw_uniform(random, counter, n) < n
+    assert 0 <= uniform_draw.draw_uniform(random, counter, n) < n
 
 
 def test_uniform_rejects_and_draws_again() -> None:
@@ -34,14 +34,14 @@ def test_uniform_rejects_and_draws_again() -> None:
     first = [
         int.from_bytes(hash_words("touchstone.uniform", seed(0), counter, 0), "big") for counter in range(64)
     ]
-    drawn = [drawing.draw_uniform(seed(0), counter, n) for counter in range(64)]
+    drawn = [uniform_draw.draw_uniform(seed(0), counter, n) for counter in range(64)]
     rejected = [x >= n for x in first]
     assert 16 < sum(rejected) < 48
     assert all((value == x) is not again for value, x, again in zip(drawn, first, rejected, strict=True))
 
 
 def test_uniform_is_even() -> None:
-    counts: Counter[object] = Counter(drawing.draw_uniform(seed(1), i, 10) for i in range(5_000))
+    counts: Counter[object] = Counter(uniform_draw.draw_uniform(seed(1), i, 10) for i in range(5_000))
     assert chi_square(counts, 10) < 27.9  # 99.9 % of chi-square with 9 degrees; the draw is fixed
 
 
@@ -50,26 +50,26 @@ def test_distinct_equals_the_full_shuffle(random: bytes, count: int, extra: int)
     n = count + extra
     numbers = list(range(n))
     for i in range(count):
-        j = i + drawing.draw_uniform(random, 5 + i, n - i)
+        j = i + uniform_draw.draw_uniform(random, 5 + i, n - i)
         numbers[i], numbers[j] = numbers[j], numbers[i]
-    assert drawing.draw_distinct(random, 5, count, n) == numbers[:count]
+    assert uniform_draw.draw_distinct(random, 5, count, n) == numbers[:count]
     assert len(set(numbers[:count])) == count
 
 
 @given(SEEDS, st.integers(1, 64))
 def test_shards_are_a_permutation_of_slots(beacon: bytes, count: int) -> None:
-    shards = [drawing.draw_shard(beacon, slot, count) for slot in range(count)]
+    shards = [shard_draws.draw_shard(beacon, slot, count) for slot in range(count)]
     assert sorted(shards) == list(range(count))
 
 
 @given(SEEDS, st.integers(1, 50), st.integers(1, 500))
 def test_samples_leave_room_for_the_labels(beacon: bytes, length: int, extra: int) -> None:
     tokens = length + extra
-    start = drawing.draw_sample_start(beacon, 2, 7, 1, tokens, length)
+    start = shard_draws.draw_sample_start(beacon, 2, 7, 1, tokens, length)
     assert start >= 0
     assert start + length < tokens
 
 
 def test_samples_need_a_dataset() -> None:
     with pytest.raises(InvalidInput, match="shorter than a row"):
-        drawing.draw_sample_start(seed(0), 0, 0, 0, 64, 64)
+        shard_draws.draw_sample_start(seed(0), 0, 0, 0, 64, 64)

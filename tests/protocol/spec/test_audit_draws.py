@@ -17,7 +17,7 @@ from py_ecc.bls.typing import G1Compressed
 from py_ecc.optimized_bls12_381.optimized_curve import normalize
 
 from tools.vectors.fixed_values import ROUND_1000, TIMESTAMP_S
-from touchstone.protocol.spec import drawing
+from touchstone.protocol.spec import audit_draws, quicknet, round_seeds, shard_draws, uniform_draw
 from touchstone.protocol.spec.errors import InvalidInput
 
 SEEDS = st.binary(min_size=32, max_size=32)
@@ -67,8 +67,8 @@ def play_all(monkeypatch: pytest.MonkeyPatch, play: Callable[[], T]) -> Iterator
     todo: list[list[int]] = [[]]
     while todo:
         script = Script(todo.pop())
-        monkeypatch.setattr(drawing, "draw_uniform", script)
-        monkeypatch.setattr(drawing, "draw_uniform", script)
+        for module in (audit_draws, shard_draws, uniform_draw):
+            monkeypatch.setattr(module, "draw_uniform", script)
         result = play()
         yield script.chance, result
         todo += script.branch()
@@ -79,31 +79,31 @@ def play_all(monkeypatch: pytest.MonkeyPatch, play: Callable[[], T]) -> Iterator
     ("from_block", "grid", "expected"), [(0, 8, 0), (1, 8, 8), (8, 8, 8), (9, 8, 16), (17, 1, 17), (7, 5, 10)]
 )
 def test_the_grid_block_is_the_first_multiple(from_block: int, grid: int, expected: int) -> None:
-    assert drawing.compute_grid_block(from_block, grid) == expected
+    assert round_seeds.compute_grid_block(from_block, grid) == expected
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10**4))
 def test_no_grid_block_is_passed_over(from_block: int, grid: int) -> None:
-    block = drawing.compute_grid_block(from_block, grid)
+    block = round_seeds.compute_grid_block(from_block, grid)
     assert from_block <= block < from_block + grid and block % grid == 0
 
 
 @pytest.mark.parametrize(("from_block", "grid"), [(0, 0), (5, -1), (-1, 8)])
 def test_a_grid_that_is_none_is_refused(from_block: int, grid: int) -> None:
     with pytest.raises(InvalidInput):
-        drawing.compute_grid_block(from_block, grid)
+        round_seeds.compute_grid_block(from_block, grid)
 
 
 def test_seeds_are_the_hashes_by_hand_and_kept_apart() -> None:
-    of_round = drawing.compute_round_seed(DOMAIN, 7, RANDOMNESS)
-    beacon = drawing.compute_round_beacon(DOMAIN, 7, RANDOMNESS)
+    of_round = round_seeds.compute_round_seed(DOMAIN, 7, RANDOMNESS)
+    beacon = round_seeds.compute_round_beacon(DOMAIN, 7, RANDOMNESS)
     assert of_round == words(b"touchstone.seed", DOMAIN, 7, RANDOMNESS)
     assert beacon == words(b"touchstone.deal", DOMAIN, 7, RANDOMNESS)
     others = {
-        drawing.compute_round_seed(DOMAIN, 8, RANDOMNESS),
-        drawing.compute_round_seed(RANDOMNESS, 7, RANDOMNESS),
-        drawing.compute_round_seed(DOMAIN, 7, DOMAIN),
-        drawing.compute_round_beacon(DOMAIN, 8, RANDOMNESS),
+        round_seeds.compute_round_seed(DOMAIN, 8, RANDOMNESS),
+        round_seeds.compute_round_seed(RANDOMNESS, 7, RANDOMNESS),
+        round_seeds.compute_round_seed(DOMAIN, 7, DOMAIN),
+        round_seeds.compute_round_beacon(DOMAIN, 8, RANDOMNESS),
     }
     assert len(others | {of_round, beacon}) == 6
 
@@ -114,13 +114,13 @@ def test_seeds_are_the_hashes_by_hand_and_kept_apart() -> None:
     [(1, 1, 1), (3, 1, 1), (3, 2, 1), (3, 3, 1), (3, 4, 2), (3, 6, 2), (3, 7, 3), (3, 500, 3), (20, 58, 20)],
 )
 def test_short_claims_have_fewer_draws(draws: int, count: int, expected: int) -> None:
-    assert drawing.count_draws(draws, count) == expected
+    assert audit_draws.count_draws(draws, count) == expected
 
 
 def test_one_more_draw_could_get_stuck() -> None:
     """Segments three apart block everything: the number of draws is the largest that never does."""
     for count in range(4, 60):
-        most = drawing.count_draws(count, count)
+        most = audit_draws.count_draws(count, count)
         worst = [3 * i for i in range(most)]
         free = [s for s in range(count) if not any(touch(s, other, count) for other in worst)]
         assert not free
@@ -129,13 +129,13 @@ def test_one_more_draw_could_get_stuck() -> None:
 @pytest.mark.parametrize(("draws", "count"), [(0, 5), (-1, 5), (1, 0)])
 def test_draws_need_something_to_draw(draws: int, count: int) -> None:
     with pytest.raises(InvalidInput):
-        drawing.draw_circle_segments(seed(0), 0, draws, count)
+        audit_draws.draw_circle_segments(seed(0), 0, draws, count)
 
 
 @given(SEEDS, st.integers(0, 63), st.integers(1, 20), st.integers(1, 200))
 def test_segments_never_touch_on_the_circle(random: bytes, slot: int, draws: int, count: int) -> None:
-    drawn = drawing.draw_circle_segments(random, slot, draws, count)
-    assert len(drawn) == drawing.count_draws(draws, count)
+    drawn = audit_draws.draw_circle_segments(random, slot, draws, count)
+    assert len(drawn) == audit_draws.count_draws(draws, count)
     assert all(0 <= segment < count for segment in drawn)
     assert not any(touch(a, b, count) for a, b in combinations(drawn, 2))
 
@@ -150,7 +150,7 @@ def test_each_segment_is_equally_likely_at_each_draw(
     chances: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
     total = Fraction(0)
     for chance, drawn in play_all(
-        monkeypatch, lambda: drawing.draw_circle_segments(seed(0), 0, draws, count)
+        monkeypatch, lambda: audit_draws.draw_circle_segments(seed(0), 0, draws, count)
     ):
         total += chance
         for place, segment in enumerate(drawn):
@@ -168,7 +168,7 @@ def test_each_further_segment_is_uniform_among_those_that_do_not_touch(
     """The rule itself, counted: what follows a beginning is as likely as any other that may follow it."""
     chances: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     for chance, drawn in play_all(
-        monkeypatch, lambda: drawing.draw_circle_segments(seed(0), 0, draws, count)
+        monkeypatch, lambda: audit_draws.draw_circle_segments(seed(0), 0, draws, count)
     ):
         for length in range(draws + 1):
             chances[drawn[:length]] += chance
@@ -184,7 +184,7 @@ def test_the_first_segment_is_the_hash_by_hand() -> None:
     first = int.from_bytes(words(b"touchstone.uniform", slot_seed, 0, 0), "big")
     # 2^256 is a multiple of 64, so that no hash is rejected. The second stands 2 .. 62 further.
     second = int.from_bytes(words(b"touchstone.uniform", slot_seed, 1, 0), "big")
-    drawn = drawing.draw_circle_segments(seed(3), 5, 2, 64)
+    drawn = audit_draws.draw_circle_segments(seed(3), 5, 2, 64)
     assert drawn == (first % 64, (first + 2 + second % 61) % 64)
 
 
@@ -193,8 +193,8 @@ def test_the_first_segment_is_the_hash_by_hand() -> None:
 def test_each_beginning_of_an_order_is_equally_likely(
     monkeypatch: pytest.MonkeyPatch, size: int, count: int
 ) -> None:
-    role = drawing.VERIFIER_POOL
-    orders = list(play_all(monkeypatch, lambda: drawing.compute_permutation(seed(0), role, size, count)))
+    role = audit_draws.VERIFIER_POOL
+    orders = list(play_all(monkeypatch, lambda: audit_draws.compute_permutation(seed(0), role, size, count)))
     assert len({order for _, order in orders}) == len(orders)
     assert {chance for chance, _ in orders} == {Fraction(factorial(size - count), factorial(size))}
     assert all(len(order) == count for _, order in orders)
@@ -202,31 +202,31 @@ def test_each_beginning_of_an_order_is_equally_likely(
 
 @given(SEEDS, st.integers(0, 300))
 def test_a_permutation_holds_each_position_once(random: bytes, size: int) -> None:
-    order = drawing.compute_permutation(random, drawing.VERIFIER_POOL, size, size)
+    order = audit_draws.compute_permutation(random, audit_draws.VERIFIER_POOL, size, size)
     assert sorted(order) == list(range(size))
     for count in (0, size // 3, size):
-        short = drawing.compute_permutation(random, drawing.VERIFIER_POOL, size, count)
+        short = audit_draws.compute_permutation(random, audit_draws.VERIFIER_POOL, size, count)
         assert short == order[:count], "cut short, it is the beginning of the whole"
 
 
 def test_more_places_than_seats_are_refused() -> None:
     with pytest.raises(InvalidInput, match="more than there are"):
-        drawing.compute_permutation(seed(0), drawing.VERIFIER_POOL, 5, 6)
+        audit_draws.compute_permutation(seed(0), audit_draws.VERIFIER_POOL, 5, 6)
 
 
 @pytest.mark.parametrize(
     ("size", "draws", "expected"), [(0, 4, 0), (11, 4, 11), (12, 4, 12), (13, 4, 12), (500, 8, 24)]
 )
 def test_a_large_pool_is_dealt_as_far_as_the_draws_reach(size: int, draws: int, expected: int) -> None:
-    assert drawing.count_places(size, draws) == expected
+    assert audit_draws.count_places(size, draws) == expected
 
 
 def test_the_pools_are_mixed_apart() -> None:
-    of = drawing.compute_permutation
+    of = audit_draws.compute_permutation
     orders = {
         of(seed(i), role, 50, 50)
         for i in range(2)
-        for role in (drawing.VERIFIER_POOL, drawing.WHISTLEBLOWER_POOL)
+        for role in (audit_draws.VERIFIER_POOL, audit_draws.WHISTLEBLOWER_POOL)
     }
     assert len(orders) == 4
 
@@ -234,29 +234,29 @@ def test_the_pools_are_mixed_apart() -> None:
 def test_the_first_place_of_a_permutation_is_the_hash_by_hand() -> None:
     role_seed = words(b"touchstone.verifiers", seed(1))
     first = int.from_bytes(words(b"touchstone.uniform", role_seed, 0, 0), "big") % 128
-    assert drawing.compute_permutation(seed(1), drawing.VERIFIER_POOL, 128, 1)[0] == first
+    assert audit_draws.compute_permutation(seed(1), audit_draws.VERIFIER_POOL, 128, 1)[0] == first
 
 
 def test_auditor_places_by_hand() -> None:
     # q = 2, 5 slots and 7 seats: draw 1 of slot 2 is draw 5. All 7 are dealt, a third of them is 2.
-    assert drawing.get_auditor_places(7, 2, 1, 2, 5) == (5, 0, 2)
+    assert audit_draws.get_auditor_places(7, 2, 1, 2, 5) == (5, 0, 2)
     # Draw 0 of slot 4 is draw 8, which is place 1 again.
-    assert drawing.get_auditor_places(7, 4, 0, 2, 5) == (1, 3, 5)
-    assert drawing.get_auditor_places(3, 0, 0, 1, 1) == (0, 1, 2)
+    assert audit_draws.get_auditor_places(7, 4, 0, 2, 5) == (1, 3, 5)
+    assert audit_draws.get_auditor_places(3, 0, 0, 1, 1) == (0, 1, 2)
     # A third of 8 is 2, and the second reserve stands twice as far as the first.
-    assert drawing.get_auditor_places(8, 0, 0, 1, 3) == (0, 2, 4)
+    assert audit_draws.get_auditor_places(8, 0, 0, 1, 3) == (0, 2, 4)
     # 2 draws in all and 8 seats: 6 places are dealt, the primaries' and twice as many behind them.
-    assert drawing.get_auditor_places(8, 1, 0, 1, 2) == (1, 3, 5)
-    assert drawing.get_auditor_places(500, 3, 1, 2, 4) == (7, 15, 23)
+    assert audit_draws.get_auditor_places(8, 1, 0, 1, 2) == (1, 3, 5)
+    assert audit_draws.get_auditor_places(500, 3, 1, 2, 4) == (7, 15, 23)
 
 
 @pytest.mark.parametrize("size", range(3, 201))
 def test_auditors_are_three_and_nobody_audits_a_claim_twice(size: int) -> None:
     for draws in range(1, size // 3 + 1):
         for slots in {1, 2, size // (3 * draws), size // (3 * draws) + 1, 64}:
-            dealt = drawing.count_places(size, draws * slots)
+            dealt = audit_draws.count_places(size, draws * slots)
             for slot in {0, slots // 2, slots - 1} if slots else ():
-                of = drawing.get_auditor_places
+                of = audit_draws.get_auditor_places
                 everybody = [place for i in range(draws) for place in of(size, slot, i, draws, slots)]
                 assert len(set(everybody)) == 3 * draws
                 assert all(0 <= place < dealt for place in everybody)
@@ -269,11 +269,11 @@ def test_everybody_who_is_dealt_is_drawn_equally_often_give_or_take_one(size: in
         if size >= 3 * draws:
             for rank in range(3):
                 counts = Counter(
-                    drawing.get_auditor_places(size, slot, i, draws, slots)[rank]
+                    audit_draws.get_auditor_places(size, slot, i, draws, slots)[rank]
                     for slot in range(slots)
                     for i in range(draws)
                 )
-                loads = [counts[place] for place in range(drawing.count_places(size, draws * slots))]
+                loads = [counts[place] for place in range(audit_draws.count_places(size, draws * slots))]
                 assert max(loads) - min(loads) <= 1
 
 
@@ -291,7 +291,7 @@ def test_everybody_who_is_dealt_is_drawn_equally_often_give_or_take_one(size: in
 )
 def test_places_that_are_none_are_refused(size: int, slot: int, index: int, draws: int, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        drawing.get_auditor_places(size, slot, index, draws, 4)
+        audit_draws.get_auditor_places(size, slot, index, draws, 4)
 
 
 # --- Late draws ---------------------------------------------------------------------------------------------
@@ -299,8 +299,8 @@ def test_places_that_are_none_are_refused(size: int, slot: int, index: int, draw
 def test_a_late_draw_takes_another_segment_and_three_whistleblowers(
     random: bytes, slot: int, draws: int, count: int, size: int
 ) -> None:
-    drawn = drawing.draw_circle_segments(random, slot, draws, count)
-    late = drawing.draw_late(random, slot, 65_536, drawn, count, size, 64)
+    drawn = audit_draws.draw_circle_segments(random, slot, draws, count)
+    late = audit_draws.draw_late(random, slot, 65_536, drawn, count, size, 64)
     assert late is not None
     assert late.segment in set(range(count)) - set(drawn)
     assert len(set(late.places)) == 3 and all(0 <= place < size for place in late.places)
@@ -308,18 +308,18 @@ def test_a_late_draw_takes_another_segment_and_three_whistleblowers(
 
 
 def test_a_claim_whose_segments_are_all_drawn_has_no_late_draw() -> None:
-    assert drawing.draw_late(seed(0), 0, 65_536, (0,), 1, 3, 1) is None
+    assert audit_draws.draw_late(seed(0), 0, 65_536, (0,), 1, 3, 1) is None
 
 
 @pytest.mark.parametrize(("draws", "count"), [(1, 2), (1, 3), (2, 4), (2, 7), (3, 8)])
 def test_late_each_segment_is_equally_likely(monkeypatch: pytest.MonkeyPatch, draws: int, count: int) -> None:
     """With the draws before it, which decide what is left."""
     # The chance itself is halved to two cases, or the enumeration would have 65,536 branches.
-    monkeypatch.setattr(drawing, "LATE_RATE_ONE", 2)
+    monkeypatch.setattr(audit_draws, "LATE_RATE_ONE", 2)
 
-    def play() -> drawing.LateDraw | None:
-        drawn = drawing.draw_circle_segments(seed(0), 0, draws, count)
-        return drawing.draw_late(seed(0), 0, 1, drawn, count, 3, 1)
+    def play() -> audit_draws.LateDraw | None:
+        drawn = audit_draws.draw_circle_segments(seed(0), 0, draws, count)
+        return audit_draws.draw_late(seed(0), 0, 1, drawn, count, 3, 1)
 
     chances: dict[int | None, Fraction] = defaultdict(Fraction)
     for chance, late in play_all(monkeypatch, play):
@@ -332,26 +332,28 @@ def test_the_chance_is_met_exactly() -> None:
     # 2^256 is a multiple of 65,536: the first hash counts.
     number = int.from_bytes(words(b"touchstone.uniform", slot_seed, 0, 0), "big") % 65_536
     assert 0 < number < 65_535
-    assert drawing.draw_late(seed(9), 4, number, (0,), 5, 3, 5) is None
-    assert drawing.draw_late(seed(9), 4, number + 1, (0,), 5, 3, 5) is not None
-    assert drawing.draw_late(seed(9), 4, 0, (0,), 5, 3, 5) is None
-    assert drawing.draw_late(seed(9), 4, 65_536, (0,), 5, 3, 5) is not None
+    assert audit_draws.draw_late(seed(9), 4, number, (0,), 5, 3, 5) is None
+    assert audit_draws.draw_late(seed(9), 4, number + 1, (0,), 5, 3, 5) is not None
+    assert audit_draws.draw_late(seed(9), 4, 0, (0,), 5, 3, 5) is None
+    assert audit_draws.draw_late(seed(9), 4, 65_536, (0,), 5, 3, 5) is not None
 
 
 def test_the_late_segment_is_the_hash_by_hand() -> None:
     slot_seed = words(b"touchstone.late-slot", seed(2), 6)
     place = int.from_bytes(words(b"touchstone.uniform", slot_seed, 1, 0), "big") % 8
-    late = drawing.draw_late(seed(2), 6, 65_536, (7, 2), 10, 5, 7)
-    assert late == drawing.LateDraw([0, 1, 3, 4, 5, 6, 8, 9][place], (1, 2, 3))
+    late = audit_draws.draw_late(seed(2), 6, 65_536, (7, 2), 10, 5, 7)
+    assert late == audit_draws.LateDraw([0, 1, 3, 4, 5, 6, 8, 9][place], (1, 2, 3))
 
 
 def test_late_draws_do_not_depend_on_the_first_ones() -> None:
     """The chance and the segment come from another seed than the segments before."""
     numbers = {
-        drawing.draw_uniform(drawing.compute_slot_seed(seed(0), slot), 0, 1 << 64) for slot in range(9)
+        uniform_draw.draw_uniform(round_seeds.compute_slot_seed(seed(0), slot), 0, 1 << 64)
+        for slot in range(9)
     }
     late = {
-        drawing.draw_uniform(words(b"touchstone.late-slot", seed(0), slot), 0, 1 << 64) for slot in range(9)
+        uniform_draw.draw_uniform(words(b"touchstone.late-slot", seed(0), slot), 0, 1 << 64)
+        for slot in range(9)
     }
     assert not numbers & late
 
@@ -359,19 +361,19 @@ def test_late_draws_do_not_depend_on_the_first_ones() -> None:
 @pytest.mark.parametrize(("chance", "size"), [(-1, 3), (65_537, 3), (65_536, 2), (65_536, 0)])
 def test_late_draws_that_are_none_are_refused(chance: int, size: int) -> None:
     with pytest.raises(InvalidInput):
-        drawing.draw_late(seed(0), 0, chance, (0,), 5, size, 1)
+        audit_draws.draw_late(seed(0), 0, chance, (0,), 5, size, 1)
 
 
 # --- Shards -------------------------------------------------------------------------------------------------
 @given(SEEDS, st.integers(1, 64))
 def test_shards_are_those_of_a_rotation(beacon: bytes, count: int) -> None:
-    shards = drawing.deal_shards(beacon, count)
+    shards = shard_draws.deal_shards(beacon, count)
     assert sorted(shards) == list(range(count))
-    assert shards == tuple(drawing.draw_shard(beacon, slot, count) for slot in range(count))
+    assert shards == tuple(shard_draws.draw_shard(beacon, slot, count) for slot in range(count))
 
 
 def test_each_slot_gets_each_shard_equally_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    dealt = list(play_all(monkeypatch, lambda: drawing.deal_shards(seed(0), 5)))
+    dealt = list(play_all(monkeypatch, lambda: shard_draws.deal_shards(seed(0), 5)))
     assert {chance for chance, _ in dealt} == {Fraction(1, 5)}
     for slot in range(5):
         assert sorted(shards[slot] for _, shards in dealt) == list(range(5))
@@ -379,38 +381,40 @@ def test_each_slot_gets_each_shard_equally_often(monkeypatch: pytest.MonkeyPatch
 
 def test_a_round_needs_a_solver() -> None:
     with pytest.raises(InvalidInput, match="without solvers"):
-        drawing.deal_shards(seed(0), 0)
+        shard_draws.deal_shards(seed(0), 0)
 
 
 PUBLISHED = "fe290beca10872ef2fb164d2aa4442de4566183ec51c56ff3cd603d930e54fdd"
 
 
 def test_the_randomness_is_the_published_one() -> None:
-    assert drawing.compute_randomness(ROUND_1000).hex() == PUBLISHED
-    assert drawing.mix(bytes(32), ROUND_1000) == sha256(bytes(32) + bytes.fromhex(PUBLISHED)).digest()
+    assert quicknet.compute_randomness(ROUND_1000).hex() == PUBLISHED
+    assert quicknet.mix(bytes(32), ROUND_1000) == sha256(bytes(32) + bytes.fromhex(PUBLISHED)).digest()
 
 
 @pytest.mark.parametrize("later_s", range(7))
 def test_the_round_is_due_a_margin_after_the_block_and_the_one_before_is_not(later_s: int) -> None:
     timestamp_s = TIMESTAMP_S + later_s
-    found = drawing.compute_round_after(timestamp_s)
-    assert drawing.compute_due_s(found) >= timestamp_s + drawing.MARGIN_S > drawing.compute_due_s(found - 1)
+    found = quicknet.compute_round_after(timestamp_s)
+    assert (
+        quicknet.compute_due_s(found) >= timestamp_s + quicknet.MARGIN_S > quicknet.compute_due_s(found - 1)
+    )
 
 
 def test_before_the_first_round_there_is_the_first() -> None:
     assert (
-        drawing.compute_round_after(0)
+        quicknet.compute_round_after(0)
         == 1
-        == drawing.compute_round_after(drawing.GENESIS_S - drawing.MARGIN_S)
+        == quicknet.compute_round_after(quicknet.GENESIS_S - quicknet.MARGIN_S)
     )
-    assert drawing.compute_round_after(TIMESTAMP_S) == 1000
+    assert quicknet.compute_round_after(TIMESTAMP_S) == 1000
 
 
 @pytest.mark.parametrize("flip", [0x00, 0x20])
 def test_a_point_is_what_py_ecc_makes_of_it(flip: int) -> None:
     signature = bytes([ROUND_1000[0] ^ flip]) + ROUND_1000[1:]
     x, y = normalize(decompress_G1(G1Compressed(int.from_bytes(signature, "big"))))
-    assert drawing.expand_point(signature) == int(x).to_bytes(64, "big") + int(y).to_bytes(64, "big")
+    assert quicknet.expand_point(signature) == int(x).to_bytes(64, "big") + int(y).to_bytes(64, "big")
 
 
 @pytest.mark.parametrize(
@@ -429,4 +433,4 @@ def test_a_point_is_what_py_ecc_makes_of_it(flip: int) -> None:
 )
 def test_bytes_that_are_no_point_are_refused(signature: bytes) -> None:
     with pytest.raises(InvalidInput, match="no signature of drand"):
-        drawing.expand_point(signature)
+        quicknet.expand_point(signature)

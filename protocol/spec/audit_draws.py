@@ -1,0 +1,138 @@
+"""Which segments of a claim are audited, and by which places of the auditors' pool (docs/spec.md, section 4).
+
+Twin: `AuditDraw.sol`. Each node and the contract draw the same from the seed of a round (`round_seeds.py`).
+
+    segments     of a claim   no two are neighbours, and each segment of the claim is drawn equally often
+    permutation  of a pool    once a seed: it mixes the frozen seats, and auditors are places in it
+    late draw    of a claim   with chance c one more segment, and three whistleblowers
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import LATE_RATE_ONE
+from touchstone.protocol.spec.round_seeds import compute_slot_seed
+from touchstone.protocol.spec.uniform_draw import draw_distinct, draw_uniform
+
+TAG_LATE_SLOT = "touchstone.late-slot"
+VERIFIER_POOL = "touchstone.verifiers"
+"""Role tag of the permutation that primaries and reserves are places of."""
+WHISTLEBLOWER_POOL = "touchstone.whistleblowers"
+"""Role tag of the permutation that late auditors are places of."""
+RANKS = 3
+"""auditors of one draw: the primary (rank 0) and two reserves (1, 2)."""
+
+Places = tuple[int, int, int]
+"""Places in a permutation, by rank. The seat is `pool[permutation[place]]`."""
+
+
+@dataclass(frozen=True)
+class LateDraw:
+    """A late audit of one claim: the segment, and the places of its three whistleblowers by rank."""
+
+    segment: int
+    places: Places
+
+
+def _require(condition: bool, what: str, expected: str, actual: object) -> None:
+    if not condition:
+        raise InvalidInput(
+            what=what, expected=expected, actual=actual, remedy="Check the task's terms and the frozen pool."
+        )
+
+
+def count_draws(draws: int, segment_count: int) -> int:
+    """How many segments of a claim are audited: the task's `draws`, fewer where the claim is short.
+
+    A segment and its two neighbours are at most three. So there is one left to draw as long as three times
+    the segments drawn are fewer than all: (n + 2) // 3 draws always find one."""
+    _require(draws >= 1, "a claim needs an audit", "at least 1 draw", draws)
+    _require(segment_count >= 1, "a claim without segments", "at least 1 segment", segment_count)
+    return max(1, min(draws, (segment_count + 2) // 3))
+
+
+def draw_circle_segments(seed: bytes, slot: int, draws: int, segment_count: int) -> tuple[int, ...]:
+    """The audited segments of the claim of `slot`, in the order drawn: `count_draws` of them.
+
+    The first is uniform among all n, each further one among those that touch none drawn before. n - 1 and 0
+    touch too: the segments stand on a circle. Neighbours would show the end of one as the start of the other,
+    before the replay is sealed.
+
+    At each place of the result each segment stands with chance exactly 1/n. The first is uniform. A further
+    one stands at a distance from the first, and what distances may follow does not depend on where the first
+    stands. A uniform number plus one that is independent of it is uniform modulo n. (On a line the two ends
+    would be drawn more often, because they have one neighbour only.)"""
+    count = count_draws(draws, segment_count)
+    slot_seed = compute_slot_seed(seed, slot)
+    first = draw_uniform(slot_seed, 0, segment_count)
+    distances: list[int] = []
+    for i in range(1, count):
+        free = [distance for distance in range(2, segment_count - 1) if not _touches(distance, distances)]
+        distances.append(free[draw_uniform(slot_seed, i, len(free))])
+    return (first, *((first + distance) % segment_count for distance in distances))
+
+
+def _touches(distance: int, others: Sequence[int]) -> bool:
+    return any(abs(distance - other) <= 1 for other in others)
+
+
+def count_places(pool_size: int, draws: int) -> int:
+    """How many places of a pool's permutation a round of `draws` draws in all uses: three for each draw, at
+    most all."""
+    return min(RANKS * draws, pool_size)
+
+
+def compute_permutation(seed: bytes, role_tag: str, pool_size: int, count: int) -> tuple[int, ...]:
+    """The first `count` places of the positions 0 .. pool_size - 1 of a frozen pool, mixed: every order is
+    equally likely (Fisher-Yates, cut short).
+
+    `role_tag` is VERIFIER_POOL or WHISTLEBLOWER_POOL. It costs a hash for each place, on chain 700 gas, so
+    a large pool is mixed only as far as a round's draws reach (`count_places`)."""
+    return tuple(draw_distinct(hash_words(role_tag, seed), 0, count, pool_size))
+
+
+def get_auditor_places(pool_size: int, slot: int, draw: int, draws_per_claim: int, slots: int) -> Places:
+    """The places of a draw's primary and of its two reserves, for the task's q = `draws_per_claim` and a
+    round of `slots` solver seats.
+
+    The round has T = q * slots draws. Draw t = q * slot + draw takes place t, round and round, so that all
+    seats get equally many draws, give or take one. The reserves stand T places further each, or a third of
+    the pool where that is less. With 3 q places or more, no auditor audits one claim twice."""
+    _require(0 <= slot < slots, "no such slot", f"0 <= slot < {slots}", slot)
+    _require(0 <= draw < draws_per_claim, "no such draw of a claim", f"0 <= draw < {draws_per_claim}", draw)
+    least = RANKS * draws_per_claim
+    _require(pool_size >= least, "too few auditors in the pool", f"at least {least}", pool_size)
+    count = count_places(pool_size, draws_per_claim * slots)
+    step = min(draws_per_claim * slots, pool_size // RANKS)
+    primary = draws_per_claim * slot + draw
+    return primary % count, (primary + step) % count, (primary + 2 * step) % count
+
+
+def draw_late(
+    seed: bytes,
+    slot: int,
+    chance: int,
+    drawn_segments: Sequence[int],
+    segment_count: int,
+    pool_size: int,
+    slots: int,
+) -> LateDraw | None:
+    """The late audit of the claim of `slot`, or None: with chance `chance` / 65536 one of the segments not
+    drawn before, each equally likely, and three whistleblowers of a pool of `pool_size` (3 or more).
+
+    `drawn_segments` is what `draw_circle_segments` gave for the claim. The late segment may touch one of
+    them. Only one is drawn, so no two late ones touch. What the first audits published is the ends of drawn
+    segments, and none of those is the end of a segment that was not drawn. Only the auditors of the segment
+    after the late one have seen its end. They could give it away, but so could the solver itself. So a rule
+    against neighbours would hide nothing, and it would leave short claims without late audits."""
+    _require(0 <= chance <= LATE_RATE_ONE, "no such chance", f"0 to {LATE_RATE_ONE}", chance)
+    slot_seed = hash_words(TAG_LATE_SLOT, seed, slot)
+    if draw_uniform(slot_seed, 0, LATE_RATE_ONE) >= chance:
+        return None
+    undrawn = sorted(set(range(segment_count)) - set(drawn_segments))
+    if not undrawn:
+        return None
+    segment = undrawn[draw_uniform(slot_seed, 1, len(undrawn))]
+    return LateDraw(segment, get_auditor_places(pool_size, slot, 0, 1, slots))

@@ -1,0 +1,45 @@
+"""The seeds of a round, which no party chooses (docs/spec.md, section 4).
+
+A seed comes from the randomness of one block. That block is fixed before any party knows its randomness,
+and claims are committed before any party knows the seed that draws their audits. One seed a round decides
+which auditor audits which segment. The beacon decides which solver trains on which shard.
+"""
+
+from touchstone.protocol.spec.codec import hash_words
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.params import TAG_SLOT
+
+
+def compute_slot_seed(seed: bytes, slot: int) -> bytes:
+    """The part of a round's seed that belongs to one slot."""
+    return hash_words(TAG_SLOT, seed, slot)
+
+
+TAG_ROUND_SEED = "touchstone.seed"
+TAG_ROUND_BEACON = "touchstone.deal"
+
+
+def _require(condition: bool, what: str, expected: str, actual: object) -> None:
+    if not condition:
+        raise InvalidInput(
+            what=what, expected=expected, actual=actual, remedy="Check the task's terms and the frozen pool."
+        )
+
+
+def compute_grid_block(from_block: int, grid: int) -> int:
+    """The first block number from `from_block` on that is a multiple of `grid`: the block whose randomness
+    decides. The last committer chooses among few such blocks."""
+    _require(grid >= 1, "the grid of draws is no number of blocks", "at least 1", grid)
+    _require(from_block >= 0, "no such block", "at least 0", from_block)
+    return -(-from_block // grid) * grid
+
+
+def compute_round_seed(domain: bytes, round_number: int, randomness: bytes) -> bytes:
+    """The seed of a round's audits and of the late audits of the round before it (32 bytes)."""
+    return hash_words(TAG_ROUND_SEED, domain, round_number, randomness)
+
+
+def compute_round_beacon(domain: bytes, round_number: int, randomness: bytes) -> bytes:
+    """The seed of a round's shards and samples (32 bytes). `randomness` is that of the seed that deals the
+    round."""
+    return hash_words(TAG_ROUND_BEACON, domain, round_number, randomness)
