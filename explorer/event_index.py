@@ -23,12 +23,12 @@ from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBatch
-from touchstone.protocol.spec.containers import Comparison, DistanceReport, LossReport
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.auditing import COMPARED_ENDS, get_drawn, is_segment_public
 from touchstone.protocol.spec.game.fates import get_drawn_segment, get_votes, list_draws
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, LossReport
 from touchstone.protocol.spec.statements import VoteWord
 
 SHOWN_DIGITS = 4

@@ -168,7 +168,7 @@ async def find_number(
 
 
 def decode_node(number: int, data: bytes) -> ShownNode:
-    """Inverse of `codec.encode_node`. Raises ValueError where `data` is not such bytes."""
+    """Inverse of `program_codec.encode_node`. Raises ValueError where `data` is not such bytes."""
     operation, loops, reduced, operands = data[:4]
     if loops > MAX_LOOPS or reduced > loops:
         raise ValueError(f"expected at most {MAX_LOOPS} loops, got {loops} with {reduced} of them reduced")

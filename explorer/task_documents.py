@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from touchstone.explorer.money_documents import TOTALS
 from touchstone.explorer.story import Conviction, Names, make_person, show_wei
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.codec import decode_training
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.fates import (
     get_claim_fate,
@@ -29,6 +28,7 @@ from touchstone.protocol.spec.game.purse import ESCROW
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
 from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.training_codec import decode_training
 
 SHOWN_TERMS = 16
 """Of a convicted number, where it is not shown by itself."""

@@ -27,14 +27,6 @@ from touchstone.protocol.compute.program.known_steps import (
     require_fit,
 )
 from touchstone.protocol.compute.program.step_facts import with_step_root
-from touchstone.protocol.spec.codec import encode_training
-from touchstone.protocol.spec.containers import (
-    Limits,
-    ScheduleConfig,
-    TaskSpec,
-    TrainingSpec,
-    count_token_bytes,
-)
 from touchstone.protocol.spec.float32 import float_to_bits
 from touchstone.protocol.spec.game.ledger import read_terms
 from touchstone.protocol.spec.game.terms import (
@@ -46,8 +38,16 @@ from touchstone.protocol.spec.game.terms import (
 )
 from touchstone.protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from touchstone.protocol.spec.statements import SigningDomain
 from touchstone.protocol.spec.task_rules import Malformation, Rule, find_size_malformations, judge_range
+from touchstone.protocol.spec.task_spec import (
+    Limits,
+    ScheduleConfig,
+    TaskSpec,
+    TrainingSpec,
+    count_token_bytes,
+)
+from touchstone.protocol.spec.training_codec import encode_training
+from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.step.step_folder import StepFiles, StepShape
 
 STAND_IN = bytes(31) + b"\1"

@@ -63,13 +63,13 @@ from touchstone.protocol.spec.calibration_rules import (
     compute_maxima,
     compute_subject,
 )
-from touchstone.protocol.spec.codec import decode_training, encode_training
-from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, PRODUCT_BITS
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.training_codec import decode_training, encode_training
 from touchstone.scripts.command_form import read_path
 from touchstone.scripts.console import Console, Document
 from touchstone.scripts.home import unlock_key

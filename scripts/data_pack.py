@@ -25,10 +25,10 @@ import numpy as np
 
 from touchstone.node.exports.model_note import BYTE_VOCABULARY, TOKENIZER_NAME
 from touchstone.protocol.adapters.files.durable_files import sync
-from touchstone.protocol.spec.containers import count_token_bytes
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
 from touchstone.protocol.spec.params import LEAF_BYTES
+from touchstone.protocol.spec.task_spec import count_token_bytes
 from touchstone.scripts.console import Console, Document
 from touchstone.scripts.documents import (
     JSONL,

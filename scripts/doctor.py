@@ -35,14 +35,15 @@ from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import advance, begin_round
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.economics.amounts import price_gas
-from touchstone.protocol.spec.codec import compute_state_root, decode_training
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from touchstone.protocol.spec.game.state import Seat, SeatRole
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.protocol.spec.training_codec import decode_training
 from touchstone.scripts import endpoint_checks, home_checks, provider_checks
 from touchstone.scripts.chain_commands import CORPUS_BYTES, TASK_FILE, judge_contracts
 from touchstone.scripts.console import (

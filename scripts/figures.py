@@ -26,7 +26,6 @@ from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.economics.money import MoneyRule, check_money
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.terms import (
@@ -38,6 +37,7 @@ from touchstone.protocol.spec.game.terms import (
     check_terms,
 )
 from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TAU_FRACTION_BITS, UNIT_EXPONENT
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.command_form import expect_known
 from touchstone.scripts.console import Console, Document, parse_tokens, show_money
 from touchstone.scripts.home import CONFIG_FILE

@@ -41,8 +41,6 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
 from touchstone.protocol.compute.program.step_runners import STATES_BYTES
-from touchstone.protocol.spec.codec import decode_training
-from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.logs import LoggedGame
@@ -50,6 +48,8 @@ from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.game.terms import GameTerms, make_spec
 from touchstone.protocol.spec.program import Program
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.training_codec import decode_training
 from touchstone.scripts.console import Console, explain_disk
 from touchstone.scripts.home import KEYSTORE_FILE, HomeConfig, has_key, read_config, unlock_key
 from touchstone.scripts.task_file import (

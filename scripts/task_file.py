@@ -34,7 +34,6 @@ from touchstone.node.kit.retention_windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from touchstone.node.submit import RoundPlan, find_plan_malformations
 from touchstone.protocol.economics.amounts import derive_amounts
 from touchstone.protocol.economics.refusing import Figures
-from touchstone.protocol.spec.containers import Limits, count_token_bytes
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import count_contest_levels
 from touchstone.protocol.spec.game.terms import (
@@ -53,6 +52,7 @@ from touchstone.protocol.spec.params import (
     UNIT_EXPONENT,
 )
 from touchstone.protocol.spec.task_rules import Malformation
+from touchstone.protocol.spec.task_spec import Limits, count_token_bytes
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.command_form import expect_known, read_path
 from touchstone.scripts.console import parse_tokens

@@ -11,10 +11,10 @@ from torch import Tensor
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step, learn_step, name_step
-from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
 from touchstone.protocol.spec.program_codec import compute_program_root
+from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
 from touchstone.step.borrowed_module import borrowed
 from touchstone.step.first_weights import describe_weights
 from touchstone.step.optimizers import AdamW, Optimizer, Parameter

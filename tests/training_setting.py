@@ -16,12 +16,12 @@ from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffe
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.calibration_rules import make_limits
-from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import float_to_bits, nearest
 from touchstone.protocol.spec.merkle import compute_levels
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
 from touchstone.protocol.spec.program import Program, Role
+from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingSpec
 from touchstone.scripts.chain_commands import read_python_sources
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -35,7 +35,6 @@ from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.program.step import replay_segment
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import (
     AuditPlace,
@@ -49,6 +48,7 @@ from touchstone.protocol.spec.game.auditing import (
 from touchstone.protocol.spec.game.disputes import has_bond_alone
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.statements import Statement
+from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.verifier.audit_votes import list_waiting, offer
 from touchstone.verifier.replaying import audit
 

@@ -42,8 +42,8 @@ from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.store.blobs import refer_delta, refer_tensor
 from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.outer.pseudo_gradients import PART_ELEMENTS, encode_delta
-from touchstone.protocol.spec.codec import compute_outer_root, compute_state_root
-from touchstone.protocol.spec.containers import OuterHeader, StateHeader
+from touchstone.protocol.spec.claim_tree import compute_carried_root
+from touchstone.protocol.spec.commitments import compute_outer_root, compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.auditing import (
     DrawnAudit,
@@ -53,7 +53,8 @@ from touchstone.protocol.spec.game.auditing import (
     may_say_unserved,
 )
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
-from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord, compute_carried_root
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.verifier.sealing import NotServed, ask_until, hold, make_seal
 

@@ -28,12 +28,12 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.training_state import GetBatch
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import compute_seal
 from touchstone.verifier.own_network import was_anybody_reached
 

@@ -31,13 +31,12 @@ from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.calibration_rules import QUANTITIES
-from touchstone.protocol.spec.codec import (
+from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_work_leaf, verify_in_claim
+from touchstone.protocol.spec.commitments import (
     compute_boundary_leaf,
     compute_outer_root,
     compute_state_root,
-    decode_training,
 )
-from touchstone.protocol.spec.containers import OuterHeader, StateHeader
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.auditing import (
     REORG_BLOCKS,
@@ -49,13 +48,10 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, SlotClaim
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.shard_draws import deal_shards
-from touchstone.protocol.spec.statements import (
-    VoteWord,
-    compute_carried_root,
-    compute_work_leaf,
-    verify_in_claim,
-)
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.training_codec import decode_training
 from touchstone.verifier.replaying import carry_nothing, judge_ends
 
 Answer = TypeVar("Answer")

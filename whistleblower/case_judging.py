@@ -13,7 +13,7 @@ from touchstone.node.records.dispute_records import (
     list_fields,
 )
 from touchstone.protocol.compute.audit.compare import Verdict
-from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.whistleblower.claimant_patience import start_waiting

@@ -46,7 +46,8 @@ from touchstone.protocol.spec.game.state import (
 )
 from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
 from touchstone.protocol.spec.params import SPOT_ASKS
-from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord, is_vote_whole
+from touchstone.protocol.spec.statement_checks import is_vote_whole
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord
 
 
 def get_inner(view: View) -> InnerBook:

@@ -8,7 +8,8 @@ from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.heard_statements import KnownSeal, KnownVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
-from touchstone.protocol.spec.containers import LeafProof, OuterHeader
+from touchstone.protocol.spec.openings import LeafProof
+from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteOpening
 from touchstone.whistleblower.known_statements import seal_form, sign_form
 

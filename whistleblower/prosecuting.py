@@ -40,7 +40,6 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.step_facts import compute_step_facts
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import LeafProof, StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.inner_dispute import (
     LEAVES_MAX,
@@ -50,10 +49,12 @@ from touchstone.protocol.spec.game.inner_dispute import (
     PostedTrace,
 )
 from touchstone.protocol.spec.merkle import compute_path
+from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.params import LEAF_BYTES, PRODUCT_BITS
 from touchstone.protocol.spec.program import INPUTS, Program, Role, get_constant_roots
 from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from touchstone.protocol.spec.shard_draws import draw_sample_start
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower.claimant_patience import BlocksLeft, get_half_time, start_waiting, wait_for
 from touchstone.whistleblower.known_statements import get_now
 from touchstone.whistleblower.step_judging import find_start, format_name

@@ -51,12 +51,13 @@ from touchstone.protocol.compute.audit.conditioning import shake, unshake
 from touchstone.protocol.compute.audit.step_noise import compute_cap, is_explained
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, decode_state
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.claim_tree import verify_in_claim
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, decode_state
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
-from touchstone.protocol.spec.statements import VoteWord, compute_seal, verify_in_claim
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.statements import VoteWord, compute_seal
 from touchstone.whistleblower.claimant_patience import NEVER, get_half_time, start_waiting, wait_for
 from touchstone.whistleblower.known_statements import find_claim, get_now
 

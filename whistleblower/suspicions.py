@@ -7,7 +7,7 @@ from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import StatementKey, name_vote
 from touchstone.node.records.heard_statements import KnownVote
-from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.state import SeatRole, StatementRef
 from touchstone.protocol.spec.statements import VoteWord

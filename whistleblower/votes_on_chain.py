@@ -11,11 +11,12 @@ from touchstone.node.records.audit_records import VoteTaken
 from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.contract_events import Event
-from touchstone.protocol.spec.codec import compute_boundary_leaf
+from touchstone.protocol.spec.commitments import compute_boundary_leaf
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import DrawnAudit, get_ever_drawn, get_place
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
-from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal, is_vote_whole
+from touchstone.protocol.spec.statement_checks import is_vote_whole
+from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
 from touchstone.whistleblower.known_statements import (
     find_solver,
     get_now,

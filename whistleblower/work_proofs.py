@@ -10,11 +10,12 @@ from touchstone.node.records.heard_statements import ClaimOpenings, KnownVote
 from touchstone.node.records.round_seats import find_carried_round
 from touchstone.node.training.segments import restore_boundary
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
-from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_BYTE_MAX
-from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
+from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower import proof_calls
 from touchstone.whistleblower.known_statements import find_claim, find_solver, get_now
 from touchstone.whistleblower.proof_calls import NO_WORK, Form, delta_form, start_form

@@ -5,7 +5,7 @@ import {Sha256} from "./Sha256.sol";
 import {StateHeader, StepFacts, TaskId} from "../Types.sol";
 
 /// @title Every tagged hash of the protocol: `H(tag, words...)` is `sha256(abi.encode(...))` (docs/spec.md, sections 2 to 4).
-/// @dev Twin of `protocol/spec/codec.py`. A tag opens every message, so no hash can stand for one of another kind.
+/// @dev Twin of `hashing.py` and `commitments.py` in `protocol/spec`. A tag opens every message, so no hash can stand for one of another kind.
 library Hashing {
     // Identity and domains ----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import {Hashing} from "./Hashing.sol";
 import {Sha256} from "./Sha256.sol";
 
 /// @title What members sign in a round, and when two such statements contradict.
-/// @dev Twin of `protocol/spec/statements.py`. Hashes of structs are those of EIP-712; a contract that inherits
+/// @dev Twin of `statements.py` and `typed_data.py` in `protocol/spec`. Hashes of structs are those of EIP-712; a contract that inherits
 /// OpenZeppelin's EIP712 makes digests of them (`_hashTypedDataV4`).
 library Statements {
     /// @dev NONE is what an empty place says.

@@ -44,7 +44,7 @@ from touchstone.protocol.compute.audit.conditioning import find_usual, is_well_c
 from touchstone.protocol.compute.determinism import describe_kernels, pin_kernels
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import MARGIN
-from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.calibrate_commands import Segment, Workplace, make_starts
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)

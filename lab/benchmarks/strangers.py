@@ -36,7 +36,7 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.wire import request_paths
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
-from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.training_codec import decode_training
 
 LOOK_S = 1.0
 MOST_SOCKETS = 256 + 64 + 96

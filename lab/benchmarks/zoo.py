@@ -49,8 +49,8 @@ from tests.attacks.adaptive import run_adaptive
 from tests.attacks.coverage import ENTRIES
 from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
 from touchstone.protocol.compute.determinism import pin_kernels
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS
+from touchstone.protocol.spec.task_spec import Limits
 
 
 def run_zoo(quick: bool, cheats_only: bool = False) -> dict[str, Any]:

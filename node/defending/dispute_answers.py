@@ -24,11 +24,12 @@ from touchstone.protocol.compute.bounds.step_openings import open_demanded, prov
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step_facts import compute_step_facts
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import BufferOpening, StateHeader
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.inner_dispute import DemandedLeaf, InnerDispute
+from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import get_constant_roots
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower.known_statements import find_solver, get_now
 
 

@@ -12,12 +12,12 @@ from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.training.segments import find_replay, iterate_states, require_claimed_end, require_same
 from touchstone.node.upkeep.upkeep_duties import get_question
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.auditing import may_open
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, is_answerable
 from touchstone.protocol.spec.game.state import SeatStatus
 from touchstone.protocol.spec.merkle import compute_path
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote
 from touchstone.whistleblower.known_statements import find_solver, get_inner, get_now
 from touchstone.whistleblower.queries import NO_LEAF

@@ -15,7 +15,7 @@ from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Word
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.codec import STATE_BYTES
+from touchstone.protocol.spec.commitments import STATE_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import get_ever_drawn
 from touchstone.protocol.spec.game.fates import find_seat

@@ -28,11 +28,12 @@ from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.spec.codec import decode_training
-from touchstone.protocol.spec.containers import OuterHeader, TaskSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
 from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.task_spec import TaskSpec
+from touchstone.protocol.spec.training_codec import decode_training
 
 
 async def run(config: PartyConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> Choice:

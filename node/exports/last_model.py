@@ -11,8 +11,8 @@ from touchstone.node.kit.view import View
 from touchstone.node.models.global_model import load_outer
 from touchstone.node.records.claim_records import OuterShown
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
-from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.game.timing import get_live_round, is_start_alive
+from touchstone.protocol.spec.state_headers import OuterHeader
 
 
 @dataclass(frozen=True)

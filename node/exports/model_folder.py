@@ -19,8 +19,8 @@ from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.audit.compare import MAGNITUDE_LIMIT
 from touchstone.protocol.compute.digest import build_tensor_tree
 from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 SAFETENSORS_NAME = "model.safetensors"

@@ -21,9 +21,10 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import AnotherCertificate
 from touchstone.protocol.compute.batches import OUTSIDE_TOKEN, read_tokens
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import LeafProof, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.compute.program.costs import ProgramCosts
 from touchstone.protocol.economics.money import check_money
 from touchstone.protocol.economics.refusing import Figures
-from touchstone.protocol.spec.codec import decode_training
-from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
 from touchstone.protocol.spec.params import FORMAT_NUMBERS
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
+from touchstone.protocol.spec.training_codec import decode_training
 
 
 def read_spec(state: ChainState, task: bytes) -> TaskSpec:

@@ -19,10 +19,10 @@ from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
 from touchstone.protocol.compute.program.known_steps import TaskStep
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS
 from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.task_spec import TaskSpec
 
 MAX_PROOF_BYTES = 120_000
 """Of the longest proof of one number: a transaction has 131,072 bytes at most."""

@@ -24,7 +24,7 @@ from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
 from touchstone.protocol.spec.game.money_book import UNNAMED
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 
 @dataclass

@@ -18,7 +18,6 @@ from touchstone.node.records.claim_records import ClaimBook, MergeKey
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.containers import OuterHeader, StateHeader
 from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
 from touchstone.protocol.spec.game.fates import get_drawn_segment
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
@@ -28,6 +27,7 @@ from touchstone.protocol.spec.game.timing import (
     get_statement_until,
     get_votes_from,
 )
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 WHOLE_ROUNDS = 2
 """The rounds that were opened last: of these everything is kept."""

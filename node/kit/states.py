@@ -9,7 +9,8 @@ from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import build_state_trees
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import StateHeader, StateLeaves
+from touchstone.protocol.spec.openings import StateLeaves
+from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def keep_state(party: Party, state: TrainingState, *, is_cached: bool = True) -> StateHeader:

@@ -19,9 +19,9 @@ from touchstone.protocol.compute.program.known_steps import (
 )
 from touchstone.protocol.compute.program.program_form import require_constants
 from touchstone.protocol.compute.program.tensor_allocator import view_mapped
-from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.program import Program, Role
 from touchstone.protocol.spec.program_codec import decode_program, encode_program
+from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout, decode_layout, encode_layout
 
 MAPPED_BYTES = 1 << 20

@@ -12,7 +12,7 @@ from touchstone.protocol.adapters.store.chunk_trees import get_chunk_level
 from touchstone.protocol.compute.digest import ByteTree, StateTrees, tensor_bytes
 from touchstone.protocol.compute.program.tensor_allocator import relax, view_mapped
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.state_headers import StateHeader
 
 FETCHED_BYTES = 1 << 30
 """of other nodes' traces on disk at a time, unless told otherwise."""

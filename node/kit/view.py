@@ -7,8 +7,8 @@ from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_audits import KnownAudits
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.task_spec import TaskSpec
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 RECORDS = (JournalBegun, *merge_records.RECORDS, *audit_records.RECORDS, *dispute_records.RECORDS)
 """All kinds of the journal."""

@@ -15,9 +15,9 @@ from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
 from touchstone.protocol.adapters.wire.hedging import ask_in_turn
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.state import GameRound, SlotClaim
-from touchstone.protocol.spec.statements import compute_work_leaf, verify_in_claim
 
 
 def get_solver(view: View, index: int, claim: SlotClaim) -> str:

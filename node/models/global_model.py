@@ -32,9 +32,9 @@ from touchstone.protocol.adapters.wire.hedging import ask_in_turn
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, begin_outer
-from touchstone.protocol.spec.codec import compute_outer_root
-from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.state_headers import OuterHeader
 
 OUTER, WORK, MERGE = "outer", "work", "merge"
 """Names of the handlers."""

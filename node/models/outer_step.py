@@ -26,11 +26,11 @@ from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
-from touchstone.protocol.spec.containers import OuterHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.state_headers import OuterHeader
 
 log = logging.getLogger(__name__)
 

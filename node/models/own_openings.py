@@ -7,9 +7,9 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import ClaimWork, WorkProof
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from touchstone.protocol.spec.containers import StateHeader
-from touchstone.protocol.spec.statements import compute_carried_root, compute_work_leaf
+from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_work_leaf
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def compute_leaves(view: View, index: int, work: ClaimWork, delta_root: bytes) -> list[bytes]:

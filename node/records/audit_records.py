@@ -19,11 +19,12 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Signature, Word
 from touchstone.protocol.adapters.store.blobs import BlobKey
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import DistanceReport, StateHeader
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.auditing import AuditPlace, VotePlace, get_place
 from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.signed_reports import DistanceReport
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
 

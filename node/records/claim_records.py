@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 from touchstone.node.records.wakes import Wakes
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.messages import Signature, Word
-from touchstone.protocol.spec.codec import compute_outer_root
-from touchstone.protocol.spec.containers import LossReport, OuterHeader, StateHeader
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.state import GameRound
+from touchstone.protocol.spec.signed_reports import LossReport
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 
 def compute_basis(base_root: bytes, beacon: bytes) -> bytes:

@@ -8,7 +8,8 @@ from touchstone.protocol.compute.bounds.retrace import Retrace, retrace
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 Train = Callable[[TrainingState, TrainingSpec, GetBatch, int, int], tuple[TrainingState, list[float]]]
 """The signature of `compute.step.replay_segment`."""

@@ -12,7 +12,8 @@ from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.statements import Vote, VoteOpening, is_vote_whole
+from touchstone.protocol.spec.statement_checks import is_vote_whole
+from touchstone.protocol.spec.statements import Vote, VoteOpening
 
 WITH_OPENING, WITHOUT_OPENING = 1, 0
 

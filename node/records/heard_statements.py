@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening
 
 

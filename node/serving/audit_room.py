@@ -22,18 +22,13 @@ from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import (
-    DistanceReport,
-    Limits,
-    OuterHeader,
-    StateHeader,
-    TaskSpec,
-    TrainingSpec,
-)
 from touchstone.protocol.spec.game.auditing import AuditPlace
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.schedule import compute_schedule_sums
+from touchstone.protocol.spec.signed_reports import DistanceReport
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import Statement
+from touchstone.protocol.spec.task_spec import Limits, TaskSpec, TrainingSpec
 
 
 @dataclass(frozen=True)

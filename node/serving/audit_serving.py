@@ -46,7 +46,6 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import (
     AuditPlace,
@@ -60,6 +59,7 @@ from touchstone.protocol.spec.game.auditing import (
 )
 from touchstone.protocol.spec.game.state import GameRound, RoundPhase
 from touchstone.protocol.spec.params import ZERO_WORD
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed
 
 START_FORM, SEAL_FORM, PUBLIC_FORM = make_form(AskStart), make_form(SealHanded), make_form(SegmentAsked)

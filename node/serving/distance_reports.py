@@ -9,8 +9,7 @@ from touchstone.node.records.audit_records import DistancesReported, SealMade, V
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, say_distances
 from touchstone.protocol.compute.audit.compare import measure_apart
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import Comparison, DistanceReport, to_millionths
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.game.auditing import (
     COMPARED_ENDS,
     AuditPlace,
@@ -19,6 +18,7 @@ from touchstone.protocol.spec.game.auditing import (
     is_segment_public,
     list_heard,
 )
+from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, to_millionths
 
 
 def list_distances(room: AuditRoom, index: int) -> Iterator[DistancesSaid]:

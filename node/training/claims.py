@@ -42,14 +42,15 @@ from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.devices import copy_to_host
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import OuterHeader, StateHeader, to_millionths
+from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_claim_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.timing import get_live_round
-from touchstone.protocol.spec.statements import compute_carried_root, compute_claim_root
+from touchstone.protocol.spec.signed_reports import to_millionths
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 log = logging.getLogger(__name__)
 

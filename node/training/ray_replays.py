@@ -20,9 +20,9 @@ from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step, learn_step
-from touchstone.protocol.spec.codec import decode_training
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.program_codec import decode_program, encode_program
+from touchstone.protocol.spec.training_codec import decode_training
 from touchstone.protocol.spec.weights_layout import decode_layout, encode_layout
 
 

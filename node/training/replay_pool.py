@@ -27,10 +27,10 @@ from touchstone.node.training.replay_worker import (
 )
 from touchstone.protocol.adapters.files.mapped_files import make_shared
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.codec import encode_training
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.protocol.spec.training_codec import encode_training
 
 PREFIX = "replay-"
 """Of files in the scratch folder. A killed node leaves some, and its next start removes them."""

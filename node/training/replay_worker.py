@@ -22,7 +22,7 @@ from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.tensor_allocator import view_mapped
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.training_codec import decode_training
 
 Result = TypeVar("Result")
 

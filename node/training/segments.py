@@ -23,12 +23,12 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute, list_disputed_segments
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower.known_statements import find_solver, get_inner, get_now
 
 BITS_REMEDY = "Bring back the versions of torch and of the drivers that the statement was made with."

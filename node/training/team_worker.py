@@ -20,8 +20,8 @@ from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.codec import decode_training
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.protocol.spec.training_codec import decode_training
 
 log = logging.getLogger(__name__)
 

@@ -29,10 +29,10 @@ from touchstone.protocol.adapters.files.mapped_files import make_shared
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.codec import encode_training
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.protocol.spec.training_codec import encode_training
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from touchstone.protocol.adapters.machine.determinism_fingerprint import (
 from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.step import begin_round
-from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.fates import find_seat
 

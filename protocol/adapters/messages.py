@@ -12,8 +12,8 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from touchstone.protocol.spec.codec import WORD_BYTES
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.hashing import WORD_BYTES
 
 T = TypeVar("T")
 MAX_SHOWN = 200

@@ -15,7 +15,8 @@ from touchstone.protocol.adapters.keys.signatures import recover_signer, sign_st
 from touchstone.protocol.adapters.messages import Form, Message, Signature, encode_message
 from touchstone.protocol.spec.calibration_rules import MAX_PROFILE_BYTES, Profile, compute_profile_digest
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
-from touchstone.protocol.spec.statements import ANYWHERE, Calibration
+from touchstone.protocol.spec.node_statements import Calibration
+from touchstone.protocol.spec.typed_data import ANYWHERE
 
 MAX_FILE_BYTES = 2 * MAX_PROFILE_BYTES
 WHAT = "not a signed calibration profile"

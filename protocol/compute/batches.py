@@ -15,10 +15,11 @@ from torch import Tensor
 
 from touchstone.protocol.compute.digest import build_byte_tree
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.containers import LeafProof, TrainingSpec
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.shard_draws import draw_sample_start
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 TOKEN_TYPES = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.compute.tree_hashing import hash_tree
-from touchstone.protocol.spec.containers import OuterHeader, StateHeader
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.merkle import (
     Levels,
@@ -23,6 +22,7 @@ from touchstone.protocol.spec.merkle import (
     count_tensor_leaves,
 )
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 PART_ELEMENTS = 1 << 22
 """Elements that are looked at at a time."""
@@ -75,7 +75,7 @@ class StateTrees:
 
     @property
     def header(self) -> StateHeader:
-        """What `codec.compute_state_root` hashes."""
+        """What `commitments.compute_state_root` hashes."""
         roots = (self.weights.root, self.first_moment.root, self.second_moment.root)
         return StateHeader(*roots, self.local_step, self.global_step)
 

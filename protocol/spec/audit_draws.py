@@ -10,8 +10,8 @@ Twin: `AuditDraw.sol`. Each node and the contract draw the same from the seed of
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 from touchstone.protocol.spec.round_seeds import compute_slot_seed
 from touchstone.protocol.spec.uniform_draw import draw_distinct, draw_uniform

@@ -23,10 +23,10 @@ from hashlib import sha256
 from math import ceil
 from typing import Any
 
-from touchstone.protocol.spec.codec import encode_training
-from touchstone.protocol.spec.containers import Limits, TaskSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS
+from touchstone.protocol.spec.task_spec import Limits, TaskSpec
+from touchstone.protocol.spec.training_codec import encode_training
 
 MARGIN = 10
 """Times the honest maximum, for hardware that was not measured: what lies beyond is called false."""

@@ -9,7 +9,7 @@ judges.
 
     weights, moments, tokens, labels, scalars, constants --> nodes in order --> loss, new weights and moments
 
-Its canonical bytes and its root are in `codec.py`.
+Its canonical bytes and its root are in `program_codec.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -5,8 +5,8 @@ and claims are committed before any party knows the seed that draws their audits
 which auditor audits which segment. The beacon decides which solver trains on which shard.
 """
 
-from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import TAG_SLOT
 
 

@@ -8,12 +8,12 @@ from integers.
 
 from fractions import Fraction
 
-from touchstone.protocol.spec.codec import compute_schedule_leaf
-from touchstone.protocol.spec.containers import ScheduleConfig, TaskSpec
+from touchstone.protocol.spec.commitments import compute_schedule_leaf
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits, pack_bits, round_to_bits
 from touchstone.protocol.spec.merkle import Levels, compute_levels, hash_leaf
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS
+from touchstone.protocol.spec.task_spec import ScheduleConfig, TaskSpec
 
 FIRST_PRECISION_BITS = 128
 

@@ -4,8 +4,8 @@ The choices are those of docs/spec.md, section 4. Twin: `Draw.shard` and `Draw.s
 They follow from the round's beacon: a rotation of the slots, and a place in the dataset for each row.
 """
 
-from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import TAG_SAMPLE
 from touchstone.protocol.spec.uniform_draw import draw_uniform
 

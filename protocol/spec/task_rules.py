@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import is_finite, to_fraction
 from touchstone.protocol.spec.merkle import compute_zero_tensor_root
@@ -30,6 +29,7 @@ from touchstone.protocol.spec.params import (
 )
 from touchstone.protocol.spec.program_codec import MAX_PROGRAM_BYTES
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.weights_layout import MAX_LAYOUT_BYTES
 
 Rule = tuple[bool, str, str, object]

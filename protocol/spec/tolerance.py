@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import NamedTuple
 
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import is_finite, to_units, unpack_bits
 from touchstone.protocol.spec.params import (
@@ -22,6 +21,7 @@ from touchstone.protocol.spec.params import (
     TAU_FRACTION_BITS,
     UNIT_EXPONENT,
 )
+from touchstone.protocol.spec.task_spec import Limits
 
 ROOT_TO_UNITS_SHIFT = (-UNIT_EXPONENT - SQRT_SHIFT_BITS) // 2
 """53: the root of v' * 2^43 counts 2^-96; times 2^53 it counts 2^-149."""

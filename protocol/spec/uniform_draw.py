@@ -5,8 +5,8 @@ choose alike. Every choice is exactly uniform, because `draw_uniform` rejects th
 uneven.
 """
 
-from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import TAG_UNIFORM
 
 

@@ -35,7 +35,7 @@ from tests.attacks.adaptive_course import (
 from tests.task_models import compute_gradient, get_model
 from touchstone.protocol.compute.audit.compare import compute_allowances
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.task_spec import Limits
 
 FULL_STEPS, QUICK_STEPS = 5000, 200
 FULL_STARTS, QUICK_STARTS = 25, 5

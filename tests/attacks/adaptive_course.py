@@ -29,10 +29,10 @@ from touchstone.protocol.compute.batches import Corpus, dataset_root, get_batch,
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.audit_draws import draw_circle_segments
-from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, PROTOCOL_VERSION
 from touchstone.protocol.spec.schedule import compute_learning_rate
+from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(

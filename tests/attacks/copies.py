@@ -9,7 +9,7 @@ from tests.task_models import draw_first, get_model
 from tests.training_setting import compute_heldout_loss
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 SHARD_BEGINS = 3 * FAR
 """Data of another shard, which nobody has dealt to this solver."""

@@ -9,7 +9,7 @@ from tests.attacks.frame import Attack, every, fed, first, last, share, take_ste
 from tests.task_models import get_model
 from tests.training_setting import compute_heldout_loss
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 FAR = 10_000
 """Added to a step's number: data that another step, shard or beacon was dealt, as far as anybody can tell."""

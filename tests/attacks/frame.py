@@ -15,7 +15,7 @@ from tests.task_models import compute_gradient, describe_step, get_model, parame
 from touchstone.node.records.compute import Train
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 Step = Callable[[TrainingState, TrainingSpec, GetBatch, int], TrainingState]
 """(state, spec, batches, inner step) to the state after one step."""

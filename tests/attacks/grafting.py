@@ -10,8 +10,8 @@ from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore, r
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.merkle import Levels, compute_levels
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 
 def make_grafting_compute(train: Train) -> Compute:

@@ -13,8 +13,8 @@ from tests.attacks.frame import Attack, Step, every, last, take_step, tuned
 from tests.task_models import describe_step, respecify
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.optimizers import AdamW
 
 AHEAD = 1

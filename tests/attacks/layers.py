@@ -6,7 +6,7 @@ from torch import Tensor
 from tests.attacks.frame import Attack, every, find_layer, last, put, take_step
 from tests.task_models import get_model, parameter_layout
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 RANK_DIVISOR = 4
 

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.attacks.frame import Attack, Step, every, last, one_step, share, take_step, with_weights
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm"})
 SAVED_TF32 = 1 - 67 / 495

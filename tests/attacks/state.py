@@ -7,8 +7,8 @@ import torch
 from tests.attacks.frame import Attack, every, take_step, tampered
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.schedule import compute_learning_rate
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 COORDINATE = 4_321
 

@@ -20,7 +20,7 @@ from tests.attacks.frame import (
 from tests.task_models import compute_logits, get_model, split_parameters
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 TINY_STEP = 1e-3
 """Of an honest update: small enough to be near the truth in absolute terms."""

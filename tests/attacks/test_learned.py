@@ -30,14 +30,15 @@ from touchstone.protocol.compute.batches import dataset_root, get_batch, open_co
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.audit_draws import draw_circle_segments, draw_late
-from touchstone.protocol.spec.codec import encode_training
-from touchstone.protocol.spec.containers import Limits, StateHeader
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import PostedTerms
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 from touchstone.protocol.spec.round_seeds import compute_round_seed
 from touchstone.protocol.spec.schedule import compute_learning_rate
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.protocol.spec.tolerance import is_element_beyond
+from touchstone.protocol.spec.training_codec import encode_training
 from touchstone.step.optimizers import AdamW
 from touchstone.verifier import sealing
 

@@ -15,8 +15,8 @@ from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.outer.pseudo_gradients import count_delta_bytes, encode_delta
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import ScheduleConfig
 from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.task_spec import ScheduleConfig
 from touchstone.step.optimizers import AdamW
 
 # Still warming up and clipped, so that attacks on either change something.

@@ -12,7 +12,7 @@ from touchstone.protocol.compute.outer.nesterov_step import begin_outer, merge
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.step import begin_round, replay_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.game.state import GameRound
 
 

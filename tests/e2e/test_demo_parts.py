@@ -42,7 +42,7 @@ from touchstone.protocol.spec.game.state import GameRound, Pool, SeatRole
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
 from touchstone.protocol.spec.program import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
 SOLVER = "0x" + "a" * 40

@@ -25,7 +25,8 @@ from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage
 from touchstone.protocol.spec.game.state import SeatStatus
 from touchstone.protocol.spec.merkle import compute_levels, hash_leaf
 from touchstone.protocol.spec.program import Operation, get_constant_roots
-from touchstone.protocol.spec.statements import VoteOpening, do_roots_fit_word
+from touchstone.protocol.spec.statement_checks import do_roots_fit_word
+from touchstone.protocol.spec.statements import VoteOpening
 
 FAULTS = ("QUANTIZED_PRODUCT_SUM", "QUANTIZE", "SCALE_OF", "EXPONENTIAL", "SUM", "TOKENS")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")

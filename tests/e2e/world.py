@@ -24,10 +24,10 @@ from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.spec.containers import Limits, ScheduleConfig
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.ledger import LoggedGame
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
+from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig
 from touchstone.scripts.deploy import deploy_game
 from touchstone.scripts.devnet import fund, give_coin, run_anvil
 from touchstone.step.plain_decoder import DecoderConfig

@@ -23,12 +23,12 @@ from touchstone.protocol.compute.batches import dataset_root
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.step_facts import require_step_root
-from touchstone.protocol.spec.codec import decode_training, encode_training
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, make_spec
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.training_codec import decode_training, encode_training
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 SUBMITTER, OTHER = "0x" + "5b" * 20, "0x" + "6c" * 20
 SALT, TASK = b"s" * 32, b"t" * 32

@@ -13,14 +13,16 @@ from tests.rounds.twin import Twin, _words
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
 from touchstone.protocol.compute.digest import build_byte_tree
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from touchstone.protocol.spec.containers import LeafProof, StateHeader, StateLeaves
+from touchstone.protocol.spec.claim_tree import compute_claim_root, compute_work_leaf
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.state import GameOutcome, RunningDispute, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
-from touchstone.protocol.spec.statements import VoteWord, compute_claim_root, compute_seal, compute_work_leaf
+from touchstone.protocol.spec.openings import LeafProof, StateLeaves
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.statements import VoteWord, compute_seal
 
 STEPS = 5
 """of a segment, as `Twin` posts its tasks."""

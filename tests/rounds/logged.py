@@ -14,7 +14,7 @@ from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
 from touchstone.protocol.spec.game.purse import PotKind, Purse
 from touchstone.protocol.spec.game.state import GameState
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 LEFT_OUT = frozenset({"seals"})
 """seals: `ProofSealed` names no task, and no call of these plays seals a proof. Of `purse` the credits are

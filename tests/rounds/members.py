@@ -8,8 +8,10 @@ from eth_account import Account
 
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.signatures import sign_statement
-from touchstone.protocol.spec.codec import compute_boundary_leaf, hash_words
-from touchstone.protocol.spec.statements import MergeSignature, SigningDomain, Vote, VoteWord, compute_seal
+from touchstone.protocol.spec.commitments import compute_boundary_leaf
+from touchstone.protocol.spec.hashing import hash_words
+from touchstone.protocol.spec.statements import MergeSignature, Vote, VoteWord, compute_seal
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.chain.answers import Head, read_logs
 from touchstone.protocol.adapters.chain.contract_events import AbiRegistry, Event, decode_log, make_registry
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 
 class SentContract:

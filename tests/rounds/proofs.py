@@ -28,24 +28,16 @@ from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.digest import build_delta_tree, state_header, tensor_bytes, tensor_root
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.fates import get_drawn_segment
 from touchstone.protocol.spec.game.state import SeatRole, StatementRef
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameTerms
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
-from touchstone.protocol.spec.statements import (
-    Sealed,
-    Vote,
-    VoteOpening,
-    VoteWord,
-    compute_carried_root,
-    compute_claim_root,
-    compute_seal,
-    compute_work_leaf,
-)
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord, compute_seal
 
 PARAMETERS, SEGMENTS, STEPS = 200, 5, 5
 FAULTS = ("right", "start", "delta", "scale", "carried", "steps")

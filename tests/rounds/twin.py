@@ -26,7 +26,6 @@ from tests.rounds.members import (
     sign_merge,
 )
 from touchstone.protocol.economics.account_money import AccountMoney
-from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
@@ -48,8 +47,10 @@ from touchstone.protocol.spec.game.state import (
 )
 from touchstone.protocol.spec.game.terms import GameTerms, compute_escrow
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.shard_draws import deal_shards
-from touchstone.protocol.spec.statements import MergeSignature, SigningDomain, VoteWord, compute_merged_hash
+from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
+from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.scripts.devnet import CHAIN_ID
 
 WEALTH_WEI = 10**24

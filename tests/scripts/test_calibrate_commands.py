@@ -25,9 +25,9 @@ from touchstone.protocol.spec.calibration_rules import (
     compute_subject,
     encode_profile,
 )
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.scripts import calibrate_commands
 from touchstone.scripts.calibrate_commands import list_segments, measure, require_disk, write_workplace
 from touchstone.scripts.home import HomeConfig, create_home

@@ -33,10 +33,10 @@ from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import advance
 from touchstone.protocol.economics.amounts import price_gas
-from touchstone.protocol.spec.codec import encode_training
-from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
+from touchstone.protocol.spec.training_codec import encode_training
 from touchstone.scripts import doctor, endpoint_checks, home_checks, provider_checks
 from touchstone.scripts.devnet import claim_port, give_coin
 from touchstone.scripts.home import GWEI, read_config

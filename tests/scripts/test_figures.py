@@ -20,10 +20,10 @@ from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.signed_profiles import write_profile
 from touchstone.protocol.spec.calibration_rules import Profile, merge_profiles
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL, GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.chain_commands import TASK_FILE
 from touchstone.scripts.console import Console
 from touchstone.scripts.figures import (

@@ -13,11 +13,11 @@ from tests.scripts.test_data_pack import make_tokenizer
 from touchstone.node.submit import build_task
 from touchstone.protocol.compute.batches import open_corpus
 from touchstone.protocol.economics.money import check_money
-from touchstone.protocol.spec.codec import decode_training, encode_training
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.training_codec import decode_training, encode_training
 from touchstone.scripts.chain_commands import TASK_FILE
 from touchstone.scripts.console import parse_tokens, render_error
 from touchstone.scripts.data_pack import DatasetNote, PackPlan, pack

@@ -42,8 +42,12 @@ from touchstone.protocol.compute.digest import build_delta_tree, build_state_tre
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_outer_root, compute_state_root
-from touchstone.protocol.spec.containers import OuterHeader, StateHeader, TaskSpec
+from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
+from touchstone.protocol.spec.commitments import (
+    compute_boundary_leaf,
+    compute_outer_root,
+    compute_state_root,
+)
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit, get_drawn
@@ -51,13 +55,10 @@ from touchstone.protocol.spec.game.state import GameState, RoundPhase, SeatRole,
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
 from touchstone.protocol.spec.shard_draws import deal_shards
-from touchstone.protocol.spec.statements import (
-    SigningDomain,
-    Vote,
-    compute_carried_root,
-    compute_claim_root,
-    compute_work_leaf,
-)
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.statements import Vote
+from touchstone.protocol.spec.task_spec import TaskSpec
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 SIGNING = SigningDomain(31337, "0x" + "7a" * 20)
 TASK, DOMAIN = make_word("task"), make_word("domain")

@@ -12,7 +12,8 @@ from touchstone.node.records.audit_records import EndsShown, SealMade
 from touchstone.node.serving.audit_room import StateStore
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_delta_tree
-from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
+from touchstone.protocol.spec.claim_tree import compute_carried_root
+from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier.replaying import Finding, is_start_right, judge_ends, judge_work
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.verifier.stage import SOLVER, Node, get_account, judge, make_bystander, make_solver, make_stage
 from tests.verifier.test_audit_votes import make_vote
-from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statements import VoteWord, compute_seal

@@ -31,7 +31,7 @@ from touchstone.protocol.adapters.reports.node_state import SPARE_DISK_BYTES
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
 from touchstone.protocol.spec.statements import VoteWord

@@ -27,12 +27,12 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import get_drawn
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.state import GameState, SeatRole, create_game
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord
 
 WEALTH_WEI = 100_000

@@ -20,8 +20,8 @@ from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier.replaying import audit
 from touchstone.whistleblower import step_judging

@@ -30,8 +30,7 @@ from touchstone.protocol.compute.bounds.step_openings import find_buffer, open_d
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import BufferOpening
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.calls import DisputeStatement
 from touchstone.protocol.spec.game.inner_dispute import (
@@ -43,6 +42,7 @@ from touchstone.protocol.spec.game.inner_dispute import (
 )
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.upkeep import list_members
+from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import leaf_bytes
 from touchstone.whistleblower import dispute_duties, queries
 from touchstone.whistleblower.dispute_duties import DisputeDuty

@@ -32,7 +32,7 @@ from touchstone.node.records.dispute_records import (
 )
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.compute.audit.compare import Verdict
-from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute

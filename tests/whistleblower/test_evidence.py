@@ -21,19 +21,14 @@ from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, K
 from touchstone.node.serving.audit_serving import Audits
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.claim_tree import verify_in_claim
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game.auditing import get_drawn, get_place
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.merkle import count_tensor_leaves
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.statements import (
-    Vote,
-    VoteOpening,
-    VoteWord,
-    compute_seal,
-    does_opening_fit,
-    verify_in_claim,
-)
+from touchstone.protocol.spec.statement_checks import does_opening_fit
+from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal
 from touchstone.whistleblower.evidence import list_cases
 from touchstone.whistleblower.known_statements import sign_form
 from touchstone.whistleblower.proof_calls import EXPIRY_BLOCKS, prove_no_leaf

@@ -30,15 +30,16 @@ from touchstone.node.records.dispute_records import NO_STEP, name_vote
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.compute.audit.compare import Verdict
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, encode_state
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.claim_tree import compute_claim_root
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, encode_state
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
 from touchstone.protocol.spec.game.fates import get_drawn_seat
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
-from touchstone.protocol.spec.statements import VoteWord, compute_claim_root, compute_seal
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.statements import VoteWord, compute_seal
 from touchstone.whistleblower import case_judging
 from touchstone.whistleblower.case_judging import compute_patience, judge_case
 from touchstone.whistleblower.suspicions import SuspectedFault, list_suspected_faults

@@ -30,7 +30,7 @@ from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_va
 from touchstone.protocol.adapters.chain.contract_events import decode_event
 from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
-from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import get_drawn
 from touchstone.protocol.spec.game.state import (
@@ -43,7 +43,8 @@ from touchstone.protocol.spec.game.state import (
 )
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, SCALE_BYTE_MAX
-from touchstone.protocol.spec.statements import VoteWord, compute_carried_root
+from touchstone.protocol.spec.state_headers import OuterHeader
+from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower import judging_work, proof_calls, votes_on_chain, work_proofs
 from touchstone.whistleblower.judging_work import list_work_cases
 from touchstone.whistleblower.proof_calls import NO_WORK

@@ -21,8 +21,8 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.audit.compare import Verdict, compute_allowances, compute_excess
 from touchstone.protocol.compute.audit.conditioning import shake, unshake
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.whistleblower.step_judging import Claimed, find_false_step, judge_steps
 
 SHIPPED = Limits(

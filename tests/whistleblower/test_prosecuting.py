@@ -12,7 +12,6 @@ from tests.node.specs import get_spec
 from touchstone.node.records.round_seats import get_shards
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.program.step import compute_scalars
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.float32 import unpack_bits
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.game.state import GameRound, Pool, StatementRef
@@ -20,6 +19,7 @@ from touchstone.protocol.spec.merkle import hash_leaf, is_valid_path
 from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
 from touchstone.protocol.spec.shard_draws import draw_sample_start
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower import prosecuting
 
 SLOT, SEGMENT, STEP = 2, 1, 1

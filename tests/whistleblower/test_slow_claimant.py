@@ -32,11 +32,11 @@ from touchstone.protocol.compute.bounds.trace_layers import list_layers
 from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment
-from touchstone.protocol.spec.codec import compute_state_root, encode_state
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.commitments import compute_state_root, encode_state
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute, PostedTrace
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower import claimant_patience, prosecuting
 from touchstone.whistleblower.case_judging import compute_patience, judge_case
 from touchstone.whistleblower.claimant_patience import wait_for

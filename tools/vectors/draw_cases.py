@@ -12,8 +12,8 @@ from tools.vectors.encoding_cases import MAX_FINITE
 from tools.vectors.fixed_values import LIMITS, ROUND_1000, TIMESTAMP_S, WIDER, bits, word
 from tools.vectors.table import Table, make_leaf
 from touchstone.protocol.spec import audit_draws, float32, quicknet, round_seeds, shard_draws, tolerance
-from touchstone.protocol.spec.codec import tag_word
-from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.hashing import tag_word
+from touchstone.protocol.spec.task_spec import Limits
 
 
 def audit_draw_tables() -> dict[str, Table]:

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 from tools.vectors.fixed_values import ACCOUNT, bits, number, word
 from tools.vectors.table import Table
-from touchstone.protocol.spec import codec, float32, shard_draws, tolerance, uniform_draw
-from touchstone.protocol.spec.codec import hash_words
-from touchstone.protocol.spec.containers import OuterHeader, StateHeader, StepFacts
+from touchstone.protocol.spec import commitments, float32, shard_draws, tolerance, uniform_draw
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import TAG_UNIFORM
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.task_spec import StepFacts
 
 REGISTRY = "0x" + "0b" * 20
 
@@ -17,16 +18,16 @@ def codec_tables() -> dict[str, Table]:
     states, outers, domains = Table(), Table(), Table()
     for local, step in [(0, 0), (5, 500), (2**32 - 1, 2**32 - 1)]:
         roots = [word(f"state/{local}/{i}") for i in range(3)]
-        root = codec.compute_state_root(StateHeader(roots[0], roots[1], roots[2], local, step))
+        root = commitments.compute_state_root(StateHeader(roots[0], roots[1], roots[2], local, step))
         names = ("weightsRoot", "firstMomentRoot", "secondMomentRoot")
         cells = dict(zip(names, roots, strict=True))
         states.add(f"steps {local}, {step}", **cells, localStep=local, globalStep=step, root=root)
     weights, momentum = word("outer/w"), word("outer/m")
-    root = codec.compute_outer_root(OuterHeader(weights, momentum))
+    root = commitments.compute_outer_root(OuterHeader(weights, momentum))
     outers.add("outer", weightsRoot=weights, momentumRoot=momentum, root=root)
     for chain_id in (1, 31_337, 2**64):
         task_id = word(f"task/{chain_id}")
-        domain = codec.compute_domain(chain_id, REGISTRY, task_id)
+        domain = commitments.compute_domain(chain_id, REGISTRY, task_id)
         domains.add(f"chain {chain_id}", chainId=chain_id, registry=REGISTRY, taskId=task_id, domain=domain)
     return {
         "states": states,
@@ -42,7 +43,7 @@ def _boundaries() -> Table:
     table, domain = Table(), word("domain")
     for round_number, boundary in [(0, 0), (3, 6), (2**32 - 1, 1000)]:
         salt, state_root = word(f"salt/{boundary}"), word(f"root/{boundary}")
-        leaf = codec.compute_boundary_leaf(domain, round_number, ACCOUNT, boundary, salt, state_root)
+        leaf = commitments.compute_boundary_leaf(domain, round_number, ACCOUNT, boundary, salt, state_root)
         cells = {"boundary": boundary, "salt": salt, "stateRoot": state_root, "leaf": leaf}
         table.add(f"boundary {boundary}", domain=domain, round=round_number, solver=ACCOUNT, **cells)
     return table
@@ -52,7 +53,10 @@ def _schedule() -> Table:
     table = Table()
     for segment, total in [(0, 0), (1, 2**64), (7, 36_893_488_147_419_103), (2**32 - 1, 2**128 - 1)]:
         table.add(
-            f"segment {segment}", segment=segment, sum=total, leaf=codec.compute_schedule_leaf(segment, total)
+            f"segment {segment}",
+            segment=segment,
+            sum=total,
+            leaf=commitments.compute_schedule_leaf(segment, total),
         )
     return table
 
@@ -80,7 +84,7 @@ def _steps() -> Table:
             datasetBytes=facts.dataset_bytes,
             scalarCount=facts.scalar_count,
             vocabularySize=facts.vocabulary_size,
-            root=codec.compute_step_root(facts),
+            root=commitments.compute_step_root(facts),
         )
     return table
 

@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from touchstone.protocol.spec import float32
-from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.task_spec import Limits
 
 TIMESTAMP_S = 1_692_806_304
 """Of the recorded blocks: a margin before round 1000 of quicknet."""

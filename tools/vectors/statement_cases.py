@@ -12,19 +12,18 @@ from tools.vectors.fixed_values import word
 from tools.vectors.table import Table
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.signatures import hash_statement, recover_signer, sign_statement
-from touchstone.protocol.spec import statements
-from touchstone.protocol.spec.codec import compute_boundary_leaf
+from touchstone.protocol.spec import statement_checks, statements
+from touchstone.protocol.spec.commitments import compute_boundary_leaf
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.statements import (
-    STATEMENT_TYPES,
     MergeSignature,
     Sealed,
-    SigningDomain,
     Statement,
     Vote,
     VoteOpening,
     VoteWord,
 )
+from touchstone.protocol.spec.typed_data import STATEMENT_TYPES, SigningDomain
 
 DEPLOYER = bytes(19) + b"\xd0"
 CONTRACT = "0x" + keccak(rlp.encode([DEPLOYER, 0]))[12:].hex()
@@ -123,10 +122,10 @@ def _sealed(vote: Vote) -> Table:
     sound = Sealed(*(getattr(vote, field.name) for field in fields(Sealed)))
     for name in [field.name for field in fields(Sealed)]:
         other = _change(sound, name)
-        differs = statements.do_seals_differ(sound, other)
+        differs = statement_checks.do_seals_differ(sound, other)
         table.add(f"another {name}", **_cells(other), **_signed(other), differs=differs)
     blank = replace(sound, start_leaf=ZERO, seal=ZERO)
-    differs = statements.do_seals_differ(sound, blank)
+    differs = statement_checks.do_seals_differ(sound, blank)
     table.add("not served so far", **_cells(blank), **_signed(blank), differs=differs)
     table.add("as it is", **_cells(sound), **_signed(sound), differs=False)
     return table
@@ -144,9 +143,9 @@ def _votes(votes: list[tuple[str, Vote, VoteOpening]]) -> Table:
             solver=SOLVER,
             auditor=AUDITOR,
             stranger=OTHER,
-            whole=statements.is_vote_whole(vote),
-            fits=statements.does_opening_fit(vote, opening, SOLVER, AUDITOR),
-            fitsExactly=statements.do_roots_fit_word(opening),
+            whole=statement_checks.is_vote_whole(vote),
+            fits=statement_checks.does_opening_fit(vote, opening, SOLVER, AUDITOR),
+            fitsExactly=statement_checks.do_roots_fit_word(opening),
         )
     return table
 
@@ -160,8 +159,8 @@ def _pairs(votes: list[Vote]) -> Table:
         table.add(
             f"vote {i}",
             **_cells(vote),
-            differs=statements.do_votes_differ(votes[0], vote),
-            sealsDiffer=statements.do_seals_differ(votes[0], vote),
+            differs=statement_checks.do_votes_differ(votes[0], vote),
+            sealsDiffer=statement_checks.do_seals_differ(votes[0], vote),
         )
     return table
 
@@ -179,7 +178,7 @@ def _leaves(votes: list[Vote]) -> Table:
                     endLeaf=vote.end_leaf,
                     boundary=boundary,
                     leaf=leaf,
-                    misnames=statements.does_vote_misname(vote, boundary, leaf),
+                    misnames=statement_checks.does_vote_misname(vote, boundary, leaf),
                 )
     return table
 

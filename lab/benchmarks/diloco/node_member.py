@@ -63,11 +63,12 @@ from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identi
 from touchstone.protocol.compute.batches import open_corpus
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.codec import compute_outer_root
-from touchstone.protocol.spec.containers import OuterHeader, ScheduleConfig, StateHeader, TaskSpec
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.state import GameRound, Pool, SlotClaim
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, make_spec
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.task_spec import ScheduleConfig, TaskSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 

@@ -34,9 +34,9 @@ from tests.training_setting import (
     PEAK_LEARNING_RATE,
     read_standard_library,
 )
-from touchstone.protocol.spec.containers import ScheduleConfig
 from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.protocol.spec.shard_draws import deal_shards, draw_sample_start
+from touchstone.protocol.spec.task_spec import ScheduleConfig
 
 ROOT = BUILD.parent
 PEERS = {"torchft": "torchft==0.2.0", "hivemind": "hivemind==1.1.12"}

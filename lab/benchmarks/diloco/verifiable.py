@@ -47,9 +47,10 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import ScheduleConfig, StateHeader
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.task_spec import ScheduleConfig
 from touchstone.step.plain_decoder import DecoderConfig
 
 SHAPES = {"0.2M": MODELS["0.2M"], **SIZES, "10M": DecoderConfig(256, 320, 880, 8, 5, 5, 128)}

@@ -21,22 +21,19 @@ from tests.rounds.twin import Disagreement, Twin
 from touchstone.node.records.claim_records import WorkProof
 from touchstone.protocol.adapters.chain.abi import find_function
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof, encode_call
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, hash_words
-from touchstone.protocol.spec.containers import LeafProof, OuterHeader, StateHeader
+from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.state import GameOutcome, GameState, ProofKind, StatementRef
 from touchstone.protocol.spec.game.terms import GameTerms, check_terms
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, hash_leaf
+from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
 from touchstone.protocol.spec.shard_draws import deal_shards
-from touchstone.protocol.spec.statements import (
-    VoteWord,
-    compute_carried_root,
-    compute_claim_root,
-    compute_seal,
-    compute_work_leaf,
-)
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.statements import VoteWord, compute_seal
 
 STEPS = 5
 """of a segment, in tests/rounds."""

@@ -25,7 +25,7 @@ from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import zero_root
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.verifier.replaying import judge_ends
 
 ARENA = Arena("mouse", 5, 40, 4, numeric_format="exact15")

@@ -23,11 +23,11 @@ from touchstone.protocol.compute.program.exact import product_families
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.game.auditing import DrawnAudit
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.verifier.replaying import audit
 

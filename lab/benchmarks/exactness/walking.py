@@ -35,7 +35,7 @@ from touchstone.protocol.compute.program.exact.product_families import FAMILIES,
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import advance, begin_round, compute_scalars
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
+from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODELS = {

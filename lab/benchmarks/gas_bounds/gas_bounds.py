@@ -28,15 +28,15 @@ from lab.benchmarks.gas_bounds.gas_play import (
 )
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import Member, hand_vote, make_member, make_word
-from touchstone.protocol.spec.codec import (
+from touchstone.protocol.spec.claim_tree import compute_work_leaf, name_claim
+from touchstone.protocol.spec.commitments import (
     compute_boundary_leaf,
     compute_schedule_leaf,
     compute_state_root,
-    hash_words,
 )
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.float32 import pack_bits
 from touchstone.protocol.spec.game.terms import GameWindows
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.merkle import compute_root, fold_path, fold_range, fold_set, hash_leaf
 from touchstone.protocol.spec.outer import compute_outer_leaf
 from touchstone.protocol.spec.params import (
@@ -47,7 +47,8 @@ from touchstone.protocol.spec.params import (
     MAX_SEGMENT_STEPS,
 )
 from touchstone.protocol.spec.shard_draws import deal_shards
-from touchstone.protocol.spec.statements import Vote, VoteWord, compute_seal, compute_work_leaf, name_claim
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.statements import Vote, VoteWord, compute_seal
 
 Grown = tuple[bytes, list[bytes]]
 """A root, and the siblings that lead to it."""

@@ -18,8 +18,8 @@ from lab.benchmarks.gas_bounds.gas_bounds import (
 from lab.benchmarks.gas_bounds.gas_play import AMOUNTS, SOLVER, Case
 from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root, compute_step_root
-from touchstone.protocol.spec.containers import StateHeader, StepFacts
+from touchstone.protocol.spec.claim_tree import name_claim
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, compute_step_root
 from touchstone.protocol.spec.merkle import (
     compute_levels,
     compute_path,
@@ -39,7 +39,9 @@ from touchstone.protocol.spec.program import (
     Role,
 )
 from touchstone.protocol.spec.program_codec import compute_program_root, open_program_leaf
-from touchstone.protocol.spec.statements import VoteWord, name_claim
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.task_spec import StepFacts
 
 TERMS = 4096
 MAX_NODES = MAX_BUFFERS = 1 << 16

@@ -24,25 +24,25 @@ from touchstone.protocol.spec.audit_draws import (
     draw_late,
     get_auditor_places,
 )
-from touchstone.protocol.spec.codec import (
+from touchstone.protocol.spec.commitments import (
     compute_boundary_leaf,
     compute_schedule_leaf,
     compute_state_root,
-    hash_words,
 )
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
+from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
 from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed
 from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import (
     MergeSignature,
-    SigningDomain,
     Vote,
     VoteWord,
     compute_merged_hash,
     compute_seal,
 )
+from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.scripts.devnet import CHAIN_ID
 
 SOLVER, VERIFIER, WHISTLEBLOWER = 1, 2, 3

@@ -43,7 +43,6 @@ from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import advance, begin_round, compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.float32 import LEAST_NORMAL, nearest
 from touchstone.protocol.spec.program import (
     BOUNDED_OPERATIONS,
@@ -55,6 +54,7 @@ from touchstone.protocol.spec.program import (
     Role,
 )
 from touchstone.protocol.spec.referee import Judgement
+from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

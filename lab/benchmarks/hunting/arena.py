@@ -36,10 +36,10 @@ from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_k
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS
 from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODELS = {"mouse": (DecoderConfig(256, 16, 48, 1, 2, 1, 32), DEFAULT_CHUNK_TERMS), **HONESTY_MODELS}

@@ -39,9 +39,10 @@ from touchstone.protocol.compute.audit.kernel_configurations import KernelConfig
 from touchstone.protocol.compute.digest import build_delta_tree, tensor_root, zero_root
 from touchstone.protocol.compute.outer.pseudo_gradients import count_delta_bytes, decode_delta, encode_delta
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import Limits, StateHeader
+from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.params import DELTA_BLOCK_BYTES, SCALE_EXPONENT_BIAS
-from touchstone.protocol.spec.statements import compute_carried_root
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.verifier.replaying import judge_ends, judge_work
 
 FIRST_DECADE = -4

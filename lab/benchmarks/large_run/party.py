@@ -43,10 +43,10 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.lifetimes import list_written
 from touchstone.protocol.compute.program.step import compute_scalars, replay_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.merkle import compute_levels
 from touchstone.protocol.spec.program import Operation, get_constant_roots
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 NOTE_NAME = "measured.json"
 OPENS = "dispute"

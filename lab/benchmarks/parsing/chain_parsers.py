@@ -27,12 +27,14 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.refusals import explain_revert
 from touchstone.protocol.adapters.keys.signatures import recover_signer, sign_statement
-from touchstone.protocol.spec.codec import decode_training, encode_training
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
-from touchstone.protocol.spec.statements import Request, SigningDomain, VoteWord
+from touchstone.protocol.spec.node_statements import Request
+from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.task_spec import TaskSpec
+from touchstone.protocol.spec.training_codec import decode_training, encode_training
+from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.whistleblower import votes_on_chain
 
 TASK = b"t" * 32

@@ -44,10 +44,10 @@ from touchstone.protocol.adapters.wire.request_signing import HEADER, Proof, Req
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.calibration_rules import compute_profile_digest
-from touchstone.protocol.spec.codec import decode_state, encode_state
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.commitments import decode_state, encode_state
+from touchstone.protocol.spec.node_statements import Request
 from touchstone.protocol.spec.params import ZERO_WORD
-from touchstone.protocol.spec.statements import Request
+from touchstone.protocol.spec.state_headers import StateHeader
 
 AUDIT: tuple[type[Message], ...] = (
     audit.AskStart, audit.StartShown, audit.SealHanded, audit.EndShown, audit.VotesHanded,

@@ -26,13 +26,13 @@ from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import require_fit
 from touchstone.protocol.compute.program.program_form import require_constants
-from touchstone.protocol.spec.containers import NamedBytes, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import PRODUCT_BITS, PROTOCOL_VERSION
 from touchstone.protocol.spec.program import Program
 from touchstone.protocol.spec.program_codec import compute_program_root, decode_program, encode_program
 from touchstone.protocol.spec.referee import judge_element
+from touchstone.protocol.spec.task_spec import NamedBytes, ScheduleConfig, TrainingSpec
 from touchstone.step.record_step import RecordedStep, Shape, record_step
 
 FORMATS = ("float32", "exact15", "exact20")

@@ -13,10 +13,10 @@ from tests.e2e.reading import list_closed
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
 from touchstone.node.kit.party import Party
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.game.state import RoundPhase
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.step.step_folder import StepFiles
 
 ROUNDS = 2

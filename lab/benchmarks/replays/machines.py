@@ -47,8 +47,8 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.calibrate_commands import SEED, Segment, Workplace
 from touchstone.whistleblower.step_judging import SHAKES
 

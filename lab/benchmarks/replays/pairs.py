@@ -42,8 +42,8 @@ from touchstone.protocol.compute.audit.distance_survey import FLOORS
 from touchstone.protocol.compute.batches import Corpus, get_batch
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.calibration_rules import MARGIN
-from touchstone.protocol.spec.containers import Limits, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
+from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingSpec
 from touchstone.scripts.calibrate_commands import Segment, Workplace
 from touchstone.step.plain_decoder import DecoderConfig
 

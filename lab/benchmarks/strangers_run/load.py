@@ -22,7 +22,7 @@ from tools.vectors.fixed_values import MALFORMED_REQUESTS
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 READERS = 24
 STREAMS = 4

@@ -16,7 +16,7 @@ from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError, EncodingError
 
 from touchstone.protocol.adapters.chain.abi import Entry, Parameter
-from touchstone.protocol.spec import containers
+from touchstone.protocol.spec import openings, state_headers, task_spec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 
 
@@ -24,7 +24,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 class BoundaryProof:
     """A salted boundary leaf and its path in the claim tree."""
 
-    header: containers.StateHeader
+    header: state_headers.StateHeader
     salt: bytes
     path: tuple[bytes, ...]
 
@@ -32,9 +32,9 @@ class BoundaryProof:
 STRUCTS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        containers.StateHeader, containers.Limits, containers.LeafProof, containers.StateLeaves,
-        containers.StepFacts, containers.NodeProof, containers.BufferOpening, containers.TraceProof,
-        containers.StepContext, BoundaryProof,
+        state_headers.StateHeader, task_spec.Limits, openings.LeafProof, openings.StateLeaves,
+        task_spec.StepFacts, openings.NodeProof, openings.BufferOpening, openings.TraceProof,
+        task_spec.StepContext, BoundaryProof,
     )
 }  # fmt: skip
 

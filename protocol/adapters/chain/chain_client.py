@@ -24,7 +24,7 @@ from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 
 class ChainClient:

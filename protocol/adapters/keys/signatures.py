@@ -16,7 +16,9 @@ from eth_utils.exceptions import ValidationError
 
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
-from touchstone.protocol.spec.statements import NodeStatement, SigningDomain, Statement, to_typed_data
+from touchstone.protocol.spec.node_statements import NodeStatement
+from touchstone.protocol.spec.statements import Statement
+from touchstone.protocol.spec.typed_data import SigningDomain, to_typed_data
 
 SIGNATURE_BYTES = 64
 PARITY_BIT = 1 << 255

@@ -15,11 +15,12 @@ from touchstone.protocol.adapters.wire.addresses import is_public
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import read_at_most
 from touchstone.protocol.adapters.wire.session import Patience, PeerSession
-from touchstone.protocol.spec.containers import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.game.auditing import get_drawn
 from touchstone.protocol.spec.game.state import GameState
-from touchstone.protocol.spec.statements import SigningDomain, VoteWord
+from touchstone.protocol.spec.signed_reports import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 AUDITS_MAX = 128
 """More than one seat can have audits in a round: three ranks of every third of 64 claims."""

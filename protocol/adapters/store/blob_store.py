@@ -25,8 +25,8 @@ from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier, requi
 from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef, refer_roots
 from touchstone.protocol.adapters.store.chunk_trees import fold_chunks, open_leaves, split_roots
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.openings import LeafProof
 
 READ_BYTES = 256 * 1024
 """bytes per read: large enough for the disk, small enough to stop soon."""

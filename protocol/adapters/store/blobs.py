@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
+from touchstone.protocol.spec.state_headers import StateHeader
 
 ROOT_BYTES = 32
 CHUNK_DEPTH = 10

@@ -7,7 +7,7 @@ from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobRef
 from touchstone.protocol.adapters.store.chunk_trees import stack_chunk
 from touchstone.protocol.adapters.store.leaf_runs import get_depth
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.openings import LeafProof
 
 
 class RootList(Sequence[bytes]):

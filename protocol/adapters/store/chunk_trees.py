@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from touchstone.protocol.adapters.store.blobs import CHUNK_DEPTH, ROOT_BYTES, BlobKind, BlobRef
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.params import ZERO_WORD
 
 

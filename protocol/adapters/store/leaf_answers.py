@@ -10,8 +10,8 @@ from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.store.chunk_trees import split_roots
 from touchstone.protocol.adapters.store.leaf_runs import LeafRun, get_depth, measure_bits, measure_run
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.openings import LeafProof
 
 
 def encode_answer(ref: BlobRef, runs: Sequence[LeafRun], known: Mapping[int, LeafProof]) -> bytes:

@@ -13,7 +13,7 @@ from touchstone.protocol.adapters.store.chunk_leaves import RootList, cut_chunk,
 from touchstone.protocol.adapters.store.leaf_answers import encode_answer
 from touchstone.protocol.adapters.store.leaf_runs import LeafRun
 from touchstone.protocol.adapters.store.part_store import Outline, PartStore
-from touchstone.protocol.spec.containers import LeafProof
+from touchstone.protocol.spec.openings import LeafProof
 
 Arguments = ParamSpec("Arguments")
 Found = TypeVar("Found")

@@ -20,8 +20,8 @@ from pathlib import Path
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.adapters.store.chunk_leaves import RootList, is_proven
 from touchstone.protocol.adapters.store.chunk_trees import split_roots
-from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.openings import LeafProof
 
 log = logging.getLogger(__name__)
 FILE_NAME = "parts.sqlite"

@@ -34,8 +34,8 @@ from touchstone.protocol.adapters.wire.peer_faults import ClocksDiffer, blame, r
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.adapters.wire.session import Patience, PeerSession
 from touchstone.protocol.adapters.wire.storage_reader import StorageReader
-from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
+from touchstone.protocol.spec.openings import LeafProof
 
 READ_BYTES = 256 * 1024
 

@@ -22,7 +22,8 @@ from touchstone.protocol.adapters.messages import (
 )
 from touchstone.protocol.adapters.wire.clocks import PeerClocks
 from touchstone.protocol.spec.errors import ProtocolFault
-from touchstone.protocol.spec.statements import Request, SigningDomain
+from touchstone.protocol.spec.node_statements import Request
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 HEADER = "Touchstone-Proof"
 """The header of a `Proof` in JSON."""

@@ -41,7 +41,7 @@ from touchstone.protocol.adapters.wire.request_signing import RequestVerifier
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 FALSE_PRICE = 40
 """Requests that one with a false signature counts for: finding that out takes milliseconds."""

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from touchstone.protocol.compute.program.tensor_allocator import allocate, relax
 from touchstone.protocol.compute.program.training_state import PiecewiseState, TrainingState
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import (
     LEAF_ELEMENTS,
@@ -23,6 +22,7 @@ from touchstone.protocol.spec.params import (
     TAU_FRACTION_BITS,
     UNIT_EXPONENT,
 )
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.protocol.spec.tolerance import Element, is_element_beyond
 
 EXACT_JUDGEMENTS = 64

@@ -13,9 +13,9 @@ from math import ceil
 from touchstone.protocol.compute.audit.compare import Floors, measure_distances
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
-from touchstone.protocol.spec.containers import ScheduleConfig
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from touchstone.protocol.spec.task_spec import ScheduleConfig
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 FLOORS = Floors(eps_m=1e-5, floor_v=2.0**-47, tau_r=2.0**-23)

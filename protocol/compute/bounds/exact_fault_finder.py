@@ -29,8 +29,8 @@ from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes, list_written
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.containers import BufferOpening
 from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
+from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     INPUTS,

@@ -9,9 +9,9 @@ from touchstone.protocol.compute.bounds.step_openings import open_element, prove
 from touchstone.protocol.compute.bounds.trace_check import Provider
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.digest import ByteTree
-from touchstone.protocol.spec.containers import BufferOpening, NodeProof
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import Levels, compute_levels
+from touchstone.protocol.spec.openings import BufferOpening, NodeProof
 from touchstone.protocol.spec.program import Role, iterate_runs, locate, unravel
 
 Vectors = tuple[Tensor, Tensor, Tensor]

@@ -19,10 +19,10 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.kernels import PROBE_FORMAT
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.schedule import compute_bias_corrections
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 MOVED = 2.0**-6

@@ -20,8 +20,9 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 TRACED_ALIKE = 2
 """Steps that are trained and traced: the second begins with moments that are not zero."""

@@ -17,9 +17,9 @@ from touchstone.protocol.compute.program.interpreter import Interpreter, Keep, S
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.merkle import Levels, compute_levels
 from touchstone.protocol.spec.program import INPUTS, get_constant_roots
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 Show = Callable[[int, memoryview, Levels], None]
 """(buffer, its little-endian elements, all levels of its tree), while the elements are in memory."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree
-from touchstone.protocol.spec.containers import BufferOpening, NodeProof, TraceProof
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import compute_set_path
+from touchstone.protocol.spec.openings import BufferOpening, NodeProof, TraceProof
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.program import SMALL_LEAVES, Program, leaf_elements
 from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, open_program_leaf

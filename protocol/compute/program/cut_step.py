@@ -20,7 +20,7 @@ from touchstone.protocol.compute.program.planning.worker_program import cut_prog
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_zeros
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 
 @dataclass(frozen=True)

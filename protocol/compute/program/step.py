@@ -20,9 +20,9 @@ from touchstone.protocol.compute.program.step_runners import (
 )
 from touchstone.protocol.compute.program.tensor_allocator import allocate_zeros
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, PiecewiseState, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.schedule import compute_bias_corrections, compute_learning_rate
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 
 def compute_scalars(spec: TrainingSpec, local_step: int, global_step: int) -> Tensor:

@@ -4,11 +4,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.spec.codec import compute_step_root
-from touchstone.protocol.spec.containers import StepFacts, TaskSpec
+from touchstone.protocol.spec.commitments import compute_step_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import FORMAT_NUMBERS
 from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+from touchstone.protocol.spec.task_spec import StepFacts, TaskSpec
 
 
 @lru_cache(maxsize=8)

@@ -13,7 +13,7 @@ from touchstone.protocol.compute.program.devices import KINDS, DeviceSteps
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.tensor_allocator import forget_spare, return_freed
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
 from typing import Any
 
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
 LEAVES_MAX = 8

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 
-from touchstone.protocol.spec.codec import compute_domain, compute_outer_root
-from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game import calls, contests, disputes, rounds, seats, settling
 from touchstone.protocol.spec.game.calls import GameCall
@@ -41,7 +40,8 @@ from touchstone.protocol.spec.game.terms import (
     check_terms,
 )
 from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.state_headers import OuterHeader
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 # --- A task from logs ---------------------------------------------------------------------------------------
 Values = Mapping[str, Any]

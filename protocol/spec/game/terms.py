@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.containers import Limits, TaskSpec, TaskTerms, TrainingSpec
 from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS, TOKEN_WEI
+from touchstone.protocol.spec.task_spec import Limits, TaskSpec, TaskTerms, TrainingSpec
 
 SOLVER_SEATS_MAX = 64
 """solver seats of a pool: a bitmap word has room, and 64 claims merge in one transaction."""

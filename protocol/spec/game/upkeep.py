@@ -10,7 +10,6 @@ takes at most half of it, and every account may send in the rest.
 
 from collections.abc import Iterator
 
-from touchstone.protocol.spec.codec import hash_words, tag_word
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.contests import is_moot
@@ -37,6 +36,7 @@ from touchstone.protocol.spec.game.timing import (
     get_live_round,
     is_start_alive,
 )
+from touchstone.protocol.spec.hashing import hash_words, tag_word
 
 TAG_KEEPER = "touchstone.keeper"
 SPREAD_BLOCKS = 16

@@ -13,10 +13,10 @@ from tests.task_plans import make_plan
 from tests.training_setting import propose_limits
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.compute.audit.compare import Distances
-from touchstone.protocol.spec.containers import ScheduleConfig
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
+from touchstone.protocol.spec.task_spec import ScheduleConfig
 from touchstone.step.plain_decoder import DecoderConfig
 
 DATASET_BYTES = 1_000_000

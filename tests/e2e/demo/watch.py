@@ -9,9 +9,9 @@ from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.spec.codec import decode_training
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound, Pool
+from touchstone.protocol.spec.training_codec import decode_training
 
 Say = Callable[[str, str], None]
 """(who or where, line)."""

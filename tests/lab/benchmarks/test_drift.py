@@ -26,7 +26,7 @@ from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import Limits
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.calibrate_commands import Segment, Workplace
 
 TRACK = Track("long", "campaign", 2, 1, "rate x 10")

@@ -33,11 +33,11 @@ from tests.training_setting import build_demo_schedule, build_training
 from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import count_contest_levels
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.plain_decoder import Decoder
 
 PEAKS = {"cheat": 5, "solver-1": 5, "verifier-1": 2, "verifier-2": 2, "verifier-3": 2, "submitter": 9}

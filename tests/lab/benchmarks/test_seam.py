@@ -20,8 +20,8 @@ from touchstone.protocol.compute.audit.kernel_configurations import KernelConfig
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.params import MIN_TAU
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.optimizers import AdamW
 
 HERE = KernelConfiguration(1, True, "default")

@@ -24,7 +24,7 @@ from touchstone.node.training import claims, worker_team
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.ledger import read_terms
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 SUBMITTER = "0x" + "11" * 20
 

@@ -15,7 +15,7 @@ from touchstone.node.records.audit_records import AuditBook
 from touchstone.node.records.dispute_records import CLAIM, DisputePlanned, DisputeRecords
 from touchstone.node.records.heard_statements import ClaimOpenings
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef

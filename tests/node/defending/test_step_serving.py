@@ -24,7 +24,7 @@ from touchstone.protocol.spec.game.auditing import get_drawn
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.whistleblower.claimant_patience import BlocksLeft, start_waiting, wait_for
 from touchstone.whistleblower.dispute_duties import _forget, _list_served
 

@@ -39,11 +39,11 @@ from touchstone.protocol.adapters.store.blobs import BlobRef, refer_tensor
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import TaskStep
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.state import RoundPhase
 from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -27,10 +27,10 @@ from touchstone.node.upkeep import self_test
 from touchstone.node.upkeep.retention import list_kept
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.params import GIVEN_START
+from touchstone.protocol.spec.task_spec import TaskSpec
 
 WEIGHTS = draw_first(get_spec().training, 1234)
 SERVER, ASKER, OTHER = 1, 2, 3

@@ -29,9 +29,9 @@ from touchstone.protocol.compute.batches import (
     open_corpus,
     prepare_steps,
 )
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.merkle import hash_leaf, is_valid_path
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(300, 32, 48, 1, 2, 2, 16)

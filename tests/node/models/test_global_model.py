@@ -27,10 +27,10 @@ from touchstone.node.models.global_model import (
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, begin_outer
-from touchstone.protocol.spec.codec import compute_outer_root
-from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.state_headers import OuterHeader
 
 COUNT = get_spec().terms.parameter_count
 MODEL = OuterState(torch.linspace(-1, 1, COUNT), torch.linspace(0, 2, COUNT))

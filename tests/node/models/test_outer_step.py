@@ -31,7 +31,7 @@ from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.adapters.wire import blob_client, session
 from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.nesterov_step import merge
-from touchstone.protocol.spec.codec import compute_outer_root
+from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, compute_seat_id

@@ -8,8 +8,8 @@ import pytest
 
 from tests.kit.views import Standin, view_of
 from touchstone.node.serving.audit_messages import are_steps_right
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.whistleblower import step_judging
 
 ROOT = b"r" * 32

@@ -16,10 +16,10 @@ from touchstone.node.serving.distance_reports import list_distances, list_unrepo
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is_signed, read_distances
 from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.compute.audit.compare import measure_apart
-from touchstone.protocol.spec.containers import Comparison
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.signed_reports import Comparison
 from touchstone.protocol.spec.statements import VoteWord
 
 

@@ -17,8 +17,8 @@ from touchstone.node.training import claims
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.codec import compute_boundary_leaf, compute_state_root
-from touchstone.protocol.spec.statements import compute_work_leaf, verify_in_claim
+from touchstone.protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
+from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 
 SEGMENTS = 4
 

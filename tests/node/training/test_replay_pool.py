@@ -40,10 +40,10 @@ from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round, train_segment
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.verifier.audit_duties import open_pool
 from touchstone.verifier.replaying import audit
 

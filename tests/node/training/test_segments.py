@@ -35,12 +35,12 @@ from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.batches import get_batch
 from touchstone.protocol.compute.digest import state_header
-from touchstone.protocol.spec.codec import compute_state_root
-from touchstone.protocol.spec.containers import StateHeader
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.shard_draws import deal_shards
+from touchstone.protocol.spec.state_headers import StateHeader
 
 STEPS = 2
 """Of a segment."""

@@ -36,9 +36,9 @@ from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.tensor_allocator import view_mapped
-from touchstone.protocol.spec.codec import encode_training
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.protocol.spec.training_codec import encode_training
 
 Claim = tuple[Any, ...]
 

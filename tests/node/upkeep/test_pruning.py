@@ -39,7 +39,7 @@ from touchstone.node.upkeep.pruning import Prune, RestoreBoundary
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta, refer_state, refer_tensor
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.codec import compute_state_root
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, compute_serving_until, get_drawn
 from touchstone.protocol.spec.game.fates import get_late_draw, get_segments

@@ -29,7 +29,7 @@ from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity, load_or_create_identity
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 HASTE = Patience(attempts=3, first_pause_s=0.01, longest_pause_s=0.02, connect_s=5, silence_s=5)

@@ -10,9 +10,9 @@ from touchstone.protocol.compute.batches import Corpus, dataset_root, open_corpu
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
+from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 TINY = DecoderConfig(

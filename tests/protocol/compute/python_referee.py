@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from touchstone.protocol.spec.containers import NodeProof, StepContext
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.float32 import unpack_bits
 from touchstone.protocol.spec.merkle import compute_depth, fold_range, hash_leaf, is_valid_set, verify_path
+from touchstone.protocol.spec.openings import NodeProof
 from touchstone.protocol.spec.program import Program, Role, iterate_runs, leaf_bytes, locate, unravel
 from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, encode_node
 from touchstone.protocol.spec.referee import FORMATS, judge_element
+from touchstone.protocol.spec.task_spec import StepContext
 
 Run = tuple[int, int, int]
 WORD_BYTES = 32

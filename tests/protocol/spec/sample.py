@@ -2,16 +2,10 @@
 
 from tools.vectors.fixed_values import ACCOUNT, LIMITS, bits, word
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import (
-    NamedBytes,
-    ScheduleConfig,
-    TaskSpec,
-    TaskTerms,
-    TrainingSpec,
-)
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
+from touchstone.protocol.spec.task_spec import NamedBytes, ScheduleConfig, TaskSpec, TaskTerms, TrainingSpec
 
 
 def sample_task() -> TaskSpec:

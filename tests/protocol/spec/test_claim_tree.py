@@ -4,10 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from touchstone.protocol.spec.containers import StateHeader
-from touchstone.protocol.spec.errors import ProtocolFault
-from touchstone.protocol.spec.merkle import compute_levels, compute_path, compute_root
-from touchstone.protocol.spec.statements import (
+from touchstone.protocol.spec.claim_tree import (
     compute_carried_root,
     compute_claim_root,
     compute_work_leaf,
@@ -15,6 +12,9 @@ from touchstone.protocol.spec.statements import (
     name_claim,
     verify_in_claim,
 )
+from touchstone.protocol.spec.errors import ProtocolFault
+from touchstone.protocol.spec.merkle import compute_levels, compute_path, compute_root
+from touchstone.protocol.spec.state_headers import StateHeader
 
 WORDS = [bytes([i]) * 32 for i in range(1, 8)]
 

@@ -10,25 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.spec.sample import sample_task
-from touchstone.protocol.spec import codec
-from touchstone.protocol.spec.codec import address_word, bytes32_word, hash_words, integer_word, tag_word
-from touchstone.protocol.spec.containers import (
-    OuterHeader,
-    StateHeader,
-    StepFacts,
-)
+from touchstone.protocol.spec import commitments, training_codec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import bits_to_float, is_finite
+from touchstone.protocol.spec.hashing import address_word, bytes32_word, hash_words, integer_word, tag_word
+from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
+from touchstone.protocol.spec.task_spec import StepFacts
 
 TASK = sample_task()
-TRAINING = codec.encode_training(TASK.training)
+TRAINING = training_codec.encode_training(TASK.training)
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1).filter(lambda b: is_finite(b) and b != 1 << 31))
 def test_training_round_trips(number: int, bits: int) -> None:
     schedule = replace(TASK.training.schedule, final_ratio=bits_to_float(bits))
     training = replace(TASK.training, initial_seed=number, schedule=schedule)
-    assert codec.decode_training(codec.encode_training(training)) == training
+    assert training_codec.decode_training(training_codec.encode_training(training)) == training
 
 
 @given(st.integers(0, len(TRAINING) - 1), st.integers(1, 255))
@@ -37,18 +34,18 @@ def test_a_flipped_training_byte_is_refused_or_another_value(position: int, chan
     spoiled = bytearray(TRAINING)
     spoiled[position] ^= change
     try:
-        training = codec.decode_training(bytes(spoiled))
+        training = training_codec.decode_training(bytes(spoiled))
     except InvalidInput:
         return
-    assert codec.encode_training(training) == bytes(spoiled)
+    assert training_codec.encode_training(training) == bytes(spoiled)
     assert training != TASK.training
 
 
 @given(st.binary(max_size=len(TRAINING) + 40))
 def test_arbitrary_training_bytes_never_break_the_decoder(data: bytes) -> None:
-    for candidate in (data, codec.TRAINING_HEADER + data):
+    for candidate in (data, training_codec.TRAINING_HEADER + data):
         with pytest.raises(InvalidInput):
-            codec.decode_training(candidate)
+            training_codec.decode_training(candidate)
 
 
 @pytest.mark.parametrize(
@@ -58,29 +55,29 @@ def test_arbitrary_training_bytes_never_break_the_decoder(data: bytes) -> None:
 )
 def test_training_without_a_canonical_form_is_refused(field: str, value: Any) -> None:
     with pytest.raises(InvalidInput):
-        codec.encode_training(replace(TASK.training, **{field: value}))
+        training_codec.encode_training(replace(TASK.training, **{field: value}))
 
 
 def test_negative_zero_is_refused() -> None:
     with pytest.raises(InvalidInput, match="negative zero"):
-        codec.encode_training(replace(TASK.training, beta1=-0.0))
+        training_codec.encode_training(replace(TASK.training, beta1=-0.0))
 
 
 def test_every_hash_depends_on_every_field() -> None:
     account, root, salt = "0x" + "11" * 20, b"\1" * 32, b"\2" * 32
     hashes = [
-        codec.compute_domain(1, account, root),
-        codec.compute_domain(2, account, root),
-        codec.compute_domain(1, "0x" + "12" * 20, root),
-        codec.compute_boundary_leaf(root, 1, account, 2, salt, root),
-        codec.compute_boundary_leaf(root, 2, account, 1, salt, root),
-        codec.compute_boundary_leaf(root, 1, account, 2, root, salt),
-        codec.compute_schedule_leaf(1, 2),
-        codec.compute_schedule_leaf(2, 1),
-        codec.compute_state_root(StateHeader(root, salt, root, 1, 2)),
-        codec.compute_state_root(StateHeader(root, salt, root, 2, 1)),
-        codec.compute_outer_root(OuterHeader(root, salt)),
-        codec.compute_outer_root(OuterHeader(salt, root)),
+        commitments.compute_domain(1, account, root),
+        commitments.compute_domain(2, account, root),
+        commitments.compute_domain(1, "0x" + "12" * 20, root),
+        commitments.compute_boundary_leaf(root, 1, account, 2, salt, root),
+        commitments.compute_boundary_leaf(root, 2, account, 1, salt, root),
+        commitments.compute_boundary_leaf(root, 1, account, 2, root, salt),
+        commitments.compute_schedule_leaf(1, 2),
+        commitments.compute_schedule_leaf(2, 1),
+        commitments.compute_state_root(StateHeader(root, salt, root, 1, 2)),
+        commitments.compute_state_root(StateHeader(root, salt, root, 2, 1)),
+        commitments.compute_outer_root(OuterHeader(root, salt)),
+        commitments.compute_outer_root(OuterHeader(salt, root)),
     ]
     assert len(set(hashes)) == len(hashes)
 
@@ -89,12 +86,12 @@ def test_the_step_root_covers_every_fact() -> None:
     facts = StepFacts(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5, 0, 6, 7, 1, 8, 9, 10, 11)
     types = ["bytes32"] * 4 + ["uint32"] * 6 + ["uint64"] * 2 + ["uint32"] * 2
     words = [b"touchstone.step".ljust(32, b"\0"), *(getattr(facts, field.name) for field in fields(facts))]
-    assert codec.compute_step_root(facts) == sha256(abi_encode(types, words)).digest()
+    assert commitments.compute_step_root(facts) == sha256(abi_encode(types, words)).digest()
     changed = [
         replace(facts, **{field.name: b"9" * 32 if field.type is bytes else 99})  # type: ignore[arg-type]
         for field in fields(facts)
     ]
-    assert len({*map(codec.compute_step_root, [facts, *changed])}) == 1 + len(changed)
+    assert len({*map(commitments.compute_step_root, [facts, *changed])}) == 1 + len(changed)
 
 
 def test_hash_words_is_sha256_of_padded_words() -> None:

@@ -8,22 +8,25 @@ import pytest
 
 from tests.architecture.solidity import list_files, read_declarations
 from tests.protocol.spec.sample import sample_task
-from touchstone.protocol.spec import containers, float32
-from touchstone.protocol.spec.containers import MILLIONTHS_MAX, TaskSpec, to_millionths
+from touchstone.protocol.spec import float32, openings, signed_reports, state_headers, task_spec
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.signed_reports import MILLIONTHS_MAX, to_millionths
+from touchstone.protocol.spec.task_spec import TaskSpec
 
 TASK = sample_task()
+MODULES = (task_spec, state_headers, openings, signed_reports)
+CONTAINERS = {name: kind for module in MODULES for name, kind in vars(module).items() if is_dataclass(kind)}
 STRUCTS = {
     one.name: tuple(re.sub("[A-Z]", lambda match: "_" + match[0].lower(), name) for name in one.parameters)
     for path in list_files()
     for one in read_declarations(path)
-    if one.kind == "struct" and is_dataclass(getattr(containers, one.name, None))
+    if one.kind == "struct" and one.name in CONTAINERS
 }
 
 
 def test_shared_containers_are_the_contracts_structs_field_by_field() -> None:
     """What is hashed and what is sent is read by place: two fields that change places change every root."""
-    own = {name: tuple(field.name for field in fields(getattr(containers, name))) for name in STRUCTS}
+    own = {name: tuple(field.name for field in fields(CONTAINERS[name])) for name in STRUCTS}
     assert own == STRUCTS
     needed = {"Limits", "StateHeader", "StepFacts", "StepContext", "NodeProof", "BufferOpening", "TraceProof"}
     assert needed <= set(STRUCTS)

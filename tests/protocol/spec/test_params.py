@@ -10,11 +10,11 @@ from tests.architecture.sources import ROOT
 from touchstone.protocol.spec import float32, outer, params
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from touchstone.protocol.spec.codec import WORD_BYTES, sha256_of, tag_word
 from touchstone.protocol.spec.game.inner_dispute import NO_DRAW
 from touchstone.protocol.spec.game.ledger import EXACT_FORMAT
 from touchstone.protocol.spec.game.state import SeatRole, compute_seat_id
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.hashing import WORD_BYTES, sha256_of, tag_word
 from touchstone.protocol.spec.merkle import hash_leaf, hash_node
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.tolerance import (

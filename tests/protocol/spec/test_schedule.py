@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocol.spec.sample import sample_task
-from touchstone.protocol.spec.codec import compute_schedule_leaf
-from touchstone.protocol.spec.containers import ScheduleConfig
+from touchstone.protocol.spec.commitments import compute_schedule_leaf
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits, nearest, pack_bits, round_to_bits
 from touchstone.protocol.spec.merkle import compute_path, hash_leaf, is_valid_path, verify_path
@@ -22,6 +21,7 @@ from touchstone.protocol.spec.schedule import (
     compute_schedule_levels,
     compute_schedule_sums,
 )
+from touchstone.protocol.spec.task_spec import ScheduleConfig
 
 PEAK = nearest(1e-3)
 SCHEDULE = ScheduleConfig(PEAK, warmup_steps=4, total_steps=20, decay_steps=5, final_ratio=0.5)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from touchstone.protocol.spec import statements
-from touchstone.protocol.spec.codec import compute_boundary_leaf
+from touchstone.protocol.spec import statement_checks, statements
+from touchstone.protocol.spec.commitments import compute_boundary_leaf
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 
 SOLVER, AUDITOR, OTHER = ("0x" + digit * 40 for digit in "abc")
@@ -101,39 +101,39 @@ def test_the_merged_claims_are_a_list_in_order() -> None:
 @pytest.mark.parametrize("name", ["start_leaf", "end_leaf", "seal"])
 def test_who_compared_has_seen_everything(said: VoteWord, name: str) -> None:
     is_lenient = said in (VoteWord.UNSERVED, VoteWord.ABSTAIN)
-    assert statements.is_vote_whole(make_vote(word=said))
-    assert statements.is_vote_whole(make_vote(word=said, **{name: ZERO})) == is_lenient
+    assert statement_checks.is_vote_whole(make_vote(word=said))
+    assert statement_checks.is_vote_whole(make_vote(word=said, **{name: ZERO})) == is_lenient
 
 
 @pytest.mark.parametrize("said", VoteWord)
 def test_a_leaf_is_named_by_two_words_only(said: VoteWord) -> None:
     names = said in (VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA)
-    assert statements.is_vote_whole(make_vote(word=said, named_leaf=9)) == names
+    assert statement_checks.is_vote_whole(make_vote(word=said, named_leaf=9)) == names
 
 
 @pytest.mark.parametrize("said", [0, 7])
 def test_what_is_no_word_is_no_vote(said: int) -> None:
-    assert not statements.is_vote_whole(make_vote(word=said))
+    assert not statement_checks.is_vote_whole(make_vote(word=said))
 
 
 # --- Openings -----------------------------------------------------------------------------------------------
 def test_an_opening_fits_its_vote() -> None:
     vote = make_vote()
-    assert statements.does_opening_fit(vote, make_opening(vote), SOLVER, AUDITOR)
+    assert statement_checks.does_opening_fit(vote, make_opening(vote), SOLVER, AUDITOR)
 
 
 @pytest.mark.parametrize("name", ["claim_end_root", "boundary_salt", "own_end_root", "seal_salt"])
 def test_an_opening_with_another_part_does_not_fit(name: str) -> None:
     vote = make_vote()
-    assert not statements.does_opening_fit(vote, change(make_opening(vote), name), SOLVER, AUDITOR)
+    assert not statement_checks.does_opening_fit(vote, change(make_opening(vote), name), SOLVER, AUDITOR)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Vote)])
 def test_an_opening_of_another_vote_does_not_fit(name: str) -> None:
     vote = make_vote()
     other = change(vote, name)
-    assert not statements.does_opening_fit(vote, make_opening(other), SOLVER, AUDITOR)
-    assert not statements.does_opening_fit(other, make_opening(vote), SOLVER, AUDITOR)
+    assert not statement_checks.does_opening_fit(vote, make_opening(other), SOLVER, AUDITOR)
+    assert not statement_checks.does_opening_fit(other, make_opening(vote), SOLVER, AUDITOR)
 
 
 @pytest.mark.parametrize(
@@ -142,19 +142,19 @@ def test_an_opening_of_another_vote_does_not_fit(name: str) -> None:
 def test_an_opening_for_a_vote_moved_elsewhere_does_not_fit(name: str) -> None:
     """The opening repeats the changed vote; its hashes still belong to the first."""
     other = change(make_vote(), name)
-    assert not statements.does_opening_fit(other, make_opening(other), SOLVER, AUDITOR)
+    assert not statement_checks.does_opening_fit(other, make_opening(other), SOLVER, AUDITOR)
 
 
 def test_a_copied_vote_cannot_be_opened_by_the_copier() -> None:
     vote = make_vote()
-    assert not statements.does_opening_fit(vote, make_opening(vote), SOLVER, OTHER)
-    assert not statements.does_opening_fit(vote, make_opening(vote), OTHER, AUDITOR)
+    assert not statement_checks.does_opening_fit(vote, make_opening(vote), SOLVER, OTHER)
+    assert not statement_checks.does_opening_fit(vote, make_opening(vote), OTHER, AUDITOR)
 
 
 def test_the_leaf_is_that_after_the_segment() -> None:
     leaf = compute_boundary_leaf(word("domain"), 7, SOLVER, 4, word("salt 5"), word("state 5"))
     vote = make_vote(end_leaf=leaf)
-    assert not statements.does_opening_fit(vote, make_opening(vote), SOLVER, AUDITOR)
+    assert not statement_checks.does_opening_fit(vote, make_opening(vote), SOLVER, AUDITOR)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_the_leaf_is_that_after_the_segment() -> None:
 )
 def test_an_exact_word_must_fit_the_roots(said: VoteWord, fits_equal: bool, fits_other: bool) -> None:
     equal = make_opening(make_vote(word=said))
-    assert statements.do_roots_fit_word(equal) == fits_equal
-    assert statements.do_roots_fit_word(change(equal, "own_end_root")) == fits_other
+    assert statement_checks.do_roots_fit_word(equal) == fits_equal
+    assert statement_checks.do_roots_fit_word(change(equal, "own_end_root")) == fits_other
 
 
 # --- Contradictions -----------------------------------------------------------------------------------------
@@ -176,20 +176,24 @@ def test_an_exact_word_must_fit_the_roots(said: VoteWord, fits_equal: bool, fits
 def test_votes_of_one_draw_contradict_where_they_differ(name: str) -> None:
     """Whatever else they say. A vote of another round, root, claim or seed is one on another fork."""
     a, b = make_vote(), change(make_vote(), name)
-    assert statements.do_votes_differ(a, b) == statements.do_votes_differ(b, a) == (name not in DRAW_KEY)
+    assert (
+        statement_checks.do_votes_differ(a, b)
+        == statement_checks.do_votes_differ(b, a)
+        == (name not in DRAW_KEY)
+    )
 
 
 def test_a_vote_handed_in_twice_is_no_contradiction() -> None:
-    assert not statements.do_votes_differ(make_vote(), make_vote())
-    assert not statements.do_seals_differ(seal_of(make_vote()), make_vote())
+    assert not statement_checks.do_votes_differ(make_vote(), make_vote())
+    assert not statement_checks.do_seals_differ(seal_of(make_vote()), make_vote())
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Sealed)])
 def test_a_vote_that_does_not_repeat_its_seal_contradicts_it(name: str) -> None:
     """Sealed at random, then voted with the end that the solver showed."""
     sealed, vote = seal_of(make_vote()), change(make_vote(), name)
-    assert statements.do_seals_differ(sealed, vote) == statements.do_seals_differ(vote, sealed)
-    assert statements.do_seals_differ(sealed, vote) == (name not in DRAW_KEY)
+    assert statement_checks.do_seals_differ(sealed, vote) == statement_checks.do_seals_differ(vote, sealed)
+    assert statement_checks.do_seals_differ(sealed, vote) == (name not in DRAW_KEY)
 
 
 @pytest.mark.parametrize("name", DRAW_KEY)
@@ -199,19 +203,19 @@ def test_statements_on_two_forks_never_contradict(name: str) -> None:
     anew = replace(
         change(vote, name), seal=word("new seal"), end_leaf=word("new end"), word=VoteWord.REJECT_DELTA
     )
-    assert not statements.do_votes_differ(vote, anew)
-    assert not statements.do_seals_differ(seal_of(vote), anew)
+    assert not statement_checks.do_votes_differ(vote, anew)
+    assert not statement_checks.do_seals_differ(seal_of(vote), anew)
 
 
 @pytest.mark.parametrize("name", ["end_leaf", "word", "named_leaf"])
 def test_a_vote_may_say_anything_about_what_was_sealed(name: str) -> None:
-    assert not statements.do_seals_differ(seal_of(make_vote()), change(make_vote(), name))
+    assert not statement_checks.do_seals_differ(seal_of(make_vote()), change(make_vote(), name))
 
 
 def test_two_seals_of_one_draw_contradict() -> None:
     sealed = seal_of(make_vote())
-    assert statements.do_seals_differ(sealed, change(sealed, "seal"))
-    assert not statements.do_seals_differ(sealed, sealed)
+    assert statement_checks.do_seals_differ(sealed, change(sealed, "seal"))
+    assert not statement_checks.do_seals_differ(sealed, sealed)
 
 
 def test_a_zero_in_place_of_a_seal_contradicts_nothing() -> None:
@@ -219,9 +223,11 @@ def test_a_zero_in_place_of_a_seal_contradicts_nothing() -> None:
     sealed = seal_of(make_vote())
     early = replace(sealed, start_leaf=ZERO, seal=ZERO)
     silent = make_vote(word=VoteWord.UNSERVED, seal=ZERO, end_leaf=ZERO)
-    assert not statements.do_seals_differ(early, sealed) and not statements.do_seals_differ(sealed, early)
-    assert not statements.do_seals_differ(early, make_vote())
-    assert not statements.do_seals_differ(sealed, silent), "it cannot say any more what it sealed"
+    assert not statement_checks.do_seals_differ(early, sealed) and not statement_checks.do_seals_differ(
+        sealed, early
+    )
+    assert not statement_checks.do_seals_differ(early, make_vote())
+    assert not statement_checks.do_seals_differ(sealed, silent), "it cannot say any more what it sealed"
 
 
 @given(st.data())
@@ -230,20 +236,20 @@ def test_contradiction_is_symmetric_and_never_with_itself(data: st.DataObject) -
     a = b = make_vote()
     for name in names:
         b = change(b, name)
-    assert statements.do_votes_differ(a, b) == statements.do_votes_differ(b, a)
-    assert statements.do_votes_differ(a, b) == (bool(names) and not names & set(DRAW_KEY))
-    assert not statements.do_votes_differ(b, b) and not statements.do_seals_differ(b, b)
+    assert statement_checks.do_votes_differ(a, b) == statement_checks.do_votes_differ(b, a)
+    assert statement_checks.do_votes_differ(a, b) == (bool(names) and not names & set(DRAW_KEY))
+    assert not statement_checks.do_votes_differ(b, b) and not statement_checks.do_seals_differ(b, b)
 
 
 @pytest.mark.parametrize(("boundary", "name"), [(4, "start_leaf"), (5, "end_leaf")])
 def test_a_leaf_that_is_not_the_claims_is_a_fault(boundary: int, name: str) -> None:
     vote = make_vote()
-    assert not statements.does_vote_misname(vote, boundary, getattr(vote, name))
-    assert statements.does_vote_misname(vote, boundary, word("the claim's"))
+    assert not statement_checks.does_vote_misname(vote, boundary, getattr(vote, name))
+    assert statement_checks.does_vote_misname(vote, boundary, word("the claim's"))
     unserved = make_vote(word=VoteWord.UNSERVED, **{name: ZERO})
-    assert not statements.does_vote_misname(unserved, boundary, word("the claim's"))
+    assert not statement_checks.does_vote_misname(unserved, boundary, word("the claim's"))
 
 
 @pytest.mark.parametrize("boundary", [0, 3, 6])
 def test_leaves_of_other_boundaries_prove_nothing(boundary: int) -> None:
-    assert not statements.does_vote_misname(make_vote(), boundary, word("the claim's"))
+    assert not statement_checks.does_vote_misname(make_vote(), boundary, word("the claim's"))

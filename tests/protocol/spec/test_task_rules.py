@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.protocol.spec.sample import sample_task
-from touchstone.protocol.spec.containers import TaskSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
@@ -16,6 +15,7 @@ from touchstone.protocol.spec.task_rules import (
     find_training_malformations,
     refuse_broken,
 )
+from touchstone.protocol.spec.task_spec import TaskSpec
 
 TASK = sample_task()
 NAN, MINUS_ONE, ONE = 0x7FC00000, 0xBF800000, 0x3F800000

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from touchstone.protocol.spec import float32, tolerance
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.protocol.spec.tolerance import Element, StateLeaf
 
 WIDEST = Limits(2**64 - 1, 2**160 - 1, 2**64 - 1, 2**160 - 1, 2**64 - 1, 2**64 - 1)

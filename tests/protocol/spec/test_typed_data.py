@@ -8,21 +8,12 @@ import pytest
 
 from tests.protocol.spec.test_statements import make_opening, make_vote, seal_of, word
 from touchstone.protocol.spec import statements
-from touchstone.protocol.spec.containers import Comparison, DistanceReport, LossReport
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.node_statements import Calibration, NodeStatement, Request
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
-from touchstone.protocol.spec.statements import (
-    NODE_TYPES,
-    STATEMENT_TYPES,
-    Calibration,
-    MergeSignature,
-    NodeStatement,
-    Request,
-    SigningDomain,
-    Statement,
-    VoteWord,
-    to_typed_data,
-)
+from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, LossReport
+from touchstone.protocol.spec.statements import MergeSignature, Statement, VoteWord
+from touchstone.protocol.spec.typed_data import NODE_TYPES, STATEMENT_TYPES, SigningDomain, to_typed_data
 
 DOMAIN = SigningDomain(31337, "0x" + "5a" * 20)
 MERGE = MergeSignature(word("domain"), 7, word("base"), 5, word("merged"), word("root"))

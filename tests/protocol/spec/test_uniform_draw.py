@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from touchstone.protocol.spec import shard_draws, uniform_draw
-from touchstone.protocol.spec.codec import hash_words
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.hashing import hash_words
 
 SEEDS = st.binary(min_size=32, max_size=32)
 

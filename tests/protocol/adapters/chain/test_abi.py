@@ -6,8 +6,8 @@ from eth_abi.abi import encode
 from touchstone.protocol.adapters.chain.abi import find_function, load_abi, to_snake_case
 from touchstone.protocol.adapters.chain.abi_values import decode_values, encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
-from touchstone.protocol.spec.containers import LeafProof, StateLeaves
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.openings import LeafProof, StateLeaves
 
 LEAF = LeafProof(b"data", (bytes(31) + b"\1", bytes(31) + b"\2"))
 ASKS, TASKS = load_abi("IAsks"), load_abi("ITasks")

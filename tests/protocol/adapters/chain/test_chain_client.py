@@ -31,7 +31,7 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec import quicknet
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.scripts import devnet
 
 ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]

@@ -14,8 +14,8 @@ from touchstone.protocol.adapters.chain.abi_values import encode_values
 from touchstone.protocol.adapters.chain.answers import Log
 from touchstone.protocol.adapters.chain.connection import Connection, Decode
 from touchstone.protocol.adapters.chain.contract_events import Event, EventReader
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.state_headers import StateHeader
 
 ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
 DEPLOYMENT = make_deployment(1, ADDRESSES)

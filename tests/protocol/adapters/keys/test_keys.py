@@ -36,14 +36,9 @@ from touchstone.protocol.adapters.keys.signatures import (
     sign_statement,
 )
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
-from touchstone.protocol.spec.statements import (
-    ANYWHERE,
-    Calibration,
-    NodeStatement,
-    SigningDomain,
-    Statement,
-    to_typed_data,
-)
+from touchstone.protocol.spec.node_statements import Calibration, NodeStatement
+from touchstone.protocol.spec.statements import Statement
+from touchstone.protocol.spec.typed_data import ANYWHERE, SigningDomain, to_typed_data
 
 SECRET = bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
 TRANSACTION = {"to": "0x" + "11" * 20, "value": 1, "gas": 21000, "maxFeePerGas": 2, "maxPriorityFeePerGas": 1,

@@ -34,8 +34,8 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, Reach, ReachAsked, ReachSaid
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.session import Patience
-from touchstone.protocol.spec.containers import MILLIONTHS_MAX, Comparison
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.signed_reports import MILLIONTHS_MAX, Comparison
 from touchstone.protocol.spec.statements import VoteWord
 
 TASK = b"t" * 32

@@ -19,9 +19,9 @@ from touchstone.protocol.adapters.store.blobs import (
 )
 from touchstone.protocol.adapters.store.chunk_trees import fold_chunks
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
+from touchstone.protocol.spec.state_headers import StateHeader
 
 
 def feed(verifier: BlobVerifier, data: bytes, piece_bytes: int = 100_000) -> None:

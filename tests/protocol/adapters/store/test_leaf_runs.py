@@ -23,8 +23,8 @@ from touchstone.protocol.adapters.store.leaf_runs import (
     split_requests,
 )
 from touchstone.protocol.spec import merkle
-from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
+from touchstone.protocol.spec.openings import LeafProof
 
 CHUNK = 32 * 1024
 

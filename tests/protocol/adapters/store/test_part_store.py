@@ -7,8 +7,8 @@ import pytest
 
 from tests.protocol.adapters.store.test_leaf_runs import BLOBS, CHUNK, cut_all
 from touchstone.protocol.adapters.store.part_store import ROW_BYTES, Outline, PartStore
-from touchstone.protocol.spec.containers import LeafProof
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.openings import LeafProof
 
 RAW, REF, ROOTS = BLOBS[3 * CHUNK + 2_500]
 LEAVES = cut_all(RAW, REF)

@@ -17,7 +17,7 @@ from touchstone.protocol.adapters.wire.request_signing import (
     RequestVerifier,
 )
 from touchstone.protocol.spec.errors import ProtocolFault
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 
 class Clock:

@@ -14,8 +14,8 @@ from touchstone.protocol.compute.audit.kernel_configurations import list_devices
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
-from touchstone.protocol.spec.containers import ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec
 from touchstone.step.optimizers import AdamW
 
 

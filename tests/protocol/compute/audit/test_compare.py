@@ -32,8 +32,8 @@ from touchstone.protocol.compute.program import tensor_allocator
 from touchstone.protocol.compute.program.tensor_allocator import Room, use_room
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from touchstone.protocol.spec.containers import Limits
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.task_spec import Limits
 from touchstone.protocol.spec.tolerance import Element, is_element_beyond
 
 NO_FLOORS = Floors(0.0, 0.0, 0.0)

@@ -26,9 +26,9 @@ from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_k
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from touchstone.protocol.spec.containers import Limits, TrainingSpec
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.schedule import compute_learning_rate
+from touchstone.protocol.spec.task_spec import Limits, TrainingSpec
 
 STEPS = 5
 STAGES = (0, 10, 40)

@@ -25,9 +25,10 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import StateHeader, StepContext, StepFacts, TrainingSpec
 from touchstone.protocol.spec.program import Operation
 from touchstone.protocol.spec.program_codec import compute_program_root
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.task_spec import StepContext, StepFacts, TrainingSpec
 
 LONG_TERMS = 8
 """Of a sum that may be a unit in the last place off, whatever a kernel has rounded before."""

@@ -32,7 +32,6 @@ from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import compute_data_root, hash_leaf, is_valid_path, is_valid_range
 from touchstone.protocol.spec.params import ZERO_WORD
@@ -48,6 +47,7 @@ from touchstone.protocol.spec.program import (
     unravel,
 )
 from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root, encode_head
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from touchstone.protocol.compute.bounds.live_parameters import require_live_para
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step import record_step as recording
 from touchstone.step.optimizers import SGD, AdamW, Lion, Muon, Optimizer
 from touchstone.step.record_step import RecordedStep, Shape, record_step

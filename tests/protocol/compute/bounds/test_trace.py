@@ -25,7 +25,6 @@ from touchstone.protocol.compute.program.planning.copy_folding import find_folda
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
 from touchstone.protocol.compute.program.step import advance, compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
 from touchstone.protocol.spec.program import (
@@ -37,6 +36,7 @@ from touchstone.protocol.spec.program import (
     Role,
     leaf_bytes,
 )
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -24,9 +24,10 @@ from touchstone.protocol.compute.program.planning.copy_folding import fold
 from touchstone.protocol.compute.program.planning.worker_program import cut_program, deal_leaves
 from touchstone.protocol.compute.program.step import advance, begin_round
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.codec import compute_state_root, encode_training
-from touchstone.protocol.spec.containers import TrainingSpec
+from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.task_spec import TrainingSpec
+from touchstone.protocol.spec.training_codec import encode_training
 
 STEPS = 3
 FORMATS = ("exact8", "exact15", "exact20", "float32")
@@ -146,7 +147,7 @@ from touchstone.protocol.compute.determinism import pin_kernels
 pin_kernels(1)
 import torch
 from touchstone.protocol.compute.program.cut_step import CutStep, Workers
-from touchstone.protocol.spec.codec import decode_training
+from touchstone.protocol.spec.training_codec import decode_training
 from tests.protocol.compute.program.test_cutting import begin, join, make_spec, run_steps
 from torch import distributed
 

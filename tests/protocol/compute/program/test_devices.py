@@ -42,8 +42,9 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import advance, compute_scalars, replay_segment, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import StateHeader, TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.state_headers import StateHeader
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -9,9 +9,9 @@ import torch
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.task_models import respecify
 from touchstone.protocol.compute.program.known_steps import get_step, knows_step, learn_step, require_fit
-from touchstone.protocol.spec.containers import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout
 
 

@@ -23,8 +23,8 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import advance, compute_scalars
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec import exact
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.program import COMPUTED_ROLES, OPERAND_COUNTS, Access, Node, Operation
+from touchstone.protocol.spec.task_spec import TrainingSpec
 
 STEPS = 12
 STARTS: dict[str, Callable[[Tensor], Tensor]] = {

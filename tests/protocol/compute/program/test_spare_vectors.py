@@ -37,9 +37,9 @@ from touchstone.protocol.compute.program.tensor_allocator import (
     forget_spare,
 )
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.float32 import float_to_bits
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig
 
 VECTOR = HUGE_PAGE_BYTES // 4 + 3

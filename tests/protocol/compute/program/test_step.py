@@ -15,8 +15,8 @@ from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_k
 from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.step import advance, begin_round, compute_scalars, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.containers import TrainingSpec
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -13,11 +13,11 @@ from touchstone.protocol.compute.program.step_facts import (
     require_step_root,
     with_step_root,
 )
-from touchstone.protocol.spec.codec import compute_step_root
-from touchstone.protocol.spec.containers import ScheduleConfig, TaskSpec, TrainingSpec
+from touchstone.protocol.spec.commitments import compute_step_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.schedule import compute_scalar_leaves, compute_scalar_levels
+from touchstone.protocol.spec.task_spec import ScheduleConfig, TaskSpec, TrainingSpec
 from touchstone.step.optimizers import AdamW
 
 

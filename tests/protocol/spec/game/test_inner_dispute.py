@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-from touchstone.protocol.spec.containers import StateHeader
 from touchstone.protocol.spec.game.inner_dispute import (
     NO_DRAW,
     AskEnding,
@@ -13,6 +12,7 @@ from touchstone.protocol.spec.game.inner_dispute import (
     fold_inner,
 )
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
 NAME, OPENER, RESPOND = b"d" * 32, "0x" + "0A" * 20, 10

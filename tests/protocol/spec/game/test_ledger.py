@@ -23,8 +23,7 @@ from tests.protocol.spec.game.world import (
     solver,
 )
 from touchstone.protocol.spec import outer
-from touchstone.protocol.spec.codec import compute_domain, compute_outer_root
-from touchstone.protocol.spec.containers import OuterHeader
+from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.errors import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game import calls, ledger
 from touchstone.protocol.spec.game.calls import GameCall
@@ -57,7 +56,8 @@ from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, compute_escrow
 from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
 from touchstone.protocol.spec.params import LEAF_ELEMENTS, MAX_PARAMETERS
-from touchstone.protocol.spec.statements import SigningDomain
+from touchstone.protocol.spec.state_headers import OuterHeader
+from touchstone.protocol.spec.typed_data import SigningDomain
 
 SIGNING = SigningDomain(31337, "0x" + "5a" * 20)
 TASK = make_word("task")

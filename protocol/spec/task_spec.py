@@ -1,88 +1,16 @@
-"""What a task, a state and a report consist of: frozen, typed, compared by value. Twin of `Types.sol`.
+"""What a task fixes: its terms, its training, and the facts of its steps. Frozen, typed, compared by value.
 
-Fields that the contracts know carry the Solidity name in snake case, in the same order; `codec.py` writes
-them. Python floats here are always exactly representable in binary32 (`float32.nearest` makes them so).
-
-A report is what a node says of its own work in a round, for anybody. It is signed, and no contract reads it.
+Twin: `Types.sol`. Fields that the contracts know carry the Solidity name in snake case, in the same order;
+`training_codec.py` writes the training. Python floats here are always exactly representable in binary32
+(`float32.nearest` makes them so).
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
-from math import isfinite, isnan
 
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import require_float32
 from touchstone.protocol.spec.params import GIVEN_START
-
-
-@dataclass(frozen=True)
-class StateHeader:
-    """A training state by its roots: three tensor trees and the two step counters (docs/spec.md, section
-    2)."""
-
-    weights_root: bytes
-    first_moment_root: bytes
-    second_moment_root: bytes
-    local_step: int
-    global_step: int
-
-
-@dataclass(frozen=True)
-class LeafProof:
-    """One leaf of a tensor tree and its path (siblings of 32 bytes, the leaf's own first)."""
-
-    data: bytes
-    path: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class StateLeaves:
-    """The same leaf of all three tensors of a state."""
-
-    weights: LeafProof
-    first_moment: LeafProof
-    second_moment: LeafProof
-
-
-@dataclass(frozen=True)
-class NodeProof:
-    """A node of a program: its number, its canonical bytes and their path under the program's root."""
-
-    number: int
-    data: bytes
-    path: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class BufferOpening:
-    """What answers a demand or shows a datum: whole leaves of one buffer of a step, with their siblings
-    (`merkle.compute_range_path`). root: of the buffer's tree, and root_path its place in the trace; a zero
-    word and nothing for W, m, v, whose roots the state has, and for constants."""
-
-    root: bytes
-    root_path: tuple[bytes, ...]
-    leaves: bytes
-    path: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class TraceProof:
-    """That a trace ends in a state: the program's head with its path, and the paths of the new W, m and v in
-    the trace."""
-
-    head: bytes
-    head_path: tuple[bytes, ...]
-    weights_path: tuple[bytes, ...]
-    first_moment_path: tuple[bytes, ...]
-    second_moment_path: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class OuterHeader:
-    """The global model and the outer momentum by their roots."""
-
-    weights_root: bytes
-    momentum_root: bytes
+from touchstone.protocol.spec.state_headers import StateHeader
 
 
 @dataclass(frozen=True)
@@ -248,61 +176,3 @@ class TaskSpec:
                 actual=f"{type(self.terms).__name__} and {type(self.training).__name__}",
                 remedy="Pass the two containers in this order.",
             )
-
-
-# --- Reports of a round -------------------------------------------------------------------------------------
-MILLIONTHS_MAX = 10**15
-"""A report has no larger figure: it stands for itself and for all above it."""
-
-
-def to_millionths(value: float) -> int:
-    """A figure of a report. What is no number counts as infinitely far; nothing is below zero."""
-    if not isfinite(value):
-        return MILLIONTHS_MAX if isnan(value) or value > 0 else 0
-    return min(max(0, round(value * 1e6)), MILLIONTHS_MAX)
-
-
-class Comparison(IntEnum):
-    """What an auditor found of the two ends of a segment, the claimed one and its own."""
-
-    EQUAL = 1  # one root, so the same bits
-    MEASURED = 2  # two roots; the distances are given
-    OTHER = 3  # two roots that are not measured: in an exact task, or with other step numbers
-
-
-@dataclass(frozen=True)
-class LossReport:
-    """A solver's word on the losses of its shard in a round, in millionths of a nat. domain: of the task, on
-    its chain (`compute_domain`); steps: of which these are the losses; first, last: of two of them; mean: of
-    all."""
-
-    domain: bytes
-    round: int
-    slot: int
-    claim_root: bytes
-    steps: int
-    first_micronats: int
-    last_micronats: int
-    mean_micronats: int
-
-
-@dataclass(frozen=True)
-class DistanceReport:
-    """An auditor's word on how far a claimed end lies from its own. The fields up to `segment` and the word
-    are those of its vote. The largest distances are in millionths of the task's limit, so that more than a
-    million is beyond; zero unless they were measured."""
-
-    domain: bytes
-    round: int
-    base_root: bytes
-    seed: bytes
-    slot: int
-    claim_root: bytes
-    draw: int
-    rank: int
-    segment: int
-    word: int
-    comparison: Comparison
-    weights_microlimits: int
-    first_moment_microlimits: int
-    second_moment_microlimits: int

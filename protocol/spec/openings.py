@@ -1,0 +1,53 @@
+"""What a party shows of a state, of a program or of a trace: data with its paths. Twin of `Types.sol`."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LeafProof:
+    """One leaf of a tensor tree and its path (siblings of 32 bytes, the leaf's own first)."""
+
+    data: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class StateLeaves:
+    """The same leaf of all three tensors of a state."""
+
+    weights: LeafProof
+    first_moment: LeafProof
+    second_moment: LeafProof
+
+
+@dataclass(frozen=True)
+class NodeProof:
+    """A node of a program: its number, its canonical bytes and their path under the program's root."""
+
+    number: int
+    data: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class BufferOpening:
+    """What answers a demand or shows a datum: whole leaves of one buffer of a step, with their siblings
+    (`merkle.compute_range_path`). root: of the buffer's tree, and root_path its place in the trace; a zero
+    word and nothing for W, m, v, whose roots the state has, and for constants."""
+
+    root: bytes
+    root_path: tuple[bytes, ...]
+    leaves: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class TraceProof:
+    """That a trace ends in a state: the program's head with its path, and the paths of the new W, m and v in
+    the trace."""
+
+    head: bytes
+    head_path: tuple[bytes, ...]
+    weights_path: tuple[bytes, ...]
+    first_moment_path: tuple[bytes, ...]
+    second_moment_path: tuple[bytes, ...]
