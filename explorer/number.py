@@ -16,19 +16,9 @@ from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.float32 import bits_to_float, is_finite
 from touchstone.protocol.spec.merkle import compute_depth
-from touchstone.protocol.spec.program import (
-    ELEMENT_BYTES,
-    INTEGER_ROLES,
-    MAX_LOOPS,
-    QUANTIZED_FACTORS,
-    Access,
-    Node,
-    Operation,
-    Role,
-    iterate_runs,
-    locate,
-    unravel,
-)
+from touchstone.protocol.spec.program import ELEMENT_BYTES, INTEGER_ROLES, MAX_LOOPS, Access, Node, Role
+from touchstone.protocol.spec.program_addressing import iterate_runs, locate, unravel
+from touchstone.protocol.spec.program_operations import QUANTIZED_FACTORS, Operation
 from touchstone.protocol.spec.referee import Judgement, judge_operation, read_terms
 
 SELECTOR_BYTES = 4
@@ -236,7 +226,7 @@ def _list_runs(node: Node, element: int) -> Iterator[tuple[int, int, int]]:
 
 
 def count_siblings(count: int, first: int, last: int) -> int:
-    """Length of `merkle.compute_range_path` in a tree over `count` leaves."""
+    """Length of `merkle_ranges.compute_range_path` in a tree over `count` leaves."""
     found = 0
     for _ in range(compute_depth(count)):
         found += (first & 1) + (not last & 1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.step_folder import StepFiles
 
 SCALARS = torch.tensor([1e-3, 0.1, 0.05])

@@ -27,12 +27,12 @@ from touchstone.node.records.claim_records import ContestMade, MergeMade
 from touchstone.node.records.round_seats import find_own_slot, sort_by_shard
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import ByteTree, build_byte_tree
+from touchstone.protocol.spec.contest_tree import compute_nodes_below, find_differing
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.contests import ENDED, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, RootContest, RoundPhase
-from touchstone.protocol.spec.merkle import count_tensor_leaves
-from touchstone.protocol.spec.outer import compute_nodes_below, find_differing
 
 
 async def gather_inputs(party: Party, game_round: GameRound, leaf: int) -> bytes:

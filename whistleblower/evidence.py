@@ -9,8 +9,8 @@ from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import compute_own_leaf, find_own_root, open_boundary
 from touchstone.node.records.heard_statements import KnownSeal, KnownVote
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game.state import GameRound
-from touchstone.protocol.spec.merkle import count_tensor_leaves
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statement_checks import (
     do_roots_fit_word,

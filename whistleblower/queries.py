@@ -9,11 +9,11 @@ from touchstone.node.kit.view import View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
 from touchstone.protocol.spec.game.inner_dispute import AskEnding
 from touchstone.protocol.spec.game.state import SeatStatus, StatementRef
 from touchstone.protocol.spec.game.timing import get_ask_until
-from touchstone.protocol.spec.merkle import count_tensor_leaves
 from touchstone.protocol.spec.openings import LeafProof, StateLeaves
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower.known_statements import (

@@ -7,7 +7,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title The unary functions of a program between two numbers that lie closer than any bound asks for.
 /// @notice An answer (low, high, exponent) says low * 2^exponent <= exact value <= high * 2^exponent; low and high below 2^193.
-/// @dev Twin of `protocol/spec/float32.py`, the same integers: integer series in fixed point of 120 bits, where a product of two
+/// @dev Twin of `protocol/spec/enclosures.py`, the same integers: integer series in fixed point of 120 bits, where a product of two
 /// numbers below 2 has 242, and what they cut off is counted (SLACK).
 library Enclosure {
     using Float32 for uint32;

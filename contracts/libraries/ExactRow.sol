@@ -8,7 +8,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title What an exact program makes of a row of terms: their sum, their scale, the sum of products of quantized values (docs/spec.md, section 9.1).
 /// @notice Terms become integers of one unit, these are added exactly, and the total is rounded once: no order of summation is left.
-/// @dev Twin of `add_terms`, `choose_scale` and `add_quantized_products` in `protocol/spec/exact.py`.
+/// @dev Twin of `add_terms`, `choose_scale` and `add_quantized_products` in `protocol/spec/exact_sums.py`.
 library ExactRow {
     using Runs for Run;
 

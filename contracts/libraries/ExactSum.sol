@@ -10,7 +10,7 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 /// is an integer below 2^48 times 2^s, s = 2 .. 508. Limb s >> 7 of base 2^128 takes it, shifted by s & 127: a limb of MAX_TERMS
 /// products stays below 2^12 * 2^(48 + 127) = 2^187, carries are left for the end, and no number is ever divided. Products of operands whose exponents lie
 /// near one another, as they do in training, are added in one word, and only their sum goes to the limbs.
-/// @dev Twin of `_add_products` and `_add` in `protocol/spec/referee.py`.
+/// @dev Twin of `_add_products` and `_add` in `protocol/spec/operation_bounds.py`.
 library ExactSum {
     using Runs for Run;
 

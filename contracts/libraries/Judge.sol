@@ -17,7 +17,7 @@ library Judge {
     using Float32 for uint32;
     using Runs for Run;
 
-    // Operations, as in protocol/spec/program.py.
+    // Operations, as in protocol/spec/program_operations.py.
     uint8 internal constant PRODUCT_SUM = 1;
     uint8 internal constant SUM = 2;
     uint8 internal constant SELECTED_SUM = 3;

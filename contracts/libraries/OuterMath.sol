@@ -7,7 +7,7 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title The pseudo-gradient and the outer step of one leaf, bit for bit (docs/spec.md, section 5).
-/// @dev Twin of `protocol/spec/outer.py`: DiLoCo's mean of pseudo-gradients, then Nesterov (arXiv 2311.08105).
+/// @dev Twin of `pseudo_gradient.py` and `outer_update.py` in `protocol/spec`: DiLoCo's mean of pseudo-gradients, then Nesterov (arXiv 2311.08105).
 library OuterMath {
     using Float32 for uint32;
 

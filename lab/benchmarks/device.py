@@ -45,9 +45,9 @@ from touchstone.protocol.compute.program.exact.product_families import FAMILIES,
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import advance, replay_segment, train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.spec.operation_bounds import ULPS
 from touchstone.protocol.spec.params import PRODUCT_BITS
-from touchstone.protocol.spec.program import Operation
-from touchstone.protocol.spec.referee import ULPS
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.chain_commands import run_task_example

@@ -44,7 +44,7 @@ from lab.benchmarks.reports import write_report
 from tests.training_setting import read_standard_library
 from touchstone.protocol.compute.bounds.trace_check import TraceChecker
 from touchstone.protocol.compute.determinism import describe_kernels, list_cpu_capabilities, pin_kernels
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS
 
 MKL_SETTINGS = ("", "COMPATIBLE", "AVX2")
 """MKL_CBWR, which binds its kernels to one kind of processor; empty: not set."""

@@ -46,7 +46,8 @@ from touchstone.protocol.compute.program.planning.lifetimes import list_written
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.program import INPUTS, Operation, Program, Role, leaf_bytes
+from touchstone.protocol.spec.program import INPUTS, Program, Role, leaf_bytes
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -37,8 +37,9 @@ from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.spec.params import FORMAT_NUMBERS, ZERO_WORD
-from touchstone.protocol.spec.program import CHUNK_TERMS, ELEMENT_BYTES, Operation, Program
+from touchstone.protocol.spec.program import CHUNK_TERMS, ELEMENT_BYTES, Program
 from touchstone.protocol.spec.program_codec import compute_program_root
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import StepContext, StepFacts
 from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil

@@ -36,15 +36,11 @@ from touchstone.protocol.adapters.chain.transactions import MiningPatience, Send
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.exact import compute_element
 from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
+from touchstone.protocol.spec.operation_bounds import FORMATS, Terms
 from touchstone.protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
-from touchstone.protocol.spec.program import (
-    BOUNDED_OPERATIONS,
-    ELEMENT_BYTES,
-    QUANTIZED_LIMITS,
-    QUANTIZED_ROLES,
-    Operation,
-)
-from touchstone.protocol.spec.referee import FORMATS, Terms, judge_operation
+from touchstone.protocol.spec.program import ELEMENT_BYTES, QUANTIZED_ROLES
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, QUANTIZED_LIMITS, Operation
+from touchstone.protocol.spec.referee import judge_operation
 from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 
 HARNESS = "tests/contracts/JudgeHarness.sol"

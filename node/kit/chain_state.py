@@ -17,13 +17,14 @@ from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
 from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
 from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from touchstone.protocol.spec.game.contests import ContestFolds, fold_contest
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, fold_inner
 from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
 from touchstone.protocol.spec.game.money_book import UNNAMED
 from touchstone.protocol.spec.game.terms import DeploymentLimits
-from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
+from touchstone.protocol.spec.merkle import compute_depth
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 

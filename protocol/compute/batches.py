@@ -15,8 +15,8 @@ from torch import Tensor
 
 from touchstone.protocol.compute.digest import build_byte_tree
 from touchstone.protocol.compute.program.training_state import Batch
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import ProtocolFault
-from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.shard_draws import draw_sample_start
 from touchstone.protocol.spec.task_spec import TrainingSpec

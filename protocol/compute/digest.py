@@ -13,14 +13,10 @@ from torch import Tensor
 from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.compute.tree_hashing import hash_tree
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
-from touchstone.protocol.spec.merkle import (
-    Levels,
-    compute_levels,
-    compute_path,
-    compute_range_path,
-    count_tensor_leaves,
-)
+from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
+from touchstone.protocol.spec.merkle_ranges import compute_range_path
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES, LEAF_PREFIX
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
@@ -54,7 +50,7 @@ class ByteTree:
 
     def open_run(self, first: int, last: int) -> tuple[bytes, list[bytes]]:
         """Leaves first .. last (inclusive), one after another, and their siblings upwards
-        (`merkle.compute_range_path`). Raises InvalidInput if there are none."""
+        (`merkle_ranges.compute_range_path`). Raises InvalidInput if there are none."""
         path = compute_range_path(self.levels, first, last)
         return self._read(first, last), path
 

@@ -1,21 +1,16 @@
-"""IEEE-754 binary32 on bit patterns, exact rationals, correct rounding, and enclosures of unary functions.
+"""IEEE-754 binary32 on bit patterns, exact rationals, correct rounding.
 
-Slow and obvious on purpose. Every finite number is an integer times 2^-149 ("units"); an operation is done on
-rationals and rounded once, to nearest, ties to even, subnormals kept. Bits are unsigned integers below 2^32.
-NaN is refused everywhere: the protocol never lets one in. Source: IEEE 754-2019, sections 4.3.1, 6.3 and 7.4.
-
-The unary functions of a program between two rationals that lie closer than any bound asks for. Integer series
-in fixed point; what they cut off is counted (SLACK), so that the exact value always lies between the two ends
-(the referee's ground truth, docs/spec.md, section 9).
+Slow and obvious on purpose. Every finite number is an integer times 2^-149 ("units"); an operation is done
+on rationals and rounded once, to nearest, ties to even, subnormals kept. Bits are unsigned integers below
+2^32. NaN is refused everywhere: the protocol never lets one in. Source: IEEE 754-2019, sections 4.3.1, 6.3
+and 7.4.
 """
 
 import struct
-from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
 
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import Operation
 
 SIGN_BIT = 1 << 31
 EXPONENT_MASK = 0xFF
@@ -199,109 +194,3 @@ def unpack_bits(data: bytes) -> list[int]:
 def pack_bits(patterns: list[int]) -> bytes:
     """Little-endian bytes of float32 patterns."""
     return struct.pack(f"<{len(patterns)}I", *patterns)
-
-
-# --- Enclosures of unary functions --------------------------------------------------------------------------
-Interval = tuple[Fraction, Fraction]
-"""Lowest and highest possible value."""
-ENCLOSURE_BITS = 120
-"""Fixed point: a product of two numbers below 2 has 242 bits."""
-ONE = 1 << ENCLOSURE_BITS
-SLACK = 1 << 20
-"""Beyond every error of the series, in units of 2^-120: a power or term that is cut off errs by less than 2,
-a series of 40 terms, doubled, by less than 200, and ln 2 taken 185 times by less than 2^16."""
-LIMIT = 128
-"""exp(128) is far above every float32, exp(-128) below 2^-184."""
-FAR_EXPONENT = -184
-UPPER_BITS = 192
-"""Fixed point of a sigmoid beyond 1/2: it shows that 1 - 2^-185 is less than 1."""
-
-
-def enclose_reciprocal_root(a: int) -> Interval:
-    """1 / sqrt(a) of positive bits."""
-    significand, half = split_even(a)
-    root = isqrt((1 << 254) // significand)
-    return _scale(root, root + 1, -127 - half)
-
-
-def enclose_exponential(a: int) -> Interval:
-    """exp(a) of finite bits, a at most LIMIT."""
-    return _scale(*_exponential(to_units(a)))
-
-
-def _exponential(x: int) -> tuple[int, int, int]:
-    """exp(x 2^-149), low and high and the exponent of their unit: 2^scale times the series of exp at
-    0 <= rest < ln 2."""
-    if x < -LIMIT << 149:
-        return 0, 1, FAR_EXPONENT
-    scale, rest = divmod(x << ENCLOSURE_BITS >> 149, LN_2)
-    total, term, order = 0, ONE, 1
-    while term:
-        total += term
-        term = (term * rest >> ENCLOSURE_BITS) // order
-        order += 1
-    return total - SLACK, total + SLACK, scale - ENCLOSURE_BITS
-
-
-def _scale(low: int, high: int, exponent: int) -> Interval:
-    unit = Fraction(2) ** exponent
-    return low * unit, high * unit
-
-
-def enclose_logarithm(a: int) -> Interval:
-    """log(a) of positive bits: a = m 2^exponent with m from 3/4 to 3/2, log m = 2 artanh((m - 1)/(m + 1))."""
-    x = to_units(a)
-    length = x.bit_length() - 1
-    m, exponent = x << ENCLOSURE_BITS >> length, length - 149
-    if 2 * m > 3 * ONE:
-        m, exponent = m >> 1, exponent + 1
-    if m == ONE and exponent == 0:
-        return Fraction(0), Fraction(0)
-    total = exponent * LN_2 + 2 * _artanh(((m - ONE) << ENCLOSURE_BITS) // (m + ONE))
-    return Fraction(total - SLACK, ONE), Fraction(total + SLACK, ONE)
-
-
-def enclose_sigmoid(a: int) -> Interval:
-    """1 / (1 + exp(-a)) of finite bits: e / (1 + e) with e = exp(-|a|) where a < 0, else 1 less that."""
-    x = to_units(a)
-    low, high, exponent = _exponential(-abs(x))
-    # 1 + e in 2^-120, rounded up and down: e may be far smaller than its last place.
-    above, below = (
-        ONE + _shift(high, exponent + ENCLOSURE_BITS) + 1,
-        ONE + _shift(low, exponent + ENCLOSURE_BITS),
-    )
-    low, high = (low << ENCLOSURE_BITS) // above, (high << ENCLOSURE_BITS) // below + 1
-    if x < 0:
-        return _scale(low, high, exponent)
-    places = exponent + UPPER_BITS
-    return _scale(
-        (1 << UPPER_BITS) - _shift(high, places) - 1, (1 << UPPER_BITS) - _shift(low, places), -UPPER_BITS
-    )
-
-
-def _shift(value: int, places: int) -> int:
-    """The whole part of value 2^places."""
-    return value << places if places >= 0 else value >> -places
-
-
-def _artanh(z: int) -> int:
-    """z + z^3 / 3 + z^5 / 5 ..."""
-    total, power, order = 0, abs(z), 1
-    square = power * power >> ENCLOSURE_BITS
-    while power:
-        total += power // order
-        power = power * square >> ENCLOSURE_BITS
-        order += 2
-    return total if z > 0 else -total
-
-
-LN_2 = 2 * _artanh(ONE // 3)
-"""artanh(1/3) is half the logarithm of (1 + 1/3) / (1 - 1/3)."""
-
-ENCLOSURES: dict[Operation, Callable[[int], Interval]] = {
-    Operation.RECIPROCAL_ROOT: enclose_reciprocal_root,
-    Operation.EXPONENTIAL: enclose_exponential,
-    Operation.LOGARITHM: enclose_logarithm,
-    Operation.SIGMOID: enclose_sigmoid,
-}
-"""By operation: bits of an operand that the operation is defined on to its interval."""

@@ -32,8 +32,8 @@ class NodeProof:
 @dataclass(frozen=True)
 class BufferOpening:
     """What answers a demand or shows a datum: whole leaves of one buffer of a step, with their siblings
-    (`merkle.compute_range_path`). root: of the buffer's tree, and root_path its place in the trace; a zero
-    word and nothing for W, m, v, whose roots the state has, and for constants."""
+    (`merkle_ranges.compute_range_path`). root: of the buffer's tree, and root_path its place in the trace; a
+    zero word and nothing for W, m, v, whose roots the state has, and for constants."""
 
     root: bytes
     root_path: tuple[bytes, ...]

@@ -14,16 +14,15 @@ from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
 from touchstone.protocol.spec.program import (
     CHUNK_TERMS,
     MAX_LOOPS,
-    OPERAND_COUNTS,
     Access,
     Buffer,
     Node,
-    Operation,
     Outputs,
     Program,
     Role,
     leaf_bytes,
 )
+from touchstone.protocol.spec.program_operations import OPERAND_COUNTS, Operation
 from touchstone.protocol.spec.program_rules import require_valid
 
 MAX_PROGRAM_BYTES = 1 << 24

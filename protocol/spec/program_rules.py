@@ -9,22 +9,24 @@ from touchstone.protocol.spec.program import (
     COMPUTED_ROLES,
     FINITE_ROLES,
     INDEX_ROLES,
-    INDEXED,
     INPUTS,
     INTEGER_ROLES,
     MAX_ELEMENTS,
     MAX_LOOPS,
+    QUANTIZED_ROLES,
+    Access,
+    Node,
+    Program,
+    Role,
+)
+from touchstone.protocol.spec.program_addressing import is_run
+from touchstone.protocol.spec.program_operations import (
+    INDEXED,
     OPERAND_COUNTS,
     QUANTIZED_FACTORS,
     QUANTIZED_LIMITS,
-    QUANTIZED_ROLES,
     REDUCTIONS,
-    Access,
-    Node,
     Operation,
-    Program,
-    Role,
-    is_run,
 )
 from touchstone.protocol.spec.program_tiling import is_tiled
 

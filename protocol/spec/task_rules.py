@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from touchstone.protocol.spec.data_trees import compute_zero_tensor_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import is_finite, to_fraction
-from touchstone.protocol.spec.merkle import compute_zero_tensor_root
 from touchstone.protocol.spec.params import (
     DECAY_SHAPES,
     MAX_DATASET_BYTES,

@@ -106,7 +106,8 @@ class ScheduleConfig:
 
 @dataclass(frozen=True)
 class NamedBytes:
-    """Bytes that a task names: the root over them (`merkle.compute_data_root`), and how many there are."""
+    """Bytes that a task names: the root over them (`data_trees.compute_data_root`), and how many there
+    are."""
 
     root: bytes
     size_bytes: int

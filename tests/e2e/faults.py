@@ -20,8 +20,9 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.state import SeatRole, StatementRef
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.params import PRODUCT_BITS
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, INPUTS, Operation
+from touchstone.protocol.spec.program import INPUTS
 from touchstone.protocol.spec.program import Role as Buffers
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
 from touchstone.whistleblower.known_statements import (
     find_accused,
     get_inner,

@@ -15,7 +15,9 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.merkle import compute_levels
-from touchstone.protocol.spec.program import Node, Operation, get_constant_roots, locate, unravel
+from touchstone.protocol.spec.program import Node, get_constant_roots
+from touchstone.protocol.spec.program_addressing import locate, unravel
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 Inputs = tuple[Tensor, Tensor, Tensor]

@@ -40,7 +40,7 @@ from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.reasons import MoneyReason
 from touchstone.protocol.spec.game.state import GameRound, Pool, SeatRole
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.typed_data import SigningDomain
 

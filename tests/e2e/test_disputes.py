@@ -24,7 +24,7 @@ from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_wor
 from touchstone.node.kit.party import Party
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
 from touchstone.protocol.spec.game.reasons import MoneyReason
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.whistleblower import known_statements
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)

@@ -24,7 +24,8 @@ from touchstone.node.training.worker_team import Team
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
 from touchstone.protocol.spec.game.state import SeatStatus
 from touchstone.protocol.spec.merkle import compute_levels, hash_leaf
-from touchstone.protocol.spec.program import Operation, get_constant_roots
+from touchstone.protocol.spec.program import get_constant_roots
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.statement_checks import do_roots_fit_word
 from touchstone.protocol.spec.statements import VoteOpening
 

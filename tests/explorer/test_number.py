@@ -25,8 +25,9 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.float32 import bits_to_float, float_to_bits
-from touchstone.protocol.spec.merkle import compute_levels, compute_range_path
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.merkle import compute_levels
+from touchstone.protocol.spec.merkle_ranges import compute_range_path
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import Judgement
 from touchstone.protocol.spec.task_spec import TrainingSpec
 

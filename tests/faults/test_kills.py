@@ -33,7 +33,7 @@ from touchstone.protocol.spec.game.auditing import get_place
 from touchstone.protocol.spec.game.fates import get_required_stake, get_stake
 from touchstone.protocol.spec.game.state import GameState, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.terms import GameWindows
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=100, respond=200, dispute=3_000,

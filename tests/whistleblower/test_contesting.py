@@ -25,11 +25,11 @@ from touchstone.node.records.claim_records import MergeMade
 from touchstone.node.records.round_seats import sort_by_shard
 from touchstone.protocol.adapters.store.blobs import BlobRef, refer_delta, refer_tensor
 from touchstone.protocol.compute.digest import build_byte_tree
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.state import SeatRole, compute_seat_id
-from touchstone.protocol.spec.merkle import count_tensor_leaves
 from touchstone.verifier import verifier
 from touchstone.whistleblower import contesting
 from touchstone.whistleblower.contesting import (

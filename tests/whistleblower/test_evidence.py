@@ -23,9 +23,9 @@ from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.spec.claim_tree import verify_in_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game.auditing import get_drawn, get_place
 from touchstone.protocol.spec.game.state import GameState
-from touchstone.protocol.spec.merkle import count_tensor_leaves
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statement_checks import does_opening_fit
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal

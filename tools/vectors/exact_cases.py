@@ -22,16 +22,12 @@ from tools.vectors.referee_cases import (
     step,
 )
 from tools.vectors.table import Table
-from touchstone.protocol.spec.exact import NAN, compute_element
+from touchstone.protocol.spec.exact import compute_element
+from touchstone.protocol.spec.exact_elementwise import NAN
 from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT, round_to_bits, to_fraction
-from touchstone.protocol.spec.program import (
-    ELEMENT_BYTES,
-    QUANTIZED_FACTORS,
-    QUANTIZED_LIMITS,
-    QUANTIZED_ROLES,
-    Operation,
-)
-from touchstone.protocol.spec.referee import Terms
+from touchstone.protocol.spec.operation_bounds import Terms
+from touchstone.protocol.spec.program import ELEMENT_BYTES, QUANTIZED_ROLES
+from touchstone.protocol.spec.program_operations import QUANTIZED_FACTORS, QUANTIZED_LIMITS, Operation
 
 ONE, LEAST_NORMAL = 0x3F800000, 0x00800000
 NANS = (NAN, INFINITY + 1, SIGN_BIT | NAN, 0xFFFFFFFF)

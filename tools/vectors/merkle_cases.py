@@ -5,7 +5,7 @@ from itertools import combinations
 
 from tools.vectors.fixed_values import word
 from tools.vectors.table import Table
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees, merkle, merkle_ranges, merkle_sets
 
 
 def merkle_tables() -> dict[str, Table]:
@@ -24,9 +24,9 @@ def merkle_tables() -> dict[str, Table]:
             f"{count} leaves", leaf=leaf, depth=merkle.compute_depth(count), root=merkle.compute_root(leaf)
         )
     for count in (1, 255, 256, 257, 1_000, 123_457):
-        root = merkle.compute_zero_tensor_root(count)
+        root = data_trees.compute_zero_tensor_root(count)
         zeros.add(
-            f"{count} zeros", parameterCount=count, leafCount=merkle.count_tensor_leaves(count), root=root
+            f"{count} zeros", parameterCount=count, leafCount=data_trees.count_tensor_leaves(count), root=root
         )
     return {
         "leaves": leaves,
@@ -93,7 +93,7 @@ def _ranges() -> Table:
 
     def add(name: str, root: bytes, data: bytes, first: int, total: int, path: list[bytes]) -> None:
         pieces = [data[i : i + RANGE_LEAF_BYTES] for i in range(0, len(data), RANGE_LEAF_BYTES)]
-        valid = merkle.is_valid_range(root, list(map(merkle.hash_leaf, pieces)), first, total, path)
+        valid = merkle_ranges.is_valid_range(root, list(map(merkle.hash_leaf, pieces)), first, total, path)
         cells = {"root": root, "data": data, "leafBytes": RANGE_LEAF_BYTES, "first": first}
         table.add(name, **cells, count=len(pieces), total=total, path=path, valid=valid)
 
@@ -104,7 +104,7 @@ def _ranges() -> Table:
                 name = f"leaves {first} to {last} of {total}"
                 data, path = (
                     b"".join(leaves[first : last + 1]),
-                    merkle.compute_range_path(levels, first, last),
+                    merkle_ranges.compute_range_path(levels, first, last),
                 )
                 add(name, levels[-1][0], data, first, total, path)
     _forged_ranges(add)
@@ -118,7 +118,7 @@ def _make_range_tree(total: int) -> tuple[list[bytes], merkle.Levels]:
 
 def _forged_ranges(add: Callable[[str, bytes, bytes, int, int, list[bytes]], None]) -> None:
     leaves, levels = _make_range_tree(9)
-    root, path = levels[-1][0], merkle.compute_range_path(levels, 3, 5)
+    root, path = levels[-1][0], merkle_ranges.compute_range_path(levels, 3, 5)
     data = b"".join(leaves[3:6])
     add("a sibling too many", root, data, 3, 9, [*path, bytes(32)])
     add("a sibling too few", root, data, 3, 9, path[:-1])
@@ -143,7 +143,7 @@ def _sets() -> Table:
     table = Table()
 
     def add(name: str, root: bytes, leaves: dict[int, bytes], count: int, path: list[bytes]) -> None:
-        valid = merkle.is_valid_set(root, leaves, count, path)
+        valid = merkle_sets.is_valid_set(root, leaves, count, path)
         cells = {"root": root, "index": list(leaves), "leaf": list(leaves.values())}
         table.add(name, **cells, count=count, path=path, valid=valid)
 
@@ -152,7 +152,7 @@ def _sets() -> Table:
         for size in range(1, min(count, MAX_SET) + 1):
             for indices in list(combinations(range(count), size))[::size]:
                 leaves = {index: levels[0][index] for index in indices}
-                path = merkle.compute_set_path(levels, indices)
+                path = merkle_sets.compute_set_path(levels, indices)
                 add(f"leaves {indices} of {count}", levels[-1][0], leaves, count, path)
     _forged_sets(add)
     return table
@@ -161,7 +161,7 @@ def _sets() -> Table:
 def _forged_sets(add: Callable[[str, bytes, dict[int, bytes], int, list[bytes]], None]) -> None:
     levels = merkle.compute_levels([word(f"forged set/{i}") for i in range(9)])
     root, indices = levels[-1][0], (2, 3, 7)
-    path, leaves = merkle.compute_set_path(levels, indices), {i: levels[0][i] for i in indices}
+    path, leaves = merkle_sets.compute_set_path(levels, indices), {i: levels[0][i] for i in indices}
     two, three, seven = leaves.values()
     add("a sibling too many", root, leaves, 9, [*path, bytes(32)])
     add("a sibling too few", root, leaves, 9, path[:-1])
@@ -175,6 +175,6 @@ def _forged_sets(add: Callable[[str, bytes, dict[int, bytes], int, list[bytes]],
     add("a tree of the same depth", root, leaves, 16, path)
     add("a tree of another depth", root, leaves, 8, path)
     add("a leaf behind the tree", root, leaves, 7, path)
-    padded = merkle.compute_set_path(merkle.compute_levels([*levels[0], root]), (2, 9))
+    padded = merkle_sets.compute_set_path(merkle.compute_levels([*levels[0], root]), (2, 9))
     add("padding as a leaf", root, {2: two, 9: bytes(32)}, 10, padded)
     add("another root", word("other"), leaves, 9, path)

@@ -10,15 +10,14 @@ from touchstone.protocol.spec.program import (
     Access,
     Buffer,
     Node,
-    Operation,
     Outputs,
     Program,
     Role,
-    iterate_terms,
-    lay_row_major,
     leaf_bytes,
 )
+from touchstone.protocol.spec.program_addressing import iterate_terms, lay_row_major
 from touchstone.protocol.spec.program_codec import encode_node
+from touchstone.protocol.spec.program_operations import Operation
 
 
 def node_tables() -> dict[str, Table]:

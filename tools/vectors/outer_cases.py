@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from tools.vectors.encoding_cases import MAX_FINITE
 from tools.vectors.fixed_values import bits, number
 from tools.vectors.table import Table, make_leaf
-from touchstone.protocol.spec import float32, outer
+from touchstone.protocol.spec import float32, outer_update, pseudo_gradient
 from touchstone.protocol.spec.errors import ProtocolFault
 
 
@@ -15,13 +15,13 @@ def outer_tables() -> dict[str, Table]:
     elements = Table()
     for exponent_byte in (0, 1, 22, 23, 148, 149, 150, 219, 220):
         for quantum in (-128, -127, -1, 0, 1, 3, 127):
-            value = outer.dequantise(quantum, exponent_byte - 149)
+            value = pseudo_gradient.dequantise(quantum, exponent_byte - 149)
             elements.add(
                 f"{quantum} {exponent_byte}", exponentByte=exponent_byte, quantum=quantum, value=value
             )
     means = Table()
     for name, values in _mean_cases():
-        means.add(name, value=values, mean=outer.compute_mean(values))
+        means.add(name, value=values, mean=outer_update.compute_mean(values))
     return {
         "blocks": _blocks(),
         "elements": elements,
@@ -65,7 +65,7 @@ def _blocks() -> Table:
     table = Table()
     for name, head in _block_cases():
         difference = head + [0] * (64 - len(head))
-        encoded = outer.encode_block(*outer.quantise_block(difference))
+        encoded = pseudo_gradient.encode_block(*pseudo_gradient.quantise_block(difference))
         table.add(name, difference=difference, encoded=encoded)
     return table
 
@@ -94,13 +94,13 @@ def _delta_leaves() -> Table:
 
 def _encode_leaf(start: bytes, end: bytes) -> bytes:
     try:
-        return outer.compute_delta_leaf(start, end)
+        return pseudo_gradient.compute_delta_leaf(start, end)
     except ProtocolFault:
         return b""
 
 
 def _mean_cases() -> Iterable[tuple[str, list[int]]]:
-    largest = outer.dequantise(-128, 71)
+    largest = pseudo_gradient.dequantise(-128, 71)
     yield "one", [bits(0.3)]
     yield "three", [bits(1.0), bits(2.0**-24), bits(2.0**-24)]
     yield "the order matters", [bits(2.0**-24), bits(2.0**-24), bits(1.0)]
@@ -112,7 +112,10 @@ def _mean_cases() -> Iterable[tuple[str, list[int]]]:
     for n in (2, 5, 7, 63, 64):
         yield (
             f"random {n}",
-            [outer.dequantise(number(f"m/{n}/{i}", 255) - 127, -number(f"e/{n}/{i}", 20)) for i in range(n)],
+            [
+                pseudo_gradient.dequantise(number(f"m/{n}/{i}", 255) - 127, -number(f"e/{n}/{i}", 20))
+                for i in range(n)
+            ],
         )
 
 
@@ -128,17 +131,19 @@ def _steps() -> Table:
         ("momentum overflows by a step: kept", bits(1.0), MAX_FINITE, [0x73000000] * 2, bits(1.0), bits(1.0)),
         ("the step overflows: kept", bits(1.0), MAX_FINITE, [bits(2.0**113)], bits(4.0), mu),
         ("the weight overflows: kept", MAX_FINITE, bits(-(2.0**125)), [bits(-(2.0**113))], bits(1.0), mu),
-        ("64 of the largest", bits(1.0), 0, [outer.dequantise(-128, 71)] * 64, eta, mu),
+        ("64 of the largest", bits(1.0), 0, [pseudo_gradient.dequantise(-128, 71)] * 64, eta, mu),
     ]
     for i in range(24):
-        deltas = [outer.dequantise(number(f"q/{i}/{j}", 255) - 127, -12 - i) for j in range(1 + i % 5)]
+        deltas = [
+            pseudo_gradient.dequantise(number(f"q/{i}/{j}", 255) - 127, -12 - i) for j in range(1 + i % 5)
+        ]
         weight, momentum = (
             bits((number(f"w/{i}", 2001) - 1000) / 997),
             bits((number(f"v/{i}", 2001) - 1000) / 99_991),
         )
         cases.append((f"random {i}", weight, momentum, deltas, eta, mu))
     for name, weight, momentum, deltas, rate, factor in cases:
-        new_weight, new_momentum = outer.compute_outer_element(weight, momentum, deltas, rate, factor)
+        new_weight, new_momentum = outer_update.compute_outer_element(weight, momentum, deltas, rate, factor)
         cells = {"weight": weight, "momentum": momentum, "delta": deltas, "learningRate": rate}
         table.add(name, **cells, momentumFactor=factor, newWeight=new_weight, newMomentum=new_momentum)
     return table
@@ -147,7 +152,7 @@ def _steps() -> Table:
 def _leaf_steps() -> Table:
     table, eta, mu = Table(), bits(0.7), bits(0.9)
     start = make_leaf("start", 1e-3)
-    claims = [outer.compute_delta_leaf(start, make_leaf(f"claim/{i}", 1.01e-3)) for i in range(3)]
+    claims = [pseudo_gradient.compute_delta_leaf(start, make_leaf(f"claim/{i}", 1.01e-3)) for i in range(3)]
     for name, momentum, leaves in [
         ("none included", make_leaf("mom", 1e-5), []),
         ("first round", bytes(1024), claims[:1]),
@@ -156,7 +161,7 @@ def _leaf_steps() -> Table:
         ("a scale that no encoding has", make_leaf("mom", 1e-5), [b"\xdd" + claims[1][1:], claims[0]]),
         ("the largest byte as scale", make_leaf("mom", 1e-5), [b"\xff" + b"\x80" * 64 + claims[0][65:]]),
     ]:
-        new_weights, new_momentum = outer.compute_outer_leaf(start, momentum, leaves, eta, mu)
+        new_weights, new_momentum = outer_update.compute_outer_leaf(start, momentum, leaves, eta, mu)
         before = {"weights": start, "momentum": momentum, "deltaLeaf": leaves, "learningRate": eta}
         table.add(name, **before, momentumFactor=mu, newWeights=new_weights, newMomentum=new_momentum)
     return table

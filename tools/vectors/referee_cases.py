@@ -14,18 +14,23 @@ from itertools import count
 
 from tools.vectors.fixed_values import number
 from tools.vectors.table import Table
+from touchstone.protocol.spec.enclosures import ENCLOSURES, LIMIT
 from touchstone.protocol.spec.float32 import (
-    ENCLOSURES,
     INFINITY,
-    LIMIT,
     SIGN_BIT,
     is_finite,
     pack_bits,
     round_to_bits,
     to_fraction,
 )
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, INDEXED, OPERAND_COUNTS, Operation
-from touchstone.protocol.spec.referee import FORMATS, Terms, judge_operation
+from touchstone.protocol.spec.operation_bounds import FORMATS, Terms
+from touchstone.protocol.spec.program_operations import (
+    BOUNDED_OPERATIONS,
+    INDEXED,
+    OPERAND_COUNTS,
+    Operation,
+)
+from touchstone.protocol.spec.referee import judge_operation
 
 Draw = Callable[[int], int]
 FORMAT_NUMBERS = {name: number for number, name in enumerate(FORMATS)}

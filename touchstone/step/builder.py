@@ -12,16 +12,11 @@ from math import prod
 import torch
 from torch import Tensor
 
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.merkle import compute_data_root
-from touchstone.protocol.spec.program import (
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Role,
-)
+from touchstone.protocol.spec.program import Access, Buffer, Node, Role
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.views import (
     LayoutError,
     View,

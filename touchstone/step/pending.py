@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.builder import Builder
 from touchstone.step.signs import find_positive, write_absolute
 from touchstone.step.views import View, expand, insert, narrow, remove

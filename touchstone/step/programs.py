@@ -13,7 +13,7 @@ from torch import Tensor
 
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.program_form import require_constants, require_form
-from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role, find_needed
 from touchstone.protocol.spec.program_rules import find_early_reader, require_step, require_valid
 from touchstone.step.builder import Builder

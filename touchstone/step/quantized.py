@@ -19,16 +19,9 @@ from math import prod
 
 from touchstone.protocol.compute.program.planning.node_views import sort_loops
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import (
-    QUANTIZED_ROLES,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Program,
-    Role,
-    lay_row_major,
-)
+from touchstone.protocol.spec.program import QUANTIZED_ROLES, Access, Buffer, Node, Program, Role
+from touchstone.protocol.spec.program_addressing import lay_row_major
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.builder import DOT_BITS
 
 _Operand = tuple[int, int, int, tuple[tuple[int, int], ...], int]

@@ -3,7 +3,7 @@
 FLUSH keeps what is not close to zero, and x / |x| of that is the sign.
 """
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.builder import Builder
 from touchstone.step.views import View
 

@@ -22,8 +22,8 @@ from torch import Tensor
 from touchstone.protocol.compute.digest import tensor_bytes
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.protocol.spec.params import LEAF_BYTES, MAX_CONSTANT_BYTES, MAX_CONSTANTS, MAX_PARAMETERS
 from touchstone.protocol.spec.program import Program, Role
 from touchstone.protocol.spec.program_codec import MAX_PROGRAM_BYTES, decode_program, encode_program

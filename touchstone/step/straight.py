@@ -11,17 +11,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import (
-    INDEX_ROLES,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Program,
-    Role,
-    is_run,
-    lay_row_major,
-)
+from touchstone.protocol.spec.program import INDEX_ROLES, Access, Buffer, Node, Program, Role
+from touchstone.protocol.spec.program_addressing import is_run, lay_row_major
+from touchstone.protocol.spec.program_operations import Operation
 
 _Key = tuple[int, int, tuple[tuple[int, int], ...]]
 """Buffer and offset of what is copied; size and stride of each loop."""

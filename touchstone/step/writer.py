@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import INDEX_ROLES, Operation
+from touchstone.protocol.spec.program import INDEX_ROLES
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.builder import Builder
 from touchstone.step.pending import Pending
 from touchstone.step.recordings import Call

@@ -24,7 +24,9 @@ from touchstone.protocol.compute.program.card_choice import choose_kernels
 from touchstone.protocol.compute.program.exact import device_functions
 from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
 from touchstone.protocol.compute.program.planning.node_views import NodeViews, look, sort_loops
-from touchstone.protocol.spec.program import Access, Node, Operation, lay_row_major
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_addressing import lay_row_major
+from touchstone.protocol.spec.program_operations import Operation
 
 FUNCTIONS: dict[Operation, Callable[[Tensor], Tensor]] = {
     Operation.EXPONENTIAL: device_functions.take_exponentials,

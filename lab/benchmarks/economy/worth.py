@@ -29,7 +29,7 @@ from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segmen
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.terms import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid
 
 AGENTS: tuple[Agent, ...] = (

@@ -36,16 +36,10 @@ from touchstone.protocol.compute.program.exact.product_families import FAMILIES,
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import begin_round, compute_scalars
-from touchstone.protocol.spec.exact import canonicalize
-from touchstone.protocol.spec.program import (
-    COMPUTED_ROLES,
-    ELEMENT_BYTES,
-    Node,
-    Operation,
-    Program,
-    locate,
-    unravel,
-)
+from touchstone.protocol.spec.exact_elementwise import canonicalize
+from touchstone.protocol.spec.program import COMPUTED_ROLES, ELEMENT_BYTES, Node, Program
+from touchstone.protocol.spec.program_addressing import locate, unravel
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import Fetch, judge_element
 
 AT_ONCE = 2

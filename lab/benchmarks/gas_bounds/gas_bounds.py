@@ -37,8 +37,10 @@ from touchstone.protocol.spec.commitments import (
 from touchstone.protocol.spec.float32 import pack_bits
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.hashing import hash_words
-from touchstone.protocol.spec.merkle import compute_root, fold_path, fold_range, fold_set, hash_leaf
-from touchstone.protocol.spec.outer import compute_outer_leaf
+from touchstone.protocol.spec.merkle import compute_root, fold_path, hash_leaf
+from touchstone.protocol.spec.merkle_ranges import fold_range
+from touchstone.protocol.spec.merkle_sets import fold_set
+from touchstone.protocol.spec.outer_update import compute_outer_leaf
 from touchstone.protocol.spec.params import (
     DELTA_BLOCK_BYTES,
     DELTA_LEAF_BYTES,

@@ -20,25 +20,20 @@ from tests.rounds.chain import RoundChain, Sent
 from tests.rounds.members import hand_vote, make_word
 from touchstone.protocol.spec.claim_tree import name_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, compute_step_root
-from touchstone.protocol.spec.merkle import (
-    compute_levels,
-    compute_path,
-    compute_set_path,
-    hash_leaf,
-    hash_node,
-)
+from touchstone.protocol.spec.merkle import compute_levels, compute_path, hash_leaf, hash_node
+from touchstone.protocol.spec.merkle_sets import compute_set_path
 from touchstone.protocol.spec.program import (
     MAX_ELEMENTS,
     MAX_TRACE_LEAF_BYTES,
     Access,
     Buffer,
     Node,
-    Operation,
     Outputs,
     Program,
     Role,
 )
 from touchstone.protocol.spec.program_codec import compute_program_root, open_program_leaf
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_spec import StepFacts

@@ -26,8 +26,11 @@ from lab.benchmarks.honesty.operands import (
 from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.program.kernels import make_kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews, look
-from touchstone.protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, locate, unravel
-from touchstone.protocol.spec.referee import FORMATS, Judgement, judge_element
+from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_addressing import locate, unravel
+from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Operation
+from touchstone.protocol.spec.referee import Judgement, judge_element
 
 
 # --- A node with its memory ---------------------------------------------------------------------------------

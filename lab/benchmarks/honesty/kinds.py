@@ -17,7 +17,8 @@ from torch import Tensor
 from lab.benchmarks.honesty.cases import LAYOUTS, Sample, make_sample
 from lab.benchmarks.honesty.planted import Step, build_step
 from touchstone.protocol.compute.bounds.trace_check import TraceChecker
-from touchstone.protocol.spec.program import Node, Operation
+from touchstone.protocol.spec.program import Node
+from touchstone.protocol.spec.program_operations import Operation
 
 ULP_RANGE = (2.0**-125, 2.0**127)
 """Results whose error is counted in units in the last place: where neither flushing nor overflow is near."""

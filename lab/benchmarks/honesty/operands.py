@@ -10,7 +10,7 @@ from math import inf, nan, prod
 import torch
 from torch import Generator, Tensor
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 
 INFINITY, ONE, NORMAL, SIGN = 0x7F800000, 0x3F800000, 0x00800000, -(1 << 31)
 EDGES = torch.tensor([

@@ -44,15 +44,8 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import advance, begin_round, compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.float32 import LEAST_NORMAL, nearest
-from touchstone.protocol.spec.program import (
-    BOUNDED_OPERATIONS,
-    DEFAULT_CHUNK_TERMS,
-    Buffer,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-)
+from touchstone.protocol.spec.program import DEFAULT_CHUNK_TERMS, Buffer, Outputs, Program, Role
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
 from touchstone.protocol.spec.referee import Judgement
 from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec
 from touchstone.step.optimizers import AdamW

@@ -12,7 +12,8 @@ from random import Random
 import torch
 
 from lab.benchmarks.honesty.cases import Sample
-from touchstone.protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Operation
 
 NEW_BUFFER = -1
 """Numbers from here down are no program's."""

@@ -45,7 +45,8 @@ from touchstone.protocol.compute.program.step import compute_scalars, replay_seg
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.merkle import compute_levels
-from touchstone.protocol.spec.program import Operation, get_constant_roots
+from touchstone.protocol.spec.program import get_constant_roots
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 NOTE_NAME = "measured.json"

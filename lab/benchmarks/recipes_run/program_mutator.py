@@ -4,18 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from touchstone.protocol.spec.program import (
-    CHUNK_TERMS,
-    OPERAND_COUNTS,
-    QUANTIZED_LIMITS,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-)
+from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Buffer, Node, Outputs, Program, Role
+from touchstone.protocol.spec.program_operations import OPERAND_COUNTS, QUANTIZED_LIMITS, Operation
 
 CHANGES = (1, 1, 1, 2, 3)
 """How many at once, each as often as it stands here."""

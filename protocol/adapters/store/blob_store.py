@@ -24,7 +24,7 @@ from touchstone.protocol.adapters.files.unchanged_files import FilePrint, Unchan
 from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier, require_finite, tell_damage
 from touchstone.protocol.adapters.store.blobs import ROOT_BYTES, BlobKey, BlobKind, BlobRef, refer_roots
 from touchstone.protocol.adapters.store.chunk_trees import fold_chunks, open_leaves, split_roots
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees, merkle
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.openings import LeafProof
 
@@ -66,7 +66,7 @@ class BlobStore:
 
     def put_dataset(self, data: bytes | memoryview) -> BlobRef:
         """Keep raw token bytes under their tree root, which is computed here."""
-        key = BlobKey(BlobKind.DATASET, merkle.compute_data_root(data))
+        key = BlobKey(BlobKind.DATASET, data_trees.compute_data_root(data))
         return self.put(BlobRef(key, len(data)), data)
 
     def put_roots(self, roots: Sequence[bytes]) -> BlobRef:

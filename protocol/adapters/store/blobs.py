@@ -9,7 +9,7 @@ program for traces. A tree pads its last leaf, so a root alone does not fix the 
 from dataclasses import dataclass
 from enum import Enum
 
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_BYTES
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -182,7 +182,7 @@ def refer_tensor(root: bytes, parameter_count: int) -> BlobRef:
 
 def refer_delta(root: bytes, parameter_count: int) -> BlobRef:
     """The blob of a pseudo-gradient of `parameter_count` elements: one delta leaf per state leaf."""
-    leaves = merkle.count_tensor_leaves(parameter_count)
+    leaves = data_trees.count_tensor_leaves(parameter_count)
     return BlobRef(BlobKey(BlobKind.DELTA, root), DELTA_LEAF_BYTES * leaves)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.store.chunk_trees import split_roots
 from touchstone.protocol.adapters.store.leaf_runs import LeafRun, get_depth, measure_bits, measure_run
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import merkle, merkle_ranges
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.openings import LeafProof
 
@@ -27,7 +27,8 @@ def encode_answer(ref: BlobRef, runs: Sequence[LeafRun], known: Mapping[int, Lea
 
 
 def _join_paths(ref: BlobRef, run: LeafRun, left: Sequence[bytes], right: Sequence[bytes]) -> Iterator[bytes]:
-    """The siblings of a run (`merkle.compute_range_path`), from the paths of its first and last leaf."""
+    """The siblings of a run (`merkle_ranges.compute_range_path`), from the paths of its first and last
+    leaf."""
     first, last = run.first % ref.key.kind.chunk_leaves, run.last % ref.key.kind.chunk_leaves
     for level in range(get_depth(ref)):
         if first & 1:
@@ -63,10 +64,10 @@ def _open_run(
     leaves = [data[start : start + size] for start in range(0, stop, size)]
     hashes, path = [merkle.hash_leaf(leaf) for leaf in leaves], split_roots(data[stop:])
     number, within = divmod(run.first, kind.chunk_leaves)
-    root = merkle.fold_range(hashes, within, depth, path)
+    root = merkle_ranges.fold_range(hashes, within, depth, path)
     if root != chunk_roots[number]:
         raise _refuse(ref, chunk_roots[number].hex(), (root or b"").hex(), source, f"leaf {run.first}")
-    paths = merkle.spread_range(hashes, within, depth, path)
+    paths = merkle_ranges.spread_range(hashes, within, depth, path)
     return {leaf: LeafProof(one, own) for leaf, one, own in zip(run.leaves, leaves, paths, strict=True)}
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.referee import SAFE, UNDERFLOW, NumericFormat
+from touchstone.protocol.spec.operation_bounds import SAFE, UNDERFLOW, NumericFormat
 
 LEAST_NORMAL = 2.0**-126
 SAFELY_FINITE = float(SAFE)

@@ -21,8 +21,9 @@ from touchstone.protocol.compute.bounds.claimed_node import (
     take,
     take_terms,
 )
-from touchstone.protocol.spec.program import Access, Operation
-from touchstone.protocol.spec.referee import ULPS
+from touchstone.protocol.spec.operation_bounds import ULPS
+from touchstone.protocol.spec.program import Access
+from touchstone.protocol.spec.program_operations import Operation
 
 
 def _compute_root(a: Tensor) -> Tensor:

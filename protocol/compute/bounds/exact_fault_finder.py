@@ -29,7 +29,8 @@ from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes, list_written
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path, compute_set_path
+from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
+from touchstone.protocol.spec.merkle_sets import compute_set_path
 from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
@@ -37,9 +38,9 @@ from touchstone.protocol.spec.program import (
     SMALL_LEAVES,
     Node,
     Program,
-    iterate_runs,
     leaf_elements,
 )
+from touchstone.protocol.spec.program_addressing import iterate_runs
 
 Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
 """W, m, v; tokens; labels; scalars."""

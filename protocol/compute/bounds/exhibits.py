@@ -12,7 +12,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import is_finite, round_to_bits
 from touchstone.protocol.spec.merkle import compute_levels, fold_path, hash_leaf
 from touchstone.protocol.spec.params import PRODUCT_BITS
-from touchstone.protocol.spec.program import ELEMENT_BYTES, Operation, leaf_bytes
+from touchstone.protocol.spec.program import ELEMENT_BYTES, leaf_bytes
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import Judgement, judge_element
 
 SPOILED_BOUNDS = 3

@@ -53,8 +53,9 @@ from touchstone.protocol.compute.program.planning.lifetimes import compute_lifet
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.program import INPUTS, Access, leaf_elements, locate, unravel
-from touchstone.protocol.spec.referee import FORMATS
+from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.program import INPUTS, Access, leaf_elements
+from touchstone.protocol.spec.program_addressing import locate, unravel
 
 NOISE = 2.0**-13
 """Of a cut, the largest |own - claimed| / (|claimed| + its mean magnitude) that may be float noise: such a

@@ -12,7 +12,8 @@ from touchstone.protocol.compute.digest import ByteTree
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import Levels, compute_levels
 from touchstone.protocol.spec.openings import BufferOpening, NodeProof
-from touchstone.protocol.spec.program import Role, iterate_runs, locate, unravel
+from touchstone.protocol.spec.program import Role
+from touchstone.protocol.spec.program_addressing import iterate_runs, locate, unravel
 
 Vectors = tuple[Tensor, Tensor, Tensor]
 """W, m, v before the step, flat float32."""

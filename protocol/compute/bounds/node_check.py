@@ -22,8 +22,9 @@ from touchstone.protocol.compute.bounds.claimed_node import Check, Claim, unrave
 from touchstone.protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
 from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
 from touchstone.protocol.compute.program.planning.node_views import MakeView
-from touchstone.protocol.spec.program import Node, Operation
-from touchstone.protocol.spec.referee import NumericFormat
+from touchstone.protocol.spec.operation_bounds import NumericFormat
+from touchstone.protocol.spec.program import Node
+from touchstone.protocol.spec.program_operations import Operation
 
 SUSPECT_TERMS = 1 << 20
 """Terms of suspects that are gathered at once."""

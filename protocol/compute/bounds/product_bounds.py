@@ -28,8 +28,8 @@ from touchstone.protocol.compute.bounds.claimed_node import (
     unravel,
 )
 from touchstone.protocol.compute.program.planning.node_views import sort_loops
+from touchstone.protocol.spec.operation_bounds import NumericFormat
 from touchstone.protocol.spec.program import Access, Node
-from touchstone.protocol.spec.referee import NumericFormat
 
 TILE_PRODUCTS = 1 << 16
 """Elements of a matrix product that are compared at once; smaller ones slow the product down."""

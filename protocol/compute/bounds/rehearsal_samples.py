@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from touchstone.protocol.compute.bounds.trace_check import Provider
-from touchstone.protocol.spec.program import Operation, Program, iterate_runs, locate, unravel
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.program_addressing import iterate_runs, locate, unravel
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.uniform_draw import draw_uniform
 
 CANDIDATES = 4

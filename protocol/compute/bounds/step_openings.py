@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.merkle import compute_set_path
+from touchstone.protocol.spec.merkle_sets import compute_set_path
 from touchstone.protocol.spec.openings import BufferOpening, NodeProof, TraceProof
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.program import SMALL_LEAVES, Program, leaf_elements
@@ -37,7 +37,8 @@ def open_buffer(tree: TraceTree, buffer: int, first_element: int, count: int) ->
 def open_element(tree: TraceTree, runs: Sequence[tuple[int, int, int]]) -> bytes:
     """What the referee reads of an element's runs (buffer, first element, length), the output's first: of
     each run the whole leaves and their siblings; then the siblings that the roots of all these buffers need
-    in the trace (`merkle.compute_set_path`). Roots follow from the leaves, and all lengths from the node."""
+    in the trace (`merkle_sets.compute_set_path`). Roots follow from the leaves, and all lengths from the
+    node."""
     parts: list[bytes] = []
     for run in runs:
         leaves, path = tree.open_run(*run)

@@ -29,7 +29,8 @@ from touchstone.protocol.compute.bounds.product_bounds import add_up, check_prod
 from touchstone.protocol.compute.program.kernels import make_kernel
 from touchstone.protocol.compute.program.planning.flat_runs import cut_node
 from touchstone.protocol.compute.program.tensor_allocator import relax
-from touchstone.protocol.spec.program import Access, Node, Operation
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_operations import Operation
 
 PART_SUMS = 1 << 22
 """Selected sums that are compared at once: in float64 they take ten times the memory of what is claimed."""

@@ -19,8 +19,9 @@ from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.program.planning.arena import SHOWN_TYPES
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import INDEX_ROLES, Access, Operation, Program
-from touchstone.protocol.spec.referee import FORMATS
+from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.program import INDEX_ROLES, Access, Program
+from touchstone.protocol.spec.program_operations import Operation
 
 Provider = Callable[[int], Tensor]
 """A buffer by its number: flat, all of it, float32 (int64 for tokens and labels). Asked once in a check."""

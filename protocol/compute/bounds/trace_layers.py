@@ -22,7 +22,8 @@ import numpy as np
 
 from touchstone.protocol.compute.program.planning.copy_folding import find_foldable
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
-from touchstone.protocol.spec.program import ELEMENT_BYTES, Operation, Program
+from touchstone.protocol.spec.program import ELEMENT_BYTES, Program
+from touchstone.protocol.spec.program_operations import Operation
 
 ROUNDED_FREELY = frozenset({
     Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM, Operation.RECIPROCAL_ROOT,

@@ -16,7 +16,7 @@ from touchstone.protocol.compute.bounds.claimed_node import require_index
 from touchstone.protocol.compute.bounds.trace_check import Provider, fetch_buffer
 from touchstone.protocol.compute.digest import ByteTree, build_byte_tree, tensor_bytes
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.exact import NAN
+from touchstone.protocol.spec.exact_elementwise import NAN
 from touchstone.protocol.spec.merkle import Levels, compute_path
 from touchstone.protocol.spec.program import INDEX_ROLES, Program, leaf_bytes, leaf_elements
 
@@ -50,8 +50,8 @@ class TraceTree:
 
     def open_run(self, buffer: int, first_element: int, count: int) -> tuple[bytes, list[bytes]]:
         """The whole leaves that hold `count` >= 1 elements from `first_element` on, and their siblings
-        (`merkle.compute_range_path`). Raises InvalidInput where the buffer has no such elements, or is not
-        what was hashed any more."""
+        (`merkle_ranges.compute_range_path`). Raises InvalidInput where the buffer has no such elements, or is
+        not what was hashed any more."""
         size = self.program.buffers[buffer].size
         if count < 1 or not 0 <= first_element <= first_element + count <= size:
             raise InvalidInput(
@@ -78,8 +78,9 @@ class TraceTree:
 
 
 def build_buffer_tree(program: Program, get: Provider, number: int, is_shown: bool = False) -> ByteTree:
-    """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact.NAN`, or with its own
-    bits where another node has shown it. Raises InvalidInput where the tensor is not the program's."""
+    """The tree of one buffer, in its own leaves; indices as uint32, each NaN as `exact_elementwise.NAN`, or
+    with its own bits where another node has shown it. Raises InvalidInput where the tensor is not the
+    program's."""
     tensor = fetch_buffer(program, get, number)
     if program.buffers[number].role in INDEX_ROLES:
         require_index(tensor, INDEX_LIMIT)

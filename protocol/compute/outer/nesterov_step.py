@@ -3,7 +3,7 @@
 Every node recomputes the merge from the committed bytes and compares roots, so each bit counts: the
 operations are separate IEEE-754 additions, multiplications and divisions in a fixed order, equal on any
 machine. They are computed piece by piece, by compiled loops as in `pseudo_gradients.py`. The reference, one
-element at a time, is `protocol/spec/outer.py`; rules in docs/spec.md, section 5.
+element at a time, is `protocol/spec/outer_update.py`; rules in docs/spec.md, section 5.
 """
 
 from collections.abc import Sequence

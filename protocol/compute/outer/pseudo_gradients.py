@@ -1,8 +1,8 @@
 """Pseudo-gradients as blocks of int8, on whole tensors.
 
-The reference, one element at a time, is `protocol/spec/outer.py`; rules in docs/spec.md, section 5. As passes
-of their own the operations read and write every element some twenty times: the compiled loops pass over
-memory once. Numba rounds each operation by itself, as `compiled_loops.py` says: nothing is contracted,
+The reference, one element at a time, is `protocol/spec/outer_update.py`; rules in docs/spec.md, section 5. As
+passes of their own the operations read and write every element some twenty times: the compiled loops pass
+over memory once. Numba rounds each operation by itself, as `compiled_loops.py` says: nothing is contracted,
 reordered or flushed. All arrays are contiguous. A block is 64 elements, or 65 bytes (int8): the scale's
 exponent + 149, then 64 integers.
 """
@@ -16,9 +16,9 @@ from torch import Tensor
 from touchstone.protocol.compute.digest import require_finite
 from touchstone.protocol.compute.program.compiled_loops import Floats, Int8s, UInt32s, compile_loop
 from touchstone.protocol.compute.program.tensor_allocator import relax
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.float32 import float_to_bits
-from touchstone.protocol.spec.merkle import count_tensor_leaves
 from touchstone.protocol.spec.params import (
     BLOCK_ELEMENTS,
     BLOCKS_PER_LEAF,

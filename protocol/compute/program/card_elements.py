@@ -24,7 +24,9 @@ from touchstone.protocol.compute.program.card_numbers import (
     take_sigmoid,
 )
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
-from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Access, Operation, lay_row_major
+from touchstone.protocol.spec.program import Access
+from touchstone.protocol.spec.program_addressing import lay_row_major
+from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS, Operation
 
 Kernel = Callable[[], object]
 WARPS, TURNED_WARPS = 4, 8

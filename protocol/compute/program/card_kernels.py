@@ -12,7 +12,8 @@ from touchstone.protocol.compute.program.exact.device_kernels import DeviceKerne
 from touchstone.protocol.compute.program.exact.product_families import require_quantized
 from touchstone.protocol.compute.program.kernels import Kernel
 from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews
-from touchstone.protocol.spec.program import Node, Operation
+from touchstone.protocol.spec.program import Node
+from touchstone.protocol.spec.program_operations import Operation
 
 
 class CardKernels(DeviceKernels):

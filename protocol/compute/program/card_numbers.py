@@ -9,14 +9,14 @@ from typing import Any
 import triton.language as tl
 
 from touchstone.protocol.compute.program.card_compile import compile_card
-from touchstone.protocol.spec.exact import (
+from touchstone.protocol.spec.exact_series import (
     EXPONENTIAL_COEFFICIENTS,
     LN_2,
     LOG2_E,
     LOGARITHM_COEFFICIENTS,
     ROOT_2,
-    SUM_BITS,
 )
+from touchstone.protocol.spec.exact_sums import SUM_BITS
 
 MAGNITUDE = tl.constexpr(0x7FFFFFFF)
 INFINITE = tl.constexpr(0x7F800000)

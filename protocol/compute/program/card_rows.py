@@ -24,7 +24,7 @@ from touchstone.protocol.compute.program.card_numbers import (
     round_double,
 )
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
-from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Operation
+from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS, Operation
 
 SCALE_OF = tl.constexpr(int(Operation.SCALE_OF))
 SUM = tl.constexpr(int(Operation.SUM))

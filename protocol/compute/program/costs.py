@@ -12,12 +12,12 @@ from touchstone.protocol.spec.program import (
     ELEMENT_BYTES,
     Access,
     Node,
-    Operation,
     Program,
     Role,
     leaf_bytes,
     leaf_elements,
 )
+from touchstone.protocol.spec.program_operations import Operation
 
 SIBLING_BYTES = 32
 FLOAT_BYTES, MASK_BYTES, PLACE_BYTES = 4, 1, 8

@@ -16,7 +16,8 @@ from touchstone.protocol.compute.program.kernels import Kernel
 from touchstone.protocol.compute.program.planning.flat_runs import FlatRun
 from touchstone.protocol.compute.program.planning.node_views import MakeView
 from touchstone.protocol.compute.program.tensor_allocator import relax
-from touchstone.protocol.spec.program import Access, Operation, Program
+from touchstone.protocol.spec.program import Access, Program
+from touchstone.protocol.spec.program_operations import Operation
 
 PIECE_ELEMENTS = 1 << 15
 """Elements that go through all loops before the next: what the loops hand on stays in the cache."""

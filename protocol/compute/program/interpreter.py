@@ -48,16 +48,8 @@ from touchstone.protocol.compute.program.planning.node_views import MakeView, lo
 from touchstone.protocol.compute.program.tensor_allocator import allocate, allocate_vector, relax
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import PRODUCT_BITS
-from touchstone.protocol.spec.program import (
-    INDEX_ROLES,
-    INTEGER_ROLES,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Program,
-    Role,
-)
+from touchstone.protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Access, Buffer, Node, Program, Role
+from touchstone.protocol.spec.program_operations import Operation
 
 _WHOLE = frozenset({Operation.SCALE_OF, Operation.QUANTIZE, Operation.QUANTIZED_PRODUCT_SUM})
 """Operations whose kernels go through rows one by one, and need no memory for more."""

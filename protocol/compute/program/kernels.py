@@ -16,7 +16,8 @@ from torch import Tensor
 
 from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews, sort_loops
 from touchstone.protocol.compute.program.tensor_allocator import allocate
-from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Node, Operation
+from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Node
+from touchstone.protocol.spec.program_operations import Operation
 
 COPY_COLUMNS = 64
 """Elements of each row that are copied at a time where a copy transposes."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.program_form import require_form
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.protocol.spec.params import PRODUCT_BITS
-from touchstone.protocol.spec.program import Operation, Program, Role
+from touchstone.protocol.spec.program import Program, Role
 from touchstone.protocol.spec.program_codec import compute_program_root, encode_program
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_indices, require_step
 from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.weights_layout import WeightsLayout, encode_layout

@@ -15,7 +15,9 @@ from torch import Tensor
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.planning.copy_folding import fold
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import Access, Node, Operation, Program, Role, lay_row_major
+from touchstone.protocol.spec.program import Access, Node, Program, Role
+from touchstone.protocol.spec.program_addressing import lay_row_major
+from touchstone.protocol.spec.program_operations import Operation
 
 
 def require_form(program: Program) -> None:

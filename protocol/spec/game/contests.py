@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
+from touchstone.protocol.spec.contest_tree import compute_nodes_below
 from touchstone.protocol.spec.errors import require, require_window
 from touchstone.protocol.spec.game.calls import (
     AnswerContest,
@@ -32,7 +33,6 @@ from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.state import ContestTurn, GameOutcome, GameState, RootContest, RoundPhase
 from touchstone.protocol.spec.game.terms import FALLS_MAX
 from touchstone.protocol.spec.merkle import Levels
-from touchstone.protocol.spec.outer import compute_nodes_below
 
 Values = Mapping[str, Any]
 

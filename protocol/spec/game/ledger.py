@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game import calls, contests, disputes, rounds, seats, settling
 from touchstone.protocol.spec.game.calls import GameCall
@@ -39,7 +40,7 @@ from touchstone.protocol.spec.game.terms import (
     GameWindows,
     check_terms,
 )
-from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
+from touchstone.protocol.spec.merkle import compute_depth
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.typed_data import SigningDomain
 

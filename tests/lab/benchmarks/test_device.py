@@ -10,7 +10,7 @@ from lab.benchmarks.honesty.kinds import FUNCTIONS
 from tests.protocol.compute.program.recording_device import RecordingDevice, use_device
 from touchstone.protocol.compute.program.exact import device_functions
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 
 
 def test_functions_are_swept_from_the_least_pattern_to_the_largest() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.reports import BUILD
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS
 
 KINDS = {kind.name for kind in BOUNDED_OPERATIONS}
 

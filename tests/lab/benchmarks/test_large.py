@@ -36,7 +36,7 @@ from touchstone.protocol.compute.program.training_state import Batch, TrainingSt
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import count_contest_levels
 from touchstone.protocol.spec.params import GIVEN_START
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.plain_decoder import Decoder
 

@@ -9,7 +9,8 @@ import pytest
 from lab.benchmarks.recipes_run import mutated_programs
 from lab.benchmarks.recipes_run.mutated_programs import Harm, Setting, open_setting, run_batch, take
 from lab.benchmarks.recipes_run.program_mutator import ProgramMutator
-from touchstone.protocol.spec.program import Operation, Program
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.program_operations import Operation
 
 
 @pytest.mark.parametrize("numeric_format", ["float32", "exact15"])

@@ -14,9 +14,9 @@ from lab.benchmarks.referee_vectors import (
     generate_exact_cases,
 )
 from tools.vectors.referee_cases import Case
-from touchstone.protocol.spec.exact import NAN
+from touchstone.protocol.spec.exact_elementwise import NAN
 from touchstone.protocol.spec.float32 import INFINITY, SIGN_BIT
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, QUANTIZED_LIMITS, Operation
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, QUANTIZED_LIMITS, Operation
 
 Generate = Callable[[int, int], Iterator[Case]]
 CASES = 3_000

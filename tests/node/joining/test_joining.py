@@ -25,7 +25,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.ledger import read_terms
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 POSTED, TRAINING = build_task(TINY_PLAN, make_dataset(), get_account(1), bytes(32))

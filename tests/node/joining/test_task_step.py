@@ -31,11 +31,11 @@ from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.compute.program import known_steps
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import TaskStep, get_step, knows_step
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS
-from touchstone.protocol.spec.program import Operation
 from touchstone.protocol.spec.program_codec import compute_program_root, encode_program
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import NamedBytes, TaskSpec
 
 SERVER, ASKER = 1, 2

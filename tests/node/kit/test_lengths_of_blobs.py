@@ -18,9 +18,10 @@ from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program import known_steps
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round
-from touchstone.protocol.spec.merkle import compute_data_root
-from touchstone.protocol.spec.program import Operation, get_constant_roots
+from touchstone.protocol.spec.data_trees import compute_data_root
+from touchstone.protocol.spec.program import get_constant_roots
 from touchstone.protocol.spec.program_codec import encode_program
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import NamedBytes
 from touchstone.protocol.spec.weights_layout import encode_layout
 

@@ -18,8 +18,8 @@ from touchstone.node.kit.stored_step import keep_step, list_constants
 from touchstone.node.kit.trace_storage import TraceBuffer, TraceKeeper
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef, refer_trace_tensor
-from touchstone.protocol.spec.merkle import compute_data_root
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.data_trees import compute_data_root
+from touchstone.protocol.spec.program_operations import Operation
 
 ONE = b"\1\0\0\0"
 THREE = [TraceBuffer(1, 1024), TraceBuffer(300, 1024), TraceBuffer(2, 1024)]

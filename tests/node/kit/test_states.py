@@ -22,8 +22,9 @@ from touchstone.node.kit.states import (
 )
 from touchstone.protocol.compute.digest import build_state_trees
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.merkle import count_tensor_leaves, hash_leaf, is_valid_path
+from touchstone.protocol.spec.merkle import hash_leaf, is_valid_path
 from touchstone.protocol.spec.state_headers import StateHeader
 
 

@@ -36,12 +36,13 @@ from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.batches import Corpus, open_corpus
 from touchstone.protocol.spec.commitments import compute_outer_root
+from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.contests import ContestFolds
 from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, list_draws
 from touchstone.protocol.spec.game.state import GameRound, SeatRole, create_game
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
-from touchstone.protocol.spec.merkle import compute_depth, count_tensor_leaves
+from touchstone.protocol.spec.merkle import compute_depth
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.typed_data import SigningDomain

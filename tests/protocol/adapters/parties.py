@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.session import Patience
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import TlsIdentity, load_or_create_identity
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees, merkle
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
@@ -44,7 +44,7 @@ def make_key(seed: int) -> AccountKey:
 def make_tensor(elements: int, seed: int = 0) -> tuple[bytes, BlobRef]:
     """Random float32 bytes and their reference."""
     data = np.random.default_rng(seed).standard_normal(elements, dtype=np.float32).tobytes()
-    return data, refer_tensor(merkle.compute_data_root(data), elements)
+    return data, refer_tensor(data_trees.compute_data_root(data), elements)
 
 
 def make_trace_tensor(

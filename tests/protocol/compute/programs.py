@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.spec.merkle import compute_data_root
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.program import COMPUTED_ROLES, INPUTS, Buffer, Node, Outputs, Program, Role
 from touchstone.protocol.spec.program_rules import require_valid
 from touchstone.step.builder import Builder

@@ -5,11 +5,15 @@ from typing import Any
 
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.float32 import unpack_bits
-from touchstone.protocol.spec.merkle import compute_depth, fold_range, hash_leaf, is_valid_set, verify_path
+from touchstone.protocol.spec.merkle import compute_depth, hash_leaf, verify_path
+from touchstone.protocol.spec.merkle_ranges import fold_range
+from touchstone.protocol.spec.merkle_sets import is_valid_set
 from touchstone.protocol.spec.openings import NodeProof
-from touchstone.protocol.spec.program import Program, Role, iterate_runs, leaf_bytes, locate, unravel
+from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.program import Program, Role, leaf_bytes
+from touchstone.protocol.spec.program_addressing import iterate_runs, locate, unravel
 from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, encode_node
-from touchstone.protocol.spec.referee import FORMATS, judge_element
+from touchstone.protocol.spec.referee import judge_element
 from touchstone.protocol.spec.task_spec import StepContext
 
 Run = tuple[int, int, int]
@@ -96,7 +100,7 @@ class Reader:
 
 
 def count_siblings(first: int, last: int, depth: int) -> int:
-    """As many as `merkle.compute_range_path` gives."""
+    """As many as `merkle_ranges.compute_range_path` gives."""
     count = 0
     for _ in range(depth):
         count += (first & 1) + (not last & 1)

@@ -14,8 +14,8 @@ from touchstone.protocol.compute.batches import (
     open_corpus,
     read_known_rows,
 )
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import ProtocolFault
-from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.protocol.spec.shard_draws import draw_sample_start
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.plain_decoder import DecoderConfig

@@ -20,14 +20,14 @@ from touchstone.protocol.compute.digest import (
     zero_root,
 )
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees, merkle, merkle_ranges
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 1000, 256 * 8, 3001])
 def test_tensor_root_is_the_tree_of_the_spec(count: int) -> None:
     flat = torch.randn(count, generator=torch.Generator().manual_seed(count))
-    assert tensor_root(flat) == merkle.compute_data_root(tensor_bytes(flat))
+    assert tensor_root(flat) == data_trees.compute_data_root(tensor_bytes(flat))
 
 
 @pytest.mark.parametrize("count", [1, 257, 5000])
@@ -113,7 +113,7 @@ def test_every_run_of_leaves_opens() -> None:
             leaves, path = tree.open_run(first, last)
             assert leaves == b"".join(tree.open_leaf(i)[0] for i in range(first, last + 1))
             hashes = [merkle.hash_leaf(leaves[i : i + 1024]) for i in range(0, len(leaves), 1024)]
-            assert merkle.is_valid_range(tree.root, hashes, first, 3, path)
+            assert merkle_ranges.is_valid_range(tree.root, hashes, first, 3, path)
     with pytest.raises(InvalidInput):
         tree.open_run(1, 3)
 
@@ -154,7 +154,7 @@ def test_a_large_tree_has_the_levels_of_the_spec(leaf_bytes: int, leaves: int, l
 @pytest.mark.usefixtures("_hashing")
 def test_several_threads_hash_at_once() -> None:
     vectors = [torch.full((256 * 3000,), float(number)) for number in range(8)]
-    expected = [merkle.compute_data_root(tensor_bytes(vector)) for vector in vectors]
+    expected = [data_trees.compute_data_root(tensor_bytes(vector)) for vector in vectors]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(tensor_root, vectors)) == expected
 
@@ -167,4 +167,4 @@ def test_a_library_that_does_not_hash_is_not_believed(monkeypatch: pytest.Monkey
     refusing = tuple(ctypes.CFUNCTYPE(ctypes.c_int, *kind)(lambda *_: 0) for kind in kinds)
     monkeypatch.setattr(tree_hashing, "_find_openssl", lambda: refusing)
     data = bytes(range(256)) * 40
-    assert build_byte_tree(data).root == merkle.compute_data_root(data)
+    assert build_byte_tree(data).root == data_trees.compute_data_root(data)

@@ -20,8 +20,8 @@ from touchstone.protocol.compute.program.kernels import PROBE_FORMAT, ROUNDINGS,
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import advance, compute_scalars, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
+from touchstone.protocol.spec.operation_bounds import FORMATS
 from touchstone.protocol.spec.params import NUMERIC_FORMATS, PRODUCT_BITS
-from touchstone.protocol.spec.referee import FORMATS
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 BITS = {"float32": 24, "tf32": 11, "bf16": 8}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from touchstone.protocol.spec import float32
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import judge_operation
 
 INFINITY, NOT_A_NUMBER, LARGEST, TINY, NORMAL = 0x7F800000, 0x7FC00000, 0x7F7FFFFF, 0x00000003, 0x00800000

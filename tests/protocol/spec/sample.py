@@ -1,7 +1,7 @@
 """A small well-formed task, for tests that need any task at all."""
 
 from tools.vectors.fixed_values import ACCOUNT, LIMITS, bits, word
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
@@ -38,7 +38,7 @@ def _sample_terms(schedule_root: bytes) -> TaskTerms:
     return TaskTerms(
         submitter=ACCOUNT,
         initial_weights_root=word("initial weights"),
-        zero_root=merkle.compute_zero_tensor_root(106_816),
+        zero_root=data_trees.compute_zero_tensor_root(106_816),
         schedule_root=schedule_root,
         step_root=word("step"),
         parameter_count=106_816,

@@ -3,8 +3,13 @@
 import pytest
 
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.spec.contest_tree import (
+    FANOUT_LEVELS,
+    compute_nodes_below,
+    compute_padding,
+    find_differing,
+)
 from touchstone.protocol.spec.merkle import compute_levels, hash_node
-from touchstone.protocol.spec.outer import FANOUT_LEVELS, compute_nodes_below, compute_padding, find_differing
 from touchstone.protocol.spec.params import ZERO_WORD
 
 

@@ -26,9 +26,9 @@ from tests.protocol.spec.patterns import (
     to_bits,
     to_numpy,
 )
-from touchstone.protocol.spec import float32
+from touchstone.protocol.spec import enclosures, float32
 from touchstone.protocol.spec.float32 import LEAST_NORMAL, to_fraction
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.referee import judge_operation
 
 
@@ -75,9 +75,9 @@ TORCH: dict[Operation, Callable[[Any], Any]] = {
     Operation.LOGARITHM: torch.log, Operation.RECIPROCAL_ROOT: torch.rsqrt,
 }  # fmt: skip
 ENCLOSE = {
-    Operation.EXPONENTIAL: float32.enclose_exponential, Operation.SIGMOID: float32.enclose_sigmoid,
-    Operation.LOGARITHM: float32.enclose_logarithm,
-    Operation.RECIPROCAL_ROOT: float32.enclose_reciprocal_root,
+    Operation.EXPONENTIAL: enclosures.enclose_exponential, Operation.SIGMOID: enclosures.enclose_sigmoid,
+    Operation.LOGARITHM: enclosures.enclose_logarithm,
+    Operation.RECIPROCAL_ROOT: enclosures.enclose_reciprocal_root,
 }  # fmt: skip
 
 
@@ -102,9 +102,9 @@ def test_enclosures_hold_at_hard_places(operation: Operation, x: float) -> None:
 
 def test_enclosures_far_out() -> None:
     lowest, zero = LARGEST | NEGATIVE, Fraction(0)
-    assert float32.enclose_exponential(lowest) == (zero, Fraction(1, 1 << 184))
-    assert float32.enclose_sigmoid(lowest)[0] == 0
-    low, high = float32.enclose_sigmoid(LARGEST)
+    assert enclosures.enclose_exponential(lowest) == (zero, Fraction(1, 1 << 184))
+    assert enclosures.enclose_sigmoid(lowest)[0] == 0
+    low, high = enclosures.enclose_sigmoid(LARGEST)
     assert 1 - Fraction(1, 1 << 180) < low < high == 1
     assert Fraction(Decimal(-128).exp()) < Fraction(1, 1 << 184)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.protocol.spec.patterns import EDGES, INFINITY
-from touchstone.protocol.spec import exact
+from touchstone.protocol.spec import exact, exact_elementwise, exact_series, exact_sums
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import (
     SIGN_BIT,
@@ -22,7 +22,7 @@ from touchstone.protocol.spec.float32 import (
     to_fraction,
     to_units,
 )
-from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Operation
+from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS, Operation
 
 ONE, MINUS_ZERO, LARGEST = 0x3F800000, SIGN_BIT, INFINITY - 1
 
@@ -43,7 +43,7 @@ def to_float(bits: int) -> np.float32:
 
 
 def from_float(value: np.float32) -> int:
-    return exact.canonicalize(int(np.float32(value).view(np.uint32)))
+    return exact_elementwise.canonicalize(int(np.float32(value).view(np.uint32)))
 
 
 def bits_of(value: float) -> int:
@@ -86,8 +86,8 @@ def test_roots_are_those_of_the_processor_for_any_pattern() -> None:
         ((MINUS_ZERO, MINUS_ZERO), 0, 0),
         ((INFINITY, LARGEST), INFINITY, LARGEST),
         ((SIGN_BIT | 1, SIGN_BIT | INFINITY), SIGN_BIT | 1, SIGN_BIT | INFINITY),
-        ((ONE, INFINITY + 1), exact.NAN, exact.NAN),
-        ((SIGN_BIT | exact.NAN, ONE), exact.NAN, exact.NAN),
+        ((ONE, INFINITY + 1), exact_elementwise.NAN, exact_elementwise.NAN),
+        ((SIGN_BIT | exact_elementwise.NAN, ONE), exact_elementwise.NAN, exact_elementwise.NAN),
     ],
 )
 def test_the_largest_and_the_smallest(values: tuple[int, int], largest: int, smallest: int) -> None:
@@ -99,7 +99,7 @@ def test_the_largest_and_the_smallest(values: tuple[int, int], largest: int, sma
 @pytest.mark.parametrize(
     ("a", "threshold", "flushed"),
     [(ONE, ONE, ONE), (ONE - 1, ONE, 0), (SIGN_BIT | ONE, ONE, SIGN_BIT | ONE), (MINUS_ZERO, 1, 0),
-     (INFINITY + 5, ONE, exact.NAN), (1, exact.NAN, 1)],
+     (INFINITY + 5, ONE, exact_elementwise.NAN), (1, exact_elementwise.NAN, 1)],
 )  # fmt: skip
 def test_flush_drops_what_is_below_the_threshold(a: int, threshold: int, flushed: int) -> None:
     assert exact.compute_element(Operation.FLUSH, [(a, threshold)]) == flushed
@@ -107,7 +107,7 @@ def test_flush_drops_what_is_below_the_threshold(a: int, threshold: int, flushed
 
 def test_choices_hand_on_the_pattern_of_what_they_choose() -> None:
     assert exact.compute_element(Operation.COPY, [(MINUS_ZERO,)]) == MINUS_ZERO
-    assert exact.compute_element(Operation.COPY, [(INFINITY + 9,)]) == exact.NAN
+    assert exact.compute_element(Operation.COPY, [(INFINITY + 9,)]) == exact_elementwise.NAN
     assert exact.compute_element(Operation.FINITE_SELECT, [(INFINITY, ONE, 2)]) == 2
     assert exact.compute_element(Operation.FINITE_SELECT, [(LARGEST, ONE, 2)]) == ONE
 
@@ -117,7 +117,7 @@ def test_choices_hand_on_the_pattern_of_what_they_choose() -> None:
     ("operation", "of_infinity", "of_minus_infinity", "of_zero"),
     [
         (Operation.EXPONENTIAL, INFINITY, 0, ONE),
-        (Operation.LOGARITHM, INFINITY, exact.NAN, SIGN_BIT | INFINITY),
+        (Operation.LOGARITHM, INFINITY, exact_elementwise.NAN, SIGN_BIT | INFINITY),
         (Operation.SIGMOID, ONE, 0, ONE - (1 << 23)),
     ],
 )
@@ -128,7 +128,7 @@ def test_functions_at_their_ends(
     assert exact.compute_element(operation, [(SIGN_BIT | INFINITY,)]) == of_minus_infinity
     assert exact.compute_element(operation, [(0,)]) == exact.compute_element(operation, [(SIGN_BIT,)])
     assert exact.compute_element(operation, [(0,)]) == of_zero
-    assert exact.compute_element(operation, [(INFINITY + 1,)]) == exact.NAN
+    assert exact.compute_element(operation, [(INFINITY + 1,)]) == exact_elementwise.NAN
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_functions_come_close_to_the_true_value() -> None:
         context.prec = 50
         for _ in range(2000):
             a = bits_of(chance.choice([chance.uniform(-87, 88), chance.uniform(-1, 1)]))
-            assert _count_ulps(exact.take_exponential(a), _to_decimal(a).exp()) < Decimal("0.52")
+            assert _count_ulps(exact_series.take_exponential(a), _to_decimal(a).exp()) < Decimal("0.52")
             b = bits_of(
                 chance.choice(
                     [chance.uniform(0.5, 2), chance.uniform(1, 1e4), 2.0 ** chance.randrange(-126, 127)]
                 )
             )
             right = _to_decimal(b).ln()
-            beyond = abs(_to_decimal(exact.take_logarithm(b)) - right) - _to_ulp(right) / 2
+            beyond = abs(_to_decimal(exact_series.take_logarithm(b)) - right) - _to_ulp(right) / 2
             assert beyond < Decimal(2) ** -32
 
 
@@ -183,10 +183,10 @@ def _count_ulps(bits: int, right: Decimal) -> Decimal:
 def test_a_sum_does_not_depend_on_the_order_of_its_terms() -> None:
     chance = random.Random(5)
     terms = [bits_of(chance.uniform(-1, 1) * 2.0 ** chance.randrange(-60, 60)) for _ in range(200)]
-    expected = exact.add_terms(terms)
+    expected = exact_sums.add_terms(terms)
     for _ in range(5):
         chance.shuffle(terms)
-        assert exact.add_terms(terms) == expected
+        assert exact_sums.add_terms(terms) == expected
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_sum_does_not_depend_on_the_order_of_its_terms() -> None:
         ([1], 1),
         ([LARGEST, LARGEST], INFINITY),
         ([ONE, SIGN_BIT | ONE], 0),
-        ([ONE, INFINITY], exact.NAN),
+        ([ONE, INFINITY], exact_elementwise.NAN),
         ([ONE, ONE, float_to_bits(2.0**-24)], 0x40000000),
         # 2^-39 is half of the unit beside 1, and goes to 0, the even neighbour. Three quarters become one.
         ([ONE, SIGN_BIT | ONE, float_to_bits(2.0**-39)], 0),
@@ -205,7 +205,7 @@ def test_a_sum_does_not_depend_on_the_order_of_its_terms() -> None:
     ],
 )
 def test_sums(terms: list[int], expected: int) -> None:
-    assert exact.add_terms(terms) == expected
+    assert exact_sums.add_terms(terms) == expected
     assert exact.compute_element(Operation.SUM, [(term,) for term in terms]) == expected
 
 
@@ -214,8 +214,8 @@ def test_a_scale_is_the_least_that_keeps_all_terms_within_the_limit(bits: int) -
     limit, chance = QUANTIZED_LIMITS[bits], random.Random(bits)
     for _ in range(500):
         row = [bits_of(chance.uniform(-1, 1) * 2.0 ** chance.randrange(-140, 120)) for _ in range(3)]
-        scale = exact.choose_scale(row, bits)
-        assert max(abs(exact.quantize(a, scale, bits)) for a in row) <= limit
+        scale = exact_sums.choose_scale(row, bits)
+        assert max(abs(exact_sums.quantize(a, scale, bits)) for a in row) <= limit
         units = to_units(scale)
         assert units & (units - 1) == 0
         if units > 1:
@@ -223,13 +223,13 @@ def test_a_scale_is_the_least_that_keeps_all_terms_within_the_limit(bits: int) -
 
 
 def test_scales_at_the_ends_of_the_range() -> None:
-    assert exact.choose_scale([0, MINUS_ZERO], 15) == 1
-    assert exact.choose_scale([1], 8) == 1
-    assert exact.choose_scale([INFINITY, 0], 8) == exact.NAN
-    assert to_fraction(exact.choose_scale([LARGEST], 15)) == Fraction(2) ** 115
+    assert exact_sums.choose_scale([0, MINUS_ZERO], 15) == 1
+    assert exact_sums.choose_scale([1], 8) == 1
+    assert exact_sums.choose_scale([INFINITY, 0], 8) == exact_elementwise.NAN
+    assert to_fraction(exact_sums.choose_scale([LARGEST], 15)) == Fraction(2) ** 115
     # 16,319.5 steps round to 16,320, one too many: the scale doubles.
     for steps, factor in ((Fraction(32638, 2), 1), (Fraction(32639, 2), 2)):
-        assert exact.choose_scale([round_to_bits(steps)], 15) == round_to_bits(Fraction(factor))
+        assert exact_sums.choose_scale([round_to_bits(steps)], 15) == round_to_bits(Fraction(factor))
 
 
 @pytest.mark.parametrize(
@@ -239,30 +239,30 @@ def test_scales_at_the_ends_of_the_range() -> None:
 def test_quantized_values_go_to_the_even_neighbour_and_never_beyond_the_limit(
     value: float, scale: float, expected: int
 ) -> None:
-    assert exact.quantize(bits_of(value), bits_of(scale), 8) == expected
+    assert exact_sums.quantize(bits_of(value), bits_of(scale), 8) == expected
 
 
 def test_a_row_with_a_term_that_is_not_finite_gives_nan() -> None:
     row = [ONE, INFINITY]
-    scale = exact.choose_scale(row, 15)
-    assert [exact.quantize(a, scale, 15) for a in row] == [0, 0]
-    assert exact.add_quantized_products([(0, 5), (0, 7)], scale, ONE) == exact.NAN
+    scale = exact_sums.choose_scale(row, 15)
+    assert [exact_sums.quantize(a, scale, 15) for a in row] == [0, 0]
+    assert exact_sums.add_quantized_products([(0, 5), (0, 7)], scale, ONE) == exact_elementwise.NAN
 
 
-@pytest.mark.parametrize("scale", [INFINITY, SIGN_BIT | INFINITY, exact.NAN, INFINITY + 1])
+@pytest.mark.parametrize("scale", [INFINITY, SIGN_BIT | INFINITY, exact_elementwise.NAN, INFINITY + 1])
 def test_a_scale_that_is_not_finite_gives_nan_even_to_nothing(scale: int) -> None:
     """Only a cheat's buffers hold an infinite scale; the referee has to answer all the same."""
     for terms in ([(0, 1)], [(2, 3)]):
-        assert exact.add_quantized_products(terms, scale, ONE) == exact.NAN
-        assert exact.add_quantized_products(terms, ONE, scale) == exact.NAN
+        assert exact_sums.add_quantized_products(terms, scale, ONE) == exact_elementwise.NAN
+        assert exact_sums.add_quantized_products(terms, ONE, scale) == exact_elementwise.NAN
 
 
 def test_a_product_sum_is_exact_and_rounded_once() -> None:
     terms = [(16319, 16319), (-16319, 16318), (1, -16318)]
-    assert exact.add_quantized_products(terms, ONE, ONE) == bits_of(1)
+    assert exact_sums.add_quantized_products(terms, ONE, ONE) == bits_of(1)
     scale = round_to_bits(UNIT)
-    assert exact.add_quantized_products([(3, 1)], scale, bits_of(0.5)) == 2  # 1.5 units, to the even one
-    assert exact.add_quantized_products([(0, 1)], scale, bits_of(0.5)) == 0
+    assert exact_sums.add_quantized_products([(3, 1)], scale, bits_of(0.5)) == 2  # 1.5 units, to the even one
+    assert exact_sums.add_quantized_products([(0, 1)], scale, bits_of(0.5)) == 0
 
 
 def test_an_element_of_a_product_sum_reads_its_scales_from_its_first_term() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.exact import NAN
+from touchstone.protocol.spec.exact_elementwise import NAN
 from touchstone.protocol.spec.float32 import SIGN_BIT, is_finite, to_fraction, unpack_bits
 from touchstone.protocol.spec.params import PRODUCT_BITS
-from touchstone.protocol.spec.program import EXACT_OPERATIONS, QUANTIZED_FACTORS, Access, Node, Operation
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_operations import EXACT_OPERATIONS, QUANTIZED_FACTORS, Operation
 from touchstone.protocol.spec.referee import Judgement, judge_element, judge_operation
 
 TABLES: dict[str, dict[str, Any]] = json.loads(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees, merkle, merkle_ranges, merkle_sets
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.params import LEAF_BYTES
 
@@ -85,12 +85,12 @@ def test_an_empty_tree_and_a_foreign_index_are_refused() -> None:
 
 @given(st.binary(min_size=1, max_size=3 * LEAF_BYTES + 1))
 def test_data_leaves_cover_the_data_and_pad_with_zeros(data: bytes) -> None:
-    pieces = merkle.split_leaves(data)
+    pieces = data_trees.split_leaves(data)
     joined = b"".join(pieces)
     assert {len(piece) for piece in pieces} == {LEAF_BYTES}
     assert joined[: len(data)] == data
     assert not any(joined[len(data) :])
-    assert merkle.compute_data_root(data) == merkle.compute_root(
+    assert data_trees.compute_data_root(data) == merkle.compute_root(
         [merkle.hash_leaf(piece) for piece in pieces]
     )
 
@@ -98,8 +98,8 @@ def test_data_leaves_cover_the_data_and_pad_with_zeros(data: bytes) -> None:
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 512, 513, 1_281, 70_000])
 def test_zero_tensor_root_is_the_root_of_zeros(count: int) -> None:
     data = bytes(4 * count)
-    assert merkle.compute_zero_tensor_root(count) == merkle.compute_data_root(data)
-    assert merkle.count_tensor_leaves(count) == len(merkle.split_leaves(data))
+    assert data_trees.compute_zero_tensor_root(count) == data_trees.compute_data_root(data)
+    assert data_trees.count_tensor_leaves(count) == len(data_trees.split_leaves(data))
 
 
 # --- Runs of leaves -----------------------------------------------------------------------------------------
@@ -113,24 +113,24 @@ def test_every_run_verifies(count: int, data: st.DataObject) -> None:
     leaves = make_leaves(count)
     levels = merkle.compute_levels(leaves)
     first, last = draw_run(data, count)
-    path = merkle.compute_range_path(levels, first, last)
+    path = merkle_ranges.compute_range_path(levels, first, last)
     assert len(path) <= 2 * merkle.compute_depth(count)
-    assert merkle.is_valid_range(levels[-1][0], leaves[first : last + 1], first, count, path)
+    assert merkle_ranges.is_valid_range(levels[-1][0], leaves[first : last + 1], first, count, path)
 
 
 @given(st.integers(1, 70), st.data())
 def test_a_run_of_one_leaf_has_that_leaf_s_path(count: int, data: st.DataObject) -> None:
     levels = merkle.compute_levels(make_leaves(count))
     index = data.draw(st.integers(0, count - 1))
-    assert merkle.compute_range_path(levels, index, index) == merkle.compute_path(levels, index)
+    assert merkle_ranges.compute_range_path(levels, index, index) == merkle.compute_path(levels, index)
 
 
 def test_siblings_come_level_by_level_the_left_one_first() -> None:
     """Leaves 1 and 2 of 5: both neighbours; then their parents are a whole subtree, whose sibling holds leaf
     4 and padding."""
     levels = merkle.compute_levels(make_leaves(5))
-    assert merkle.compute_range_path(levels, 1, 2) == [levels[0][0], levels[0][3], levels[2][1]]
-    whole = merkle.compute_range_path(levels, 0, 4)
+    assert merkle_ranges.compute_range_path(levels, 1, 2) == [levels[0][0], levels[0][3], levels[2][1]]
+    whole = merkle_ranges.compute_range_path(levels, 0, 4)
     padding = merkle.hash_node(bytes(32), bytes(32))
     assert whole == [bytes(32), padding]
 
@@ -140,7 +140,7 @@ def test_no_other_run_verifies(count: int, data: st.DataObject) -> None:
     leaves = make_leaves(count)
     levels = merkle.compute_levels(leaves)
     root, (first, last) = levels[-1][0], draw_run(data, count)
-    run, path = leaves[first : last + 1], merkle.compute_range_path(levels, first, last)
+    run, path = leaves[first : last + 1], merkle_ranges.compute_range_path(levels, first, last)
     other = data.draw(st.integers(-2, 4 * count).filter(lambda i: i != first))
     place = data.draw(st.integers(0, len(run) - 1))
     changed = [sha256(x).digest() if n == place else x for n, x in enumerate(run)]
@@ -150,20 +150,20 @@ def test_no_other_run_verifies(count: int, data: st.DataObject) -> None:
         (run, first, 2 * (1 << merkle.compute_depth(count)), path), (run, first, count, [*path, bytes(32)]),
         (run, first, count, path[:-1] if path else [bytes(32)]),
     ):  # fmt: skip
-        assert not merkle.is_valid_range(root, leaves_shown, start, total, siblings)
+        assert not merkle_ranges.is_valid_range(root, leaves_shown, start, total, siblings)
 
 
 def test_padding_is_no_leaf_of_a_run() -> None:
     leaves = make_leaves(3)
     root = merkle.compute_root(leaves)
-    assert merkle.fold_range([*leaves, bytes(32)], 0, 2, []) == root
-    assert not merkle.is_valid_range(root, [*leaves, bytes(32)], 0, 4, [])
+    assert merkle_ranges.fold_range([*leaves, bytes(32)], 0, 2, []) == root
+    assert not merkle_ranges.is_valid_range(root, [*leaves, bytes(32)], 0, 4, [])
 
 
 @pytest.mark.parametrize("first, last", [(-1, 0), (0, 3), (2, 1)])
 def test_a_foreign_run_is_refused(first: int, last: int) -> None:
     with pytest.raises(InvalidInput, match="no such run"):
-        merkle.compute_range_path(merkle.compute_levels(make_leaves(3)), first, last)
+        merkle_ranges.compute_range_path(merkle.compute_levels(make_leaves(3)), first, last)
 
 
 # --- Sets of leaves -----------------------------------------------------------------------------------------
@@ -176,25 +176,25 @@ def test_every_set_verifies(count: int, data: st.DataObject) -> None:
     leaves = make_leaves(count)
     levels = merkle.compute_levels(leaves)
     indices = draw_set(data, count)
-    path = merkle.compute_set_path(levels, indices)
+    path = merkle_sets.compute_set_path(levels, indices)
     forks = [(a ^ b).bit_length() - 1 for a, b in pairwise(indices)]
     # Each leaf brings what lies below the place where it joins the one before, and is a sibling less there.
     assert len(path) == merkle.compute_depth(count) + sum(fork - 1 for fork in forks)
-    assert merkle.is_valid_set(levels[-1][0], {i: leaves[i] for i in indices}, count, path)
+    assert merkle_sets.is_valid_set(levels[-1][0], {i: leaves[i] for i in indices}, count, path)
 
 
 @given(st.integers(1, 70), st.data())
 def test_a_set_of_neighbours_has_the_siblings_of_their_run(count: int, data: st.DataObject) -> None:
     levels = merkle.compute_levels(make_leaves(count))
     first, last = draw_run(data, count)
-    path = merkle.compute_set_path(levels, range(first, last + 1))
-    assert sorted(path) == sorted(merkle.compute_range_path(levels, first, last))
+    path = merkle_sets.compute_set_path(levels, range(first, last + 1))
+    assert sorted(path) == sorted(merkle_ranges.compute_range_path(levels, first, last))
 
 
 def test_siblings_of_a_set_come_half_by_half() -> None:
     """Leaves 1, 4 and 7 of 8: 4 and 7 meet in the right half, that half and leaf 1 at the root."""
     levels = merkle.compute_levels(make_leaves(8))
-    path = merkle.compute_set_path(levels, (1, 4, 7))
+    path = merkle_sets.compute_set_path(levels, (1, 4, 7))
     assert path == [levels[0][0], levels[1][1], levels[0][5], levels[0][6]]
 
 
@@ -203,7 +203,7 @@ def test_no_other_set_verifies(count: int, data: st.DataObject) -> None:
     leaves = make_leaves(count)
     levels = merkle.compute_levels(leaves)
     root, indices = levels[-1][0], draw_set(data, count)
-    shown, path = {i: leaves[i] for i in indices}, merkle.compute_set_path(levels, indices)
+    shown, path = {i: leaves[i] for i in indices}, merkle_sets.compute_set_path(levels, indices)
     one = data.draw(st.sampled_from(indices))
     other = data.draw(st.integers(-2, 4 * count).filter(lambda i: i not in indices))
     rest = {i: leaf for i, leaf in shown.items() if i != one}
@@ -213,21 +213,21 @@ def test_no_other_set_verifies(count: int, data: st.DataObject) -> None:
         (shown, max(indices), path), (shown, 2 * (1 << merkle.compute_depth(count)), path),
         (shown, count, [*path, bytes(32)]), (shown, count, path[:-1] if path else [bytes(32)]),
     ):  # fmt: skip
-        assert not merkle.is_valid_set(root, leaves_shown, total, siblings)
+        assert not merkle_sets.is_valid_set(root, leaves_shown, total, siblings)
 
 
 def test_padding_is_no_leaf_of_a_set() -> None:
     leaves = make_leaves(3)
     root = merkle.compute_root(leaves)
     path = [merkle.hash_node(leaves[0], leaves[1])]
-    assert merkle.fold_set({2: leaves[2], 3: bytes(32)}, 2, path) == root
-    assert not merkle.is_valid_set(root, {2: leaves[2], 3: bytes(32)}, 4, path)
+    assert merkle_sets.fold_set({2: leaves[2], 3: bytes(32)}, 2, path) == root
+    assert not merkle_sets.is_valid_set(root, {2: leaves[2], 3: bytes(32)}, 4, path)
 
 
 @pytest.mark.parametrize("indices", [(), (1, 0), (1, 1), (-1, 0), (0, 3)])
 def test_a_foreign_set_is_refused(indices: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInput, match="no set of leaves|no such leaf"):
-        merkle.compute_set_path(merkle.compute_levels(make_leaves(3)), indices)
+        merkle_sets.compute_set_path(merkle.compute_levels(make_leaves(3)), indices)
 
 
 @given(st.integers(1, 300))
@@ -248,6 +248,6 @@ def test_the_path_of_a_run_gives_each_leaf_its_own(count: int, data: st.DataObje
     levels = merkle.compute_levels(make_leaves(count))
     first = data.draw(st.integers(0, count - 1))
     last = data.draw(st.integers(first, count - 1))
-    path = merkle.compute_range_path(levels, first, last)
-    spread = merkle.spread_range(levels[0][first : last + 1], first, merkle.compute_depth(count), path)
+    path = merkle_ranges.compute_range_path(levels, first, last)
+    spread = merkle_ranges.spread_range(levels[0][first : last + 1], first, merkle.compute_depth(count), path)
     assert spread == [tuple(merkle.compute_path(levels, index)) for index in range(first, last + 1)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.sources import ROOT
-from touchstone.protocol.spec import float32, outer, params
+from touchstone.protocol.spec import float32, outer_update, params, pseudo_gradient
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from touchstone.protocol.spec.game.inner_dispute import NO_DRAW
@@ -32,21 +32,23 @@ TAU_MAX = (1 << params.TAU_FRACTION_BITS) - 1
 def test_a_block_of_the_largest_quanta_is_written_and_read(exponent: int) -> None:
     """A scale is a byte, a quantum a signed one; a leaf of the state is whole blocks."""
     quanta = [params.QUANTUM_MAX, -params.QUANTUM_MAX] * (params.BLOCK_ELEMENTS // 2)
-    data = outer.encode_block(exponent, quanta)
-    assert outer.decode_block(data) == (exponent, quanta) and len(data) == params.DELTA_BLOCK_BYTES
+    data = pseudo_gradient.encode_block(exponent, quanta)
+    assert pseudo_gradient.decode_block(data) == (exponent, quanta) and len(data) == params.DELTA_BLOCK_BYTES
     leaf = float32.pack_bits([float32.float_to_bits(1.0)] * params.LEAF_ELEMENTS)
     assert len(leaf) == params.LEAF_BYTES
-    assert len(outer.compute_delta_leaf(leaf, leaf)) == params.DELTA_LEAF_BYTES
+    assert len(pseudo_gradient.compute_delta_leaf(leaf, leaf)) == params.DELTA_LEAF_BYTES
 
 
 def test_the_largest_claims_of_all_solvers_overflow_neither_a_word_nor_float32() -> None:
     """In units of the least scale their sum is a signed word of the chain; as float32 their mean is finite,
     whatever bytes were committed."""
     worst = [bytes([params.SCALE_BYTE_MAX]) + b"\x80" * params.BLOCK_ELEMENTS] * params.MAX_SHARDS
-    read = [outer.decode_block(block) for block in worst]
+    read = [pseudo_gradient.decode_block(block) for block in worst]
     units = sum(-quanta[0] << exponent - params.SCALE_EXPONENT_MIN for exponent, quanta in read)
     assert 0 < units < WORD // 2
-    mean = outer.compute_mean([outer.dequantise(quanta[0], exponent) for exponent, quanta in read])
+    mean = outer_update.compute_mean(
+        [pseudo_gradient.dequantise(quanta[0], exponent) for exponent, quanta in read]
+    )
     assert float32.to_fraction(mean) == -128 * Fraction(2) ** params.SCALE_EXPONENT_MAX
 
 

@@ -10,25 +10,24 @@ import pytest
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.program import (
     CHUNK_TERMS,
-    EXACT_OPERATIONS,
-    INDEXED,
     INPUTS,
     INTEGER_ROLES,
     MAX_LOOPS,
-    OPERAND_COUNTS,
-    REDUCTIONS,
     Access,
     Buffer,
     Node,
-    Operation,
     Outputs,
     Program,
     Role,
-    is_run,
-    iterate_terms,
     leaf_bytes,
-    locate,
-    unravel,
+)
+from touchstone.protocol.spec.program_addressing import is_run, iterate_terms, locate, unravel
+from touchstone.protocol.spec.program_operations import (
+    EXACT_OPERATIONS,
+    INDEXED,
+    OPERAND_COUNTS,
+    REDUCTIONS,
+    Operation,
 )
 from touchstone.protocol.spec.program_rules import require_indices, require_step, require_valid
 

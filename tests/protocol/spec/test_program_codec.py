@@ -23,7 +23,7 @@ from tests.protocol.spec.test_program import (
 )
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import compute_root, hash_leaf, verify_path
-from touchstone.protocol.spec.program import MAX_LOOPS, Access, Node, Operation, Outputs, Program, Role
+from touchstone.protocol.spec.program import MAX_LOOPS, Access, Node, Outputs, Program, Role
 from touchstone.protocol.spec.program_codec import (
     LEAVES_BEFORE_NODES,
     PROGRAM_HEADER,
@@ -36,6 +36,7 @@ from touchstone.protocol.spec.program_codec import (
     encode_program_leaves,
     open_program_leaf,
 )
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid
 
 

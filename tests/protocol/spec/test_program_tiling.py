@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from touchstone.protocol.spec import program_tiling
-from touchstone.protocol.spec.program import Access, locate
+from touchstone.protocol.spec.program import Access
+from touchstone.protocol.spec.program_addressing import locate
 from touchstone.protocol.spec.program_tiling import MOST_PIECES, is_tiled
 
 Writer = tuple[Access, tuple[int, ...]]

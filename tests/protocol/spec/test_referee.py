@@ -32,8 +32,10 @@ from tests.protocol.spec.patterns import (
 from touchstone.protocol.spec import float32, referee
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import UNIT, to_fraction
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Access, Node, Operation
-from touchstone.protocol.spec.referee import FORMATS, Judgement, judge_element, judge_operation
+from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
+from touchstone.protocol.spec.referee import Judgement, judge_element, judge_operation
 
 FINITE = st.one_of(
     st.sampled_from(EDGES + [bits | NEGATIVE for bits in EDGES]),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from touchstone.protocol.spec.float32 import unpack_bits
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Operation
-from touchstone.protocol.spec.referee import FORMATS, judge_operation
+from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
+from touchstone.protocol.spec.referee import judge_operation
 
 TABLE: dict[str, Any] = json.loads(
     (Path(__file__).resolve().parents[2] / "vectors" / "referee.json").read_text()

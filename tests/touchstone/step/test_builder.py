@@ -16,7 +16,8 @@ from tests.protocol.compute.programs import Bench, require_single_writers
 from tests.task_models import get_model, respecify
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import INTEGER_ROLES, Node, Operation, Program, Role
+from touchstone.protocol.spec.program import INTEGER_ROLES, Node, Program, Role
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid
 from touchstone.step.builder import DOT_BITS
 from touchstone.step.quantized import quantize_products

@@ -10,7 +10,8 @@ from tests.touchstone.step.test_record_step import ROWS, TOKENS, VOCABULARY, mak
 from tests.touchstone.step.test_transformers import make
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import Access, Node, Operation, Role
+from touchstone.protocol.spec.program import Access, Node, Role
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.record_step import RecordedStep, Shape, record_step
 
 CHANGES = 50

@@ -10,7 +10,7 @@ from torch import Tensor
 from tests.protocol.compute.programs import Bench, evaluate, require_single_writers
 from tests.touchstone.step.test_operations import CASES
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.operations import HANDLERS
 from touchstone.step.recorder import record
 

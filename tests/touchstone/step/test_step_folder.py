@@ -13,8 +13,9 @@ from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from tests.touchstone.step.test_record_step import ROWS, TOKENS, Adapter, make_module
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import MAX_CONSTANT_BYTES, MAX_CONSTANTS, MAX_PARAMETERS
-from touchstone.protocol.spec.program import Buffer, Operation, Role
+from touchstone.protocol.spec.program import Buffer, Role
 from touchstone.protocol.spec.program_codec import encode_program
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout, encode_layout
 from touchstone.step import step_folder
 from touchstone.step.record_step import RecordedStep, Shape, record_step

@@ -8,18 +8,9 @@ from tests.protocol.compute.conftest import TINY
 from tests.task_models import DecoderStep, build_program
 from touchstone.protocol.compute.program.planning.copy_folding import find_foldable
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import (
-    REDUCTIONS,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-    is_run,
-    lay_row_major,
-)
+from touchstone.protocol.spec.program import Access, Buffer, Node, Outputs, Program, Role
+from touchstone.protocol.spec.program_addressing import is_run, lay_row_major
+from touchstone.protocol.spec.program_operations import REDUCTIONS, Operation
 from touchstone.protocol.spec.program_rules import require_valid
 from touchstone.step.optimizers import AdamW
 from touchstone.step.straight import straighten

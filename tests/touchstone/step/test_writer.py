@@ -8,7 +8,9 @@ from torch import Tensor
 
 from tests.protocol.compute.programs import Bench, require_single_writers
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import Node, Operation, Outputs, Program, lay_row_major
+from touchstone.protocol.spec.program import Node, Outputs, Program
+from touchstone.protocol.spec.program_addressing import lay_row_major
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import find_early_reader
 from touchstone.step.builder import Builder
 from touchstone.step.pending import Pieces, Product

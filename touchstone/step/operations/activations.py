@@ -1,6 +1,6 @@
 """Lowering of activations, forward and backward: each is spelled out in operations of the program."""
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.operations.losses import LEAST_EXPONENT
 from touchstone.step.recordings import Call
 from touchstone.step.signs import find_positive, write_absolute

@@ -1,6 +1,6 @@
 """Lowering of arithmetic, element by element."""
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.pending import Pieces, Product
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, expand

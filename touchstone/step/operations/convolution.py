@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.pending import Pieces
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, divide, expand, insert, narrow, permute, remove, reshape

@@ -4,7 +4,7 @@ from math import prod
 
 import torch
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.pending import Indices, Pieces
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, expand, insert, narrow, permute, remove, reshape

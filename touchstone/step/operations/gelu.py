@@ -1,6 +1,6 @@
 """Lowering of gelu, by the normal distribution and by tanh, and of erf."""
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.operations.activations import write_tanh
 from touchstone.step.operations.losses import LEAST_EXPONENT
 from touchstone.step.recordings import Call

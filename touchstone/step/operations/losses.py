@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.pending import LogSoftmax, LossGradient
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, expand, insert, narrow, remove

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.recordings import Call
 from touchstone.step.views import View, insert, reshape
 from touchstone.step.writer import Value, Writer, handles

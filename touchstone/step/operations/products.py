@@ -6,7 +6,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.operations.arithmetic import scale
 from touchstone.step.pending import Product
 from touchstone.step.recordings import Call

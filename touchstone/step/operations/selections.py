@@ -8,7 +8,7 @@ from math import inf
 
 import torch
 
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.pending import Absolute, Below, Condition
 from touchstone.step.recordings import Call
 from touchstone.step.signs import find_positive, find_sign, negate

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from touchstone.protocol.spec.exact import (
+from touchstone.protocol.spec.exact_series import (
     EXPONENTIAL_COEFFICIENTS,
     LN_2,
     LOG2_E,

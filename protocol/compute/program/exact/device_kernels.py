@@ -30,8 +30,9 @@ from touchstone.protocol.compute.program.exact.selected_table import look_at_tab
 from touchstone.protocol.compute.program.kernels import Kernel
 from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
 from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews, sort_loops
-from touchstone.protocol.spec.exact import SUM_BITS
-from touchstone.protocol.spec.program import QUANTIZED_LIMITS, Access, Node, Operation, Program, Role
+from touchstone.protocol.spec.exact_sums import SUM_BITS
+from touchstone.protocol.spec.program import Access, Node, Program, Role
+from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS, Operation
 
 LEAST_POWER = -149
 PLANES, BITS_OF_PLANES = 2, 15

@@ -43,7 +43,8 @@ from touchstone.protocol.compute.program.exact.row_kernels import (
 from touchstone.protocol.compute.program.kernels import Kernel, Matrix
 from touchstone.protocol.compute.program.kernels import make_kernel as make_plain_kernel
 from touchstone.protocol.compute.program.planning.node_views import MakeView, NodeViews, sort_loops
-from touchstone.protocol.spec.program import Node, Operation, Program, Role
+from touchstone.protocol.spec.program import Node, Program, Role
+from touchstone.protocol.spec.program_operations import Operation
 
 PLANES = {8: 1, 15: 2}
 """By bits."""

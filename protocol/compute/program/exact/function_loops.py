@@ -11,7 +11,7 @@ from touchstone.protocol.compute.program.compiled_loops import (
     Int32s,
     compile_loop,
 )
-from touchstone.protocol.spec.exact import (
+from touchstone.protocol.spec.exact_series import (
     EXPONENTIAL_COEFFICIENTS,
     LN_2,
     LOG2_E,

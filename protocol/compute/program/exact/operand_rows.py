@@ -9,7 +9,8 @@ from torch import Tensor
 from touchstone.protocol.compute.program import compiled_loops
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 from touchstone.protocol.compute.program.tensor_allocator import allocate
-from touchstone.protocol.spec.program import Access, is_run
+from touchstone.protocol.spec.program import Access
+from touchstone.protocol.spec.program_addressing import is_run
 
 
 def flatten_buffer(views: NodeViews, access: Access) -> Tensor:

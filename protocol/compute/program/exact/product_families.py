@@ -17,7 +17,8 @@ from touchstone.protocol.compute.determinism import has_byte_products
 from touchstone.protocol.compute.program import compiled_loops
 from touchstone.protocol.compute.program.exact import product_loops
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import Node, Operation
+from touchstone.protocol.spec.program import Node
+from touchstone.protocol.spec.program_operations import Operation
 
 PLANES_OF_PAIRS = 2
 

@@ -8,7 +8,7 @@ from touchstone.protocol.compute.program.exact.operand_rows import DenseOutput, 
 from touchstone.protocol.compute.program.exact.selected_table import look_at_table
 from touchstone.protocol.compute.program.kernels import Kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
-from touchstone.protocol.spec.program import QUANTIZED_LIMITS
+from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS
 
 
 def make_scale_of(views: NodeViews) -> Kernel:

@@ -6,7 +6,7 @@ import numpy as np
 
 from touchstone.protocol.compute.program.compiled_loops import Floats, Int64s, UInt32s, compile_loop
 from touchstone.protocol.compute.program.exact.quantizing_loops import find_base
-from touchstone.protocol.spec.exact import SUM_BITS
+from touchstone.protocol.spec.exact_sums import SUM_BITS
 
 
 @compile_loop

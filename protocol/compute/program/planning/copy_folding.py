@@ -8,7 +8,9 @@ copy and not a leaf for each term. Who trains does without: a reader's kernel go
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from touchstone.protocol.spec.program import Access, Node, Operation, Program, lay_row_major, unravel
+from touchstone.protocol.spec.program import Access, Node, Program
+from touchstone.protocol.spec.program_addressing import lay_row_major, unravel
+from touchstone.protocol.spec.program_operations import Operation
 
 
 def fold(program: Program, keeps_copies: bool) -> Program:

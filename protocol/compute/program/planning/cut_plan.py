@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from touchstone.protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Access, Node, Operation, Program
+from touchstone.protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Access, Node, Program
+from touchstone.protocol.spec.program_operations import Operation
 
 _SELECTING = (Operation.SELECTED_SUM, Operation.EQUAL_SELECT)
 """Operations that compare an index with the number of a loop: that loop stays as it is."""

@@ -9,7 +9,8 @@ from math import prod
 
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
 from touchstone.protocol.compute.program.planning.node_views import sort_loops
-from touchstone.protocol.spec.program import INDEXED, REDUCTIONS, Access, Node, Operation, Program
+from touchstone.protocol.spec.program import Access, Node, Program
+from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Operation
 
 TILE_ELEMENTS = 1 << 16
 """Elements of one tile: what lives at a time stays in the cache, and a call costs less than its pass."""

@@ -16,7 +16,9 @@ from touchstone.protocol.compute.program.planning.cut_plan import CutPlan, LoopC
 from touchstone.protocol.compute.program.planning.flat_runs import FlatRun
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import LEAF_ELEMENTS
-from touchstone.protocol.spec.program import Access, Buffer, Node, Operation, Program, lay_row_major
+from touchstone.protocol.spec.program import Access, Buffer, Node, Program
+from touchstone.protocol.spec.program_addressing import lay_row_major
+from touchstone.protocol.spec.program_operations import Operation
 
 _STATE = ("m", "v", "new_w", "new_m", "new_v")
 """What lies with the workers in the update (`fused_update`)."""

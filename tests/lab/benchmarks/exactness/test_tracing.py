@@ -16,7 +16,7 @@ from lab.benchmarks.exactness.tracing import (
 )
 from lab.benchmarks.exactness.walking import Run, Walk, Way, list_ways
 from tests.protocol.compute.bounds.exact_trace import Step
-from touchstone.protocol.spec.program import Operation
+from touchstone.protocol.spec.program_operations import Operation
 
 STEP = Walk(Run("0.2M", "exact8"), 0, 1)
 WAYS = list_ways()[:1]

@@ -18,7 +18,7 @@ from touchstone.protocol.adapters.store.blobs import (
     refer_trace_tensor,
 )
 from touchstone.protocol.adapters.store.chunk_trees import fold_chunks
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees, merkle
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -44,7 +44,7 @@ def test_stream_gives_the_root_of_the_whole_tree(elements: int) -> None:
 
 @given(st.binary(min_size=1, max_size=5000), st.integers(1, 3000))
 def test_pieces_of_any_length_are_taken(data: bytes, piece_bytes: int) -> None:
-    ref = BlobRef(BlobKey(BlobKind.DATASET, merkle.compute_data_root(data)), len(data))
+    ref = BlobRef(BlobKey(BlobKind.DATASET, data_trees.compute_data_root(data)), len(data))
     feed(BlobVerifier(ref), data, piece_bytes)
 
 
@@ -94,7 +94,7 @@ def test_a_value_that_is_not_finite_is_told_with_its_place(value: float) -> None
     vector = np.zeros(CHUNK_ELEMENTS + 10, dtype="<f4")
     vector[CHUNK_ELEMENTS + 3] = value
     data = vector.tobytes()
-    ref = refer_tensor(merkle.compute_data_root(data), vector.size)
+    ref = refer_tensor(data_trees.compute_data_root(data), vector.size)
     with pytest.raises(ProtocolFault, match=f"0xpeer: .* not finite .* at element {CHUNK_ELEMENTS + 3}"):
         feed(BlobVerifier(ref, source="0xpeer"), data)
 
@@ -134,7 +134,7 @@ def test_too_long_is_refused_before_the_end() -> None:
 def test_zero_padding_does_not_pass_as_data() -> None:
     data, ref = make_tensor(100)
     padded = data + bytes(1024 - len(data))
-    assert merkle.compute_data_root(padded) == ref.key.root
+    assert data_trees.compute_data_root(padded) == ref.key.root
     with pytest.raises(ProtocolFault, match="too long"):
         feed(BlobVerifier(ref), padded)
 

@@ -22,7 +22,7 @@ from touchstone.protocol.adapters.store.leaf_runs import (
     parse_runs,
     split_requests,
 )
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.openings import LeafProof
 
@@ -31,7 +31,7 @@ CHUNK = 32 * 1024
 
 def make_blob(size: int) -> tuple[bytes, BlobRef, list[bytes]]:
     data = bytes((i * i + i // 1000) % 251 for i in range(size))
-    ref = BlobRef(BlobKey(BlobKind.DATASET, merkle.compute_data_root(data)), size)
+    ref = BlobRef(BlobKey(BlobKind.DATASET, data_trees.compute_data_root(data)), size)
     chunks = [data[start : start + CHUNK] for start in range(0, size, CHUNK)]
     return data, ref, [stack_chunk(chunk, ref)[-1][0] for chunk in chunks]
 

@@ -18,7 +18,7 @@ from touchstone.protocol.adapters.store import blob_store as store_module
 from touchstone.protocol.adapters.store.blob_store import ABANDONED_SECONDS, BlobStore
 from touchstone.protocol.adapters.store.blob_verifier import BlobVerifier
 from touchstone.protocol.adapters.store.blobs import CHUNK_DEPTH, BlobKey, BlobKind, refer_tensor
-from touchstone.protocol.spec import merkle
+from touchstone.protocol.spec import data_trees, merkle
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 
 
@@ -42,7 +42,7 @@ def test_what_is_put_is_got(store: BlobStore) -> None:
 
 def test_each_kind_has_its_address(store: BlobStore) -> None:
     corpus = store.put_dataset(b"def main(): ..." * 1000)
-    assert corpus.key == BlobKey(BlobKind.DATASET, merkle.compute_data_root(b"def main(): ..." * 1000))
+    assert corpus.key == BlobKey(BlobKind.DATASET, data_trees.compute_data_root(b"def main(): ..." * 1000))
     leaf = bytes(260)
     assert store.get(store.put_delta(merkle.hash_leaf(leaf), leaf)) == leaf
 
@@ -148,7 +148,7 @@ def test_another_file_is_judged_again(store: BlobStore) -> None:
 def test_leaves_are_opened_as_the_whole_tree_would(store: BlobStore, elements: int) -> None:
     data, ref = make_tensor(elements)
     store.put(ref, data)
-    levels = merkle.compute_data_levels(data)
+    levels = data_trees.compute_data_levels(data)
     last = len(levels[0]) - 1
     indices = sorted({last, 0, 7, 1030, last // 2} & set(range(last + 1)), reverse=True)
     for index, proof in zip(indices, store.open_leaves(ref, indices), strict=True):
@@ -225,7 +225,7 @@ def test_space_for_many_blobs_is_asked_for_at_once(store: BlobStore, monkeypatch
 
 def test_hashed_bytes_are_kept_under_their_chunks(store: BlobStore) -> None:
     data, ref = make_tensor(2 * CHUNK_ELEMENTS + 5)
-    chunks = merkle.compute_data_levels(data)[CHUNK_DEPTH]
+    chunks = data_trees.compute_data_levels(data)[CHUNK_DEPTH]
     store.put_hashed(ref, data, chunks)
     assert store.get(ref) == data
     assert store.get_chunk_roots(ref.key) == b"".join(chunks)
@@ -233,7 +233,7 @@ def test_hashed_bytes_are_kept_under_their_chunks(store: BlobStore) -> None:
 
 def test_hashed_bytes_need_chunks_of_their_root(store: BlobStore) -> None:
     data, ref = make_tensor(2 * CHUNK_ELEMENTS + 5)
-    chunks = merkle.compute_data_levels(data)[CHUNK_DEPTH]
+    chunks = data_trees.compute_data_levels(data)[CHUNK_DEPTH]
     with pytest.raises(InvalidInput, match="do not belong"):
         store.put_hashed(ref, data, [*chunks[:-1], bytes(32)])
     with pytest.raises(InvalidInput, match="do not belong"):

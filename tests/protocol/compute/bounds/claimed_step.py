@@ -25,8 +25,8 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
-from touchstone.protocol.spec.program import Operation
 from touchstone.protocol.spec.program_codec import compute_program_root
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import StepContext, StepFacts, TrainingSpec
 

@@ -10,8 +10,9 @@ from torch import Tensor
 from touchstone.protocol.compute.bounds.claimed_node import Check, Claim, unravel
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.program import Node, Operation
-from touchstone.protocol.spec.referee import FORMATS
+from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.program import Node
+from touchstone.protocol.spec.program_operations import Operation
 
 LEAST = 2.0**-126
 """T, the least normal float32."""

@@ -11,9 +11,10 @@ from torch import Tensor
 from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.kernels import make_kernel
-from touchstone.protocol.spec import referee
+from touchstone.protocol.spec import operation_bounds, referee
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Access, Node, Operation
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
 
 MAX = 3.4028234663852886e38
 SPECIAL = torch.tensor([
@@ -69,7 +70,7 @@ def compute(node: Node, operands: Tensors) -> Tensor:
 
 
 def check(node: Node, claimed: Tensor, operands: Tensors, form: str = "float32") -> NodeReport:
-    return check_node(node, make_view([claimed, *operands]), referee.FORMATS[form])
+    return check_node(node, make_view([claimed, *operands]), operation_bounds.FORMATS[form])
 
 
 def judge(
@@ -320,7 +321,7 @@ def test_a_small_number_is_wrong_where_the_sizes_of_large_terms_overflow() -> No
 
 @pytest.mark.parametrize("form", ["tf32", "bf16"])
 def test_infinite_products_are_excused_by_operands_that_may_round_to_infinity_alone(form: str) -> None:
-    error = float(referee.FORMATS[form].input_error)
+    error = float(operation_bounds.FORMATS[form].input_error)
     least = 2.0**127 / (1 + error)
     sizes = torch.tensor([2.0**126, least * (1 - 2.0**-20), least * (1 + 2.0**-20), 2.0**127])
     left, right = sizes.view(4, 1, 1), torch.full((1, 1, 1), 2.0**-100)

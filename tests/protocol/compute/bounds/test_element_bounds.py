@@ -26,10 +26,12 @@ from touchstone.protocol.compute.bounds.claimed_node import (
     unravel,
 )
 from touchstone.protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
-from touchstone.protocol.spec import program
+from touchstone.protocol.spec import program_addressing
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.program import Access, Node, Operation, locate
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_addressing import locate
+from touchstone.protocol.spec.program_operations import Operation
 
 DIGITS = 60
 """Of the decimals in which exact values are found."""
@@ -241,7 +243,7 @@ def test_tiles_show_each_element_once_beside_its_own_terms(
         assert start == len(seen)
         seen += claimed.flatten().tolist()
         for number, terms in enumerate(operand.reshape(-1, TERMS).tolist(), start):
-            place = locate(TURNED.operands[0], (*program.unravel(number, SIZES), 0))
+            place = locate(TURNED.operands[0], (*program_addressing.unravel(number, SIZES), 0))
             assert terms == [place, place + 60]
         count += 1
     assert seen == list(range(60)) and count == {1: 4, 59: 4, 60: 2, 90: 2, 120: 1}[size]
@@ -271,13 +273,14 @@ def test_unravelled_numbers_take_the_elements_and_terms_that_the_program_means()
     claim, numbers = make_turned_claim(), torch.randperm(60, generator=torch.Generator().manual_seed(1))
     places = unravel(numbers, SIZES)
     assert [tuple(place) for place in torch.stack(places, 1).tolist()] == [
-        program.unravel(number, SIZES) for number in numbers.tolist()
+        program_addressing.unravel(number, SIZES) for number in numbers.tolist()
     ]
     assert take(claim.output, places).tolist() == numbers.tolist()
     terms = take_terms(claim.operand(0), places)
     assert terms.dtype == torch.float64
     assert terms.tolist() == [
-        [read[0] for _, read in program.iterate_terms(TURNED, number)] for number in numbers.tolist()
+        [read[0] for _, read in program_addressing.iterate_terms(TURNED, number)]
+        for number in numbers.tolist()
     ]
     single = Node(Operation.COPY, (), 0, Access(0, 1, ()), (Access(1, 2, ()),))
     claim = make_claim(single, torch.tensor([0.0, 7.0]), torch.tensor([1.0, 2.0, 3.0]))

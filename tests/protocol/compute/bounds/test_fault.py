@@ -32,21 +32,22 @@ from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
 from touchstone.protocol.compute.program.training_state import TrainingState
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.merkle import compute_data_root, hash_leaf, is_valid_path, is_valid_range
+from touchstone.protocol.spec.merkle import hash_leaf, is_valid_path
+from touchstone.protocol.spec.merkle_ranges import is_valid_range
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.program import (
     INDEX_ROLES,
     INTEGER_ROLES,
     SMALL_LEAVES,
-    Operation,
     Program,
     Role,
     leaf_bytes,
-    locate,
-    unravel,
 )
+from touchstone.protocol.spec.program_addressing import locate, unravel
 from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, compute_program_root, encode_head
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 

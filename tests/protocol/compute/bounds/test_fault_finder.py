@@ -35,7 +35,8 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.merkle import compute_levels, hash_leaf, verify_path
-from touchstone.protocol.spec.program import Node, Operation, Program, leaf_bytes
+from touchstone.protocol.spec.program import Node, Program, leaf_bytes
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 

@@ -20,8 +20,9 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, Operation, Program
+from touchstone.protocol.spec.program import Program
 from touchstone.protocol.spec.program_codec import compute_program_root
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
 from touchstone.protocol.spec.task_spec import StepContext, StepFacts, TrainingSpec
 
 SEED = bytes(range(32))

@@ -21,7 +21,8 @@ from tests.protocol.compute.bounds.claims import (
 from touchstone.protocol.compute.bounds import product_bounds, sum_bounds
 from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.program import Access, Node, Operation
+from touchstone.protocol.spec.program import Access, Node
+from touchstone.protocol.spec.program_operations import Operation
 
 UNIT = Fraction(1, 2**24)
 FORMATS = {

@@ -26,16 +26,10 @@ from touchstone.protocol.compute.program.planning.lifetimes import compute_lifet
 from touchstone.protocol.compute.program.step import advance, compute_scalars
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.merkle import compute_root, hash_leaf, is_valid_range, verify_path
-from touchstone.protocol.spec.program import (
-    COMPUTED_ROLES,
-    INDEX_ROLES,
-    INPUTS,
-    Operation,
-    Program,
-    Role,
-    leaf_bytes,
-)
+from touchstone.protocol.spec.merkle import compute_root, hash_leaf, verify_path
+from touchstone.protocol.spec.merkle_ranges import is_valid_range
+from touchstone.protocol.spec.program import COMPUTED_ROLES, INDEX_ROLES, INPUTS, Program, Role, leaf_bytes
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig

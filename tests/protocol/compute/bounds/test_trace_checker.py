@@ -18,17 +18,9 @@ from touchstone.protocol.compute.program.kernels import make_kernel
 from touchstone.protocol.spec import referee
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.program import (
-    BOUNDED_OPERATIONS,
-    INDEX_ROLES,
-    Access,
-    Node,
-    Operation,
-    Program,
-    Role,
-    locate,
-    unravel,
-)
+from touchstone.protocol.spec.program import INDEX_ROLES, Access, Node, Program, Role
+from touchstone.protocol.spec.program_addressing import locate, unravel
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, Operation
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -17,7 +17,8 @@ from touchstone.protocol.compute.digest import build_tensor_tree, tensor_bytes
 from touchstone.protocol.compute.outer import nesterov_step, pseudo_gradients
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, begin_outer, merge
 from touchstone.protocol.compute.outer.pseudo_gradients import count_delta_bytes, decode_delta, encode_delta
-from touchstone.protocol.spec import outer as reference
+from touchstone.protocol.spec import outer_update as reference
+from touchstone.protocol.spec import pseudo_gradient
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.float32 import float_to_bits, nearest, unpack_bits
 from touchstone.protocol.spec.params import LEAF_ELEMENTS
@@ -41,14 +42,14 @@ def noise(count: int, seed: int, scale: float = 1.0) -> torch.Tensor:
 def test_delta_equals_the_reference(before: list[float], after: list[float]) -> None:
     a, b = torch.tensor(before[:256]), torch.tensor(after[:256])
     delta = encode_delta(a, b)
-    assert delta == reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
-    assert unpack_bits(as_leaf(decode_delta(delta, 256))) == reference.decode_delta_leaf(delta)
+    assert delta == pseudo_gradient.compute_delta_leaf(as_leaf(a), as_leaf(b))
+    assert unpack_bits(as_leaf(decode_delta(delta, 256))) == pseudo_gradient.decode_delta_leaf(delta)
 
 
 @pytest.mark.parametrize("scale", [1e-44, 2.0**-140, 2.0**-126, 1e-20, 1e-3, 1.0, 1e6, 1e20, 1e23, 7e37])
 def test_delta_equals_the_reference_at_every_scale(scale: float) -> None:
     a, b = noise(256, 1, scale), noise(256, 2, scale)
-    assert encode_delta(a, b) == reference.compute_delta_leaf(as_leaf(a), as_leaf(b))
+    assert encode_delta(a, b) == pseudo_gradient.compute_delta_leaf(as_leaf(a), as_leaf(b))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_delta_equals_the_reference_at_every_scale(scale: float) -> None:
 def test_the_edges_of_a_scale_equal_the_reference(largest: float) -> None:
     a = torch.zeros(256)
     a[3], a[4], a[5] = largest, largest / 2, -largest / 254
-    assert encode_delta(a, torch.zeros(256)) == reference.compute_delta_leaf(as_leaf(a), bytes(1024))
+    assert encode_delta(a, torch.zeros(256)) == pseudo_gradient.compute_delta_leaf(as_leaf(a), bytes(1024))
 
 
 @settings(max_examples=25)

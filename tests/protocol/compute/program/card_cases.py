@@ -10,18 +10,9 @@ from torch import Tensor
 
 from touchstone.protocol.compute.program.exact.device_kernels import DeviceKernels
 from touchstone.protocol.compute.program.planning.node_views import look
-from touchstone.protocol.spec.program import (
-    OPERAND_COUNTS,
-    QUANTIZED_LIMITS,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-    lay_row_major,
-)
+from touchstone.protocol.spec.program import Access, Buffer, Node, Outputs, Program, Role
+from touchstone.protocol.spec.program_addressing import lay_row_major
+from touchstone.protocol.spec.program_operations import OPERAND_COUNTS, QUANTIZED_LIMITS, Operation
 
 PATTERNS = (
     0x0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0x1, 0x80000001, 0x7FFFFF,

@@ -13,11 +13,12 @@ from touchstone.protocol.compute.program.fused_update import UPDATE
 from touchstone.protocol.compute.program.known_steps import TaskStep, learn_step, require_fit
 from touchstone.protocol.compute.program.program_form import require_constants
 from touchstone.protocol.compute.program.training_state import Batch
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.merkle import compute_data_root
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
-from touchstone.protocol.spec.program import Access, Buffer, Node, Operation, Outputs, Program, Role
+from touchstone.protocol.spec.program import Access, Buffer, Node, Outputs, Program, Role
 from touchstone.protocol.spec.program_codec import compute_program_root, decode_program, encode_program
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import NamedBytes, ScheduleConfig, TrainingSpec
 from touchstone.protocol.spec.weights_layout import ParameterEntry, Start, WeightsLayout, encode_layout
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from touchstone.protocol.spec.program import INDEXED, Access, Node, Operation, Program, Role
+from touchstone.protocol.spec.program import Access, Node, Program, Role
+from touchstone.protocol.spec.program_operations import INDEXED, Operation
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]

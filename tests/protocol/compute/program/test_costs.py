@@ -11,7 +11,8 @@ from tests.protocol.spec.test_program import PROGRAM
 from tests.task_models import build_program
 from touchstone.protocol.compute.program.costs import count_proof_bytes, measure_costs
 from touchstone.protocol.compute.program.interpreter import Interpreter
-from touchstone.protocol.spec.program import Access, Buffer, Node, Operation, Program, Role
+from touchstone.protocol.spec.program import Access, Buffer, Node, Program, Role
+from touchstone.protocol.spec.program_operations import Operation
 
 PRODUCTS = (Operation.PRODUCT_SUM, Operation.QUANTIZED_PRODUCT_SUM)
 

@@ -17,7 +17,8 @@ from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.costs import count_proof_bytes
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.spec.params import PRODUCT_BITS
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS
+from touchstone.protocol.spec.program import CHUNK_TERMS
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import Decoder, DecoderConfig
 from touchstone.step.plain_step import PlainStep, lay_out

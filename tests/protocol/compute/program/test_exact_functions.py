@@ -18,7 +18,7 @@ from touchstone.protocol.compute.program.exact.product_families import (
     multiply_doubles,
 )
 from touchstone.protocol.compute.program.exact.product_loops import split_planes
-from touchstone.protocol.spec import exact
+from touchstone.protocol.spec import exact_elementwise, exact_series, exact_sums
 
 EDGES = np.array(
     [0, 1, 0x7FFFFF, 0x800000, 0x3F800000, 0x42ADFFFF, 0x42AE0000, 0x42B17218, 0x42B17219, 0x42CFF1B4,
@@ -38,9 +38,9 @@ def draw_patterns() -> Any:
 @pytest.mark.parametrize(
     ("loop", "rule"),
     [
-        (function_loops.take_exponentials, exact.take_exponential),
-        (function_loops.take_sigmoids, exact.take_sigmoid),
-        (function_loops.take_logarithms, exact.take_logarithm),
+        (function_loops.take_exponentials, exact_series.take_exponential),
+        (function_loops.take_sigmoids, exact_series.take_sigmoid),
+        (function_loops.take_logarithms, exact_series.take_logarithm),
     ],
 )
 def test_functions_give_the_bits_of_the_specification(
@@ -49,15 +49,15 @@ def test_functions_give_the_bits_of_the_specification(
     patterns = draw_patterns()
     out = np.empty(len(patterns), np.float32)
     loop(patterns.view(np.float32), patterns.view(np.int32), out, out.view(np.int32))
-    found = [exact.canonicalize(int(bits)) for bits in out.view(np.uint32)]
+    found = [exact_elementwise.canonicalize(int(bits)) for bits in out.view(np.uint32)]
     assert found == [rule(int(bits)) for bits in patterns]
 
 
 @pytest.mark.parametrize(
     ("loop", "rule"),
     [
-        (function_loops.choose_largest, exact.choose_largest),
-        (function_loops.choose_smallest, exact.choose_smallest),
+        (function_loops.choose_largest, exact_elementwise.choose_largest),
+        (function_loops.choose_smallest, exact_elementwise.choose_smallest),
     ],
 )
 @pytest.mark.parametrize("is_one", [False, True])
@@ -70,7 +70,7 @@ def test_choices_give_the_bits_of_the_specification(
         own = a[: 2 * len(EDGES)] if is_one else a
         out = np.empty(len(own), np.float32)
         loop(own.view(np.float32), b.view(np.float32), out)
-        found = [exact.canonicalize(int(bits)) for bits in out.view(np.uint32)]
+        found = [exact_elementwise.canonicalize(int(bits)) for bits in out.view(np.uint32)]
         pairs = zip(own, np.broadcast_to(b, own.shape), strict=True)
         assert found == [rule((int(x), int(y))) for x, y in pairs]
 
@@ -84,8 +84,8 @@ def test_sums_give_the_bits_of_the_specification() -> None:
     flat = rows.reshape(-1)
     sizes, strides = np.array([len(rows)]), np.array([40])
     sum_loops.sum_rows(flat.view(np.float32), flat, 0, sizes, strides, 40, out)
-    found = [exact.canonicalize(int(bits)) for bits in out.view(np.uint32)]
-    assert found == [exact.add_terms([int(bits) for bits in row]) for row in rows]
+    found = [exact_elementwise.canonicalize(int(bits)) for bits in out.view(np.uint32)]
+    assert found == [exact_sums.add_terms([int(bits) for bits in row]) for row in rows]
 
 
 ALONG, ACROSS = Side(3, False), Side(5, True)

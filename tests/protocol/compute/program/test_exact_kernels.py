@@ -19,18 +19,11 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 from touchstone.protocol.compute.program.step import compute_scalars
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec import exact
+from touchstone.protocol.spec import exact, exact_elementwise
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import (
-    INDEX_ROLES,
-    INTEGER_ROLES,
-    Access,
-    Node,
-    Operation,
-    Program,
-    locate,
-    unravel,
-)
+from touchstone.protocol.spec.program import INDEX_ROLES, INTEGER_ROLES, Access, Node, Program
+from touchstone.protocol.spec.program_addressing import locate, unravel
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid
 from touchstone.protocol.spec.referee import read_terms
 
@@ -68,7 +61,7 @@ def require_elements(program: Program, tensors: Mapping[int, Tensor], samples: i
             terms = list(read_terms(node, element, fetch))
             place = locate(node.output, unravel(element, node.output_sizes))
             found = fetch(node.output.buffer, place)
-            found = found if node.operation is Operation.QUANTIZE else exact.canonicalize(found)
+            found = found if node.operation is Operation.QUANTIZE else exact_elementwise.canonicalize(found)
             expected = exact.compute_element(node.operation, terms, node.selected)
             assert found == expected, (number, node.operation.name, element, hex(found), hex(expected))
 

@@ -8,9 +8,9 @@ import torch
 
 from touchstone.protocol.compute.program.exact import product_loops, quantizing_loops
 from touchstone.protocol.compute.program.exact.product_families import Shape, Side, multiply_doubles
-from touchstone.protocol.spec import exact
+from touchstone.protocol.spec import exact_sums
 from touchstone.protocol.spec.float32 import round_to_bits
-from touchstone.protocol.spec.program import QUANTIZED_LIMITS
+from touchstone.protocol.spec.program_operations import QUANTIZED_LIMITS
 
 FIELDS = (0, 1, 2, 5, 10, 20, 126, 127, 250, 254)
 
@@ -23,13 +23,13 @@ def test_scales_of_all_exponents_and_of_significands_at_the_limit(bits: int) -> 
         for significand in (1 << 23, edge - 1, edge, edge + 1, (1 << 24) - 1):
             pattern = (field << 23) | (significand & 0x7FFFFF)
             found = quantizing_loops.choose_scale(np.int32(pattern), limit, limit.bit_length())
-            assert int(np.float32(found).view(np.uint32)) == exact.choose_scale([pattern], bits)
+            assert int(np.float32(found).view(np.uint32)) == exact_sums.choose_scale([pattern], bits)
 
 
 def test_integers_are_rounded_to_the_even_neighbour() -> None:
     for value in (0.5, 1.5, 2.5, -0.5, -1.5, 16318.5, 524286.5, -524285.5, 0.49999997, -0.0):
         scale = round_to_bits(Fraction(1))
-        expected = exact.quantize(round_to_bits(Fraction(value)), scale, 20)
+        expected = exact_sums.quantize(round_to_bits(Fraction(value)), scale, 20)
         assert quantizing_loops.quantize_one(np.float32(value), np.float32(1.0)) == expected
 
 

@@ -13,7 +13,8 @@ from touchstone.protocol.compute.program import interpreter as running
 from touchstone.protocol.compute.program.fused_update import PIECE_ELEMENTS, find_successors, match_update
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.planning.flat_runs import TILE_ELEMENTS, FlatRun, find_flat_runs
-from touchstone.protocol.spec.program import Operation, Program
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.views import View

@@ -36,16 +36,9 @@ from touchstone.protocol.compute.program.planning.flat_runs import find_flat_run
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.program import (
-    INDEXED,
-    OPERAND_COUNTS,
-    REDUCTIONS,
-    Operation,
-    Program,
-    Role,
-    locate,
-    unravel,
-)
+from touchstone.protocol.spec.program import Program, Role
+from touchstone.protocol.spec.program_addressing import locate, unravel
+from touchstone.protocol.spec.program_operations import INDEXED, OPERAND_COUNTS, REDUCTIONS, Operation
 from touchstone.protocol.spec.referee import judge_element
 
 LONG = 70_000

@@ -18,7 +18,8 @@ from touchstone.protocol.compute.program.planning.arena import ALIGNMENT, plan_m
 from touchstone.protocol.compute.program.planning.flat_runs import TILE_ELEMENTS
 from touchstone.protocol.compute.program.planning.lifetimes import compute_lifetimes
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.program import Access, Operation, Program, Role
+from touchstone.protocol.spec.program import Access, Program, Role
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.views import View

@@ -16,17 +16,15 @@ from touchstone.protocol.compute.program import kernels
 from touchstone.protocol.compute.program.kernels import COPY_COLUMNS, make_kernel
 from touchstone.protocol.compute.program.tensor_allocator import allocate
 from touchstone.protocol.spec.float32 import float_to_bits, nearest
-from touchstone.protocol.spec.program import (
+from touchstone.protocol.spec.program import CHUNK_TERMS, Access, Node
+from touchstone.protocol.spec.program_addressing import iterate_terms
+from touchstone.protocol.spec.program_operations import (
     BOUNDED_OPERATIONS,
-    CHUNK_TERMS,
     EXACT_OPERATIONS,
     INDEXED,
     OPERAND_COUNTS,
     REDUCTIONS,
-    Access,
-    Node,
     Operation,
-    iterate_terms,
 )
 from touchstone.protocol.spec.referee import judge_operation
 

@@ -12,18 +12,9 @@ from tests.protocol.compute.programs import NO_INDEX, NOTHING, Bench
 from tests.task_models import DecoderStep, build_program
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.planning.copy_folding import compose, find_foldable, fold
-from touchstone.protocol.spec.program import (
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-    lay_row_major,
-    locate,
-    unravel,
-)
+from touchstone.protocol.spec.program import Access, Buffer, Node, Outputs, Program, Role
+from touchstone.protocol.spec.program_addressing import lay_row_major, locate, unravel
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.step.optimizers import AdamW
 from touchstone.step.views import (
     View,

@@ -22,8 +22,9 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import advance, compute_scalars
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec import exact
-from touchstone.protocol.spec.program import COMPUTED_ROLES, OPERAND_COUNTS, Access, Node, Operation
+from touchstone.protocol.spec import exact, exact_elementwise, exact_sums
+from touchstone.protocol.spec.program import COMPUTED_ROLES, Access, Node
+from touchstone.protocol.spec.program_operations import OPERAND_COUNTS, Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 
 STEPS = 12
@@ -56,7 +57,7 @@ def canonicalize(values: Array) -> Array:
     """Patterns as they are hashed; integers as they are."""
     if values.dtype != np.float32:
         return values
-    return np.where(np.isnan(values), np.uint32(exact.NAN), values.view(np.uint32))
+    return np.where(np.isnan(values), np.uint32(exact_elementwise.NAN), values.view(np.uint32))
 
 
 def require_equal(own: Array, other: Array, what: object) -> None:
@@ -170,7 +171,7 @@ def test_sums_keep_as_many_places_as_the_text_says() -> None:
     """Around 1 + 2^-24, a tie: terms of 2^-39, 2^-38 and more of them decide."""
     tails = [(0, 0), (1, 0), (2, 0), (3, 0), (-1, 0), (-2, 0), (-3, 0), (1, 1), (-1, -1), (2, -1), (-2, 1)]
     rows = np.array([(1.0, 2.0**-24, *(2.0**-39 * n for n in tail)) for tail in tails], np.float32)
-    expected = [exact.add_terms(row) for row in rows.view(np.uint32).tolist()]
+    expected = [exact_sums.add_terms(row) for row in rows.view(np.uint32).tolist()]
     assert canonicalize(numpy_exact.sum_fixed(rows)).tolist() == expected
     assert len(set(expected)) == 2
 

@@ -12,19 +12,11 @@ from touchstone.protocol.compute.program.exact.exact_kernels import ExactKernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.program_form import require_constants, require_form
+from touchstone.protocol.spec.data_trees import compute_data_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.exact import compute_element
-from touchstone.protocol.spec.merkle import compute_data_root
-from touchstone.protocol.spec.program import (
-    INPUTS,
-    Access,
-    Buffer,
-    Node,
-    Operation,
-    Outputs,
-    Program,
-    Role,
-)
+from touchstone.protocol.spec.program import INPUTS, Access, Buffer, Node, Outputs, Program, Role
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid
 
 BUILT = get_program(build_tiny_training(numeric_format="exact15"))

@@ -14,9 +14,10 @@ from tests.task_models import DecoderStep, build_program, record_decoder
 from tests.training_setting import DEMO_MODEL, SEQUENCES_PER_STEP
 from touchstone.protocol.compute.determinism import list_cpu_capabilities, pin_kernels
 from touchstone.protocol.compute.program.built_program import BuiltProgram
-from touchstone.protocol.spec.merkle import compute_data_root
-from touchstone.protocol.spec.program import BOUNDED_OPERATIONS, CHUNK_TERMS, REDUCTIONS, Role
+from touchstone.protocol.spec.data_trees import compute_data_root
+from touchstone.protocol.spec.program import CHUNK_TERMS, Role
 from touchstone.protocol.spec.program_codec import compute_program_root, decode_program, encode_program
+from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, REDUCTIONS
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 

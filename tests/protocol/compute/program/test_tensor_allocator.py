@@ -31,7 +31,8 @@ from touchstone.protocol.compute.program.tensor_allocator import (
     use_room,
 )
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.program import Operation, Program
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.program_operations import Operation
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from touchstone.protocol.compute.bounds.rehearsal import rehearse
 from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import begin_round, train_segment
-from touchstone.protocol.spec.program import Operation, Program
+from touchstone.protocol.spec.program import Program
+from touchstone.protocol.spec.program_operations import Operation
 from touchstone.scripts.model_table import record_decoder
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig

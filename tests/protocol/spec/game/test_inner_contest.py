@@ -3,9 +3,9 @@
 from typing import Any
 
 from tests.protocol.spec.game.world import make_word
+from touchstone.protocol.spec.contest_tree import compute_nodes_below
 from touchstone.protocol.spec.game.contests import ContestFolds, InnerTurn, fold_contest
 from touchstone.protocol.spec.merkle import compute_levels, hash_node
-from touchstone.protocol.spec.outer import compute_nodes_below
 
 NAME, DEPTH = make_word("contest"), 5
 OPENED = {"id": NAME, "round": 3, "root": make_word("root"), "contester": "0xAA", "clock_block": 110}

@@ -22,7 +22,7 @@ from tests.protocol.spec.game.world import (
     make_world,
     solver,
 )
-from touchstone.protocol.spec import outer
+from touchstone.protocol.spec import contest_tree
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.errors import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game import calls, ledger
@@ -120,7 +120,7 @@ def test_a_contest_reaches_a_leaf_in_a_tensor_and_four_levels_at_a_time(leaves: 
     if leaves > 1:
         assert count_contest_levels((leaves - 1) * LEAF_ELEMENTS + 1) == levels, "a leaf that is not full"
     assert count_contest_levels(MAX_PARAMETERS) <= 16, "what a deployment allows"
-    assert ledger.FANOUT_LEVELS == outer.FANOUT_LEVELS, "an answer opens what a contest descends"
+    assert ledger.FANOUT_LEVELS == contest_tree.FANOUT_LEVELS, "an answer opens what a contest descends"
 
 
 def make_posted(**changes: Any) -> dict[str, Any]:

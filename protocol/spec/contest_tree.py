@@ -1,0 +1,33 @@
+"""What a contest of a posted root descends: the nodes that an answer opens, and the first that differs."""
+
+from collections.abc import Sequence
+
+from touchstone.protocol.spec.merkle import Levels, hash_node
+from touchstone.protocol.spec.params import ZERO_WORD
+
+FANOUT_LEVELS = 4
+"""Levels that one answer opens: 16 nodes, so three answers reach any leaf of a million parameters."""
+
+
+def compute_nodes_below(levels: Levels, level: int, index: int) -> list[bytes]:
+    """The nodes at most FANOUT_LEVELS below a node of a tree, left to right; padding where there is no leaf.
+
+    `levels` from the leaves up, as `merkle.compute_levels` gives them; `level` counts from the root."""
+    depth = len(levels) - 1
+    down = min(FANOUT_LEVELS, depth - level)
+    height, first = depth - level - down, index << down
+    row, padding = levels[height], compute_padding(height)
+    return [row[place] if place < len(row) else padding for place in range(first, first + (1 << down))]
+
+
+def compute_padding(height: int) -> bytes:
+    """The node `height` above the leaves that holds only missing leaves."""
+    padding = ZERO_WORD
+    for _ in range(height):
+        padding = hash_node(padding, padding)
+    return padding
+
+
+def find_differing(own: Sequence[bytes], posted: Sequence[bytes]) -> int | None:
+    """Position of the first node that differs, None where all are equal."""
+    return next((i for i, (a, b) in enumerate(zip(own, posted, strict=True)) if a != b), None)
