@@ -55,14 +55,13 @@ from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round, replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.calibration_rules import (
-    DEFAULT_SEGMENTS,
+from touchstone.protocol.spec.calibration_profile import (
     PROFILE_VERSION,
     QUANTITIES,
     Profile,
-    compute_maxima,
     compute_subject,
 )
+from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS, compute_maxima
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, PRODUCT_BITS

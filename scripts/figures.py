@@ -25,7 +25,8 @@ from touchstone.protocol.adapters.signed_profiles import read_profile
 from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.economics.money import MoneyRule, check_money
 from touchstone.protocol.economics.refusing import Figures
-from touchstone.protocol.spec.calibration_rules import MARGIN, Profile, compute_maxima, merge_profiles
+from touchstone.protocol.spec.calibration_profile import Profile
+from touchstone.protocol.spec.calibration_rules import MARGIN, compute_maxima, merge_profiles
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.terms import (

@@ -23,11 +23,12 @@ from touchstone.protocol.adapters.chain.pace import read_pace
 from touchstone.protocol.adapters.machine.process_limits import lower_priority
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import require_device
-from touchstone.protocol.spec.errors import Declined, GameRefusal, InvalidInput
+from touchstone.protocol.spec.errors import Declined, InvalidInput
 from touchstone.protocol.spec.game.calls import JoinSeat
 from touchstone.protocol.spec.game.disputes import has_duties
 from touchstone.protocol.spec.game.fates import find_seat, get_required_stake
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameState, Seat, SeatRole
 from touchstone.protocol.spec.game.terms import LIMITS
 from touchstone.protocol.spec.game.timing import get_live_round

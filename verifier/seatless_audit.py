@@ -30,7 +30,7 @@ from touchstone.protocol.compute.batches import get_batch, prepare_steps
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.spec.calibration_rules import QUANTITIES
+from touchstone.protocol.spec.calibration_profile import QUANTITIES
 from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_work_leaf, verify_in_claim
 from touchstone.protocol.spec.commitments import (
     compute_boundary_leaf,

@@ -2,9 +2,9 @@
 
     {"profile": {...}, "signature": "..."}
 
-The signature is of the SHA-256 of the profile's canonical bytes (`spec/calibration_rules.py`). It says which
-operator measured, so that the account that merges profiles can ask. It does not say that the figures are
-true.
+The signature is of the SHA-256 of the profile's canonical bytes (`spec/calibration_profile.py`). It says
+which operator measured, so that the account that merges profiles can ask. It does not say that the figures
+are true.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.signatures import recover_signer, sign_statement
 from touchstone.protocol.adapters.messages import Form, Message, Signature, encode_message
-from touchstone.protocol.spec.calibration_rules import MAX_PROFILE_BYTES, Profile, compute_profile_digest
+from touchstone.protocol.spec.calibration_profile import MAX_PROFILE_BYTES, Profile, compute_profile_digest
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 from touchstone.protocol.spec.node_statements import Calibration
 from touchstone.protocol.spec.typed_data import ANYWHERE

@@ -1,32 +1,21 @@
-"""From honest distances to a task's limits: an operator's profile, and the rule over several.
-
-From honest distances to a task's limits: the rule, and how many operators' measurements it takes.
+"""From honest distances to a task's limits: the rule, and how many operators' measurements it takes.
 
     distances --> largest of each quantity --> never below a least --> times a margin --> limits
 
 The submitter of a task chooses its limits. Here is how limits are made that honest hardware keeps, from
-profiles that operators measured and signed (`compute/audit/distance_survey.py`). Meanings and units:
-docs/spec.md, section 6.
-
-A calibration profile: what one operator's machine showed on a task's own segments, and its canonical
-bytes.
-
-Whole numbers only, so that every reader sees the same values: distances count 2^-64, floors 2^-149, as limits
-do. The bytes are JSON with sorted keys and no spaces. `adapters/signed_profiles.py` has the files.
+profiles that operators measured and signed (`calibration_profile.py`, `compute/audit/calibrate.py`).
+Meanings and units: docs/spec.md, section 6.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from hashlib import sha256
 from math import ceil
-from typing import Any
 
+from touchstone.protocol.spec.calibration_profile import QUANTITIES, Profile
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS
-from touchstone.protocol.spec.task_spec import Limits, TaskSpec
-from touchstone.protocol.spec.training_codec import encode_training
+from touchstone.protocol.spec.task_spec import Limits
 
 MARGIN = 10
 """Times the honest maximum, for hardware that was not measured: what lies beyond is called false."""
@@ -50,7 +39,6 @@ Maxima = tuple[Fraction, Fraction, Fraction]
 Floors = tuple[int, int, int]
 """eps_m and floor_v in units of 2^-149, tau_r in units of 2^-64: those that the distances were measured
 with."""
-QUANTITIES = ("first moment", "second moment", "weights")
 
 
 @dataclass(frozen=True)
@@ -82,7 +70,6 @@ def make_limits(maxima: Maxima, floors: Floors) -> Limits:
     return Limits(tau_m, eps_m, tau_v, floor_v, tau_w, tau_r)
 
 
-# --- Several operators --------------------------------------------------------------------------------------
 def merge_evidence(evidence: Sequence[Evidence], floors: Floors) -> Limits:
     """Limits that hold for all operators: those of the largest distance that any of them saw.
 
@@ -138,141 +125,6 @@ def _refuse_evidence(expected: str, actual: object) -> InvalidInput:
     )
 
 
-PROFILE_VERSION = 1
-MAX_PROFILE_BYTES = 1 << 20
-"""More than the bounds on its parts let any have."""
-MAX_ITEMS = 1024
-"""of any list."""
-MAX_TEXT = 200
-"""characters of any text."""
-MAX_INTEGER = 1 << 160
-QUANTILES = (Fraction(1, 2), Fraction(9, 10), Fraction(99, 100), Fraction(999, 1000), Fraction(1))
-"""What `Measurement.quantiles` are; the last is the maximum."""
-TENSOR_CLASSES = ("embedding", "attention", "mlp", "norm", "head")
-STAGES = ("zero moments", "warm-up", "middle", "end")
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What was measured. Profiles with the same subject may be merged. training: SHA-256 of the canonical
-    training spec, in hexadecimal digits; it names model, data, optimizer, schedule and program."""
-
-    training: str
-    numeric_format: str
-    parameters: int
-    inner_steps: int
-    segment_steps: int
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Largest distances of pairs, within one class of tensors and one stage of training: `quantiles` over
-    `pairs` pairs, at QUANTILES, in units of 2^-64, rounded up."""
-
-    quantity: str
-    tensor_class: str
-    stage: str
-    pairs: int
-    quantiles: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What an operator signs. operator: its account, `0x` and 40 lower-case digits; machine, libraries: for
-    people; configurations: names, each with what tells this kind of machine from others; floors: eps_m and
-    floor_v in units of 2^-149, tau_r in units of 2^-64."""
-
-    version: int
-    operator: str
-    subject: Subject
-    machine: str
-    libraries: str
-    configurations: tuple[str, ...]
-    segments: int
-    floors: tuple[int, ...]
-    measurements: tuple[Measurement, ...]
-
-
-def compute_subject(spec: TaskSpec) -> Subject:
-    """The subject of a task: of what is trained and how long segments are, not of money or limits."""
-    training, terms = spec.training, spec.terms
-    digest = sha256(encode_training(training)).hexdigest()
-    sizes = (terms.parameter_count, terms.inner_steps, terms.segment_steps)
-    return Subject(digest, training.numeric_format, *sizes)
-
-
-# --- Canonical bytes ----------------------------------------------------------------------------------------
-def encode_profile(profile: Profile) -> bytes:
-    """Canonical bytes. Raises InvalidInput, with the field, for a profile that breaks a rule."""
-    _require_sound(profile)
-    return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":")).encode()
-
-
-def compute_profile_digest(profile: Profile) -> bytes:
-    """SHA-256 of the canonical bytes: what is signed."""
-    return sha256(encode_profile(profile)).digest()
-
-
-def _require_small(value: Any, where: str) -> None:
-    """Every number, text and list within bounds, at any depth."""
-    if isinstance(value, int):
-        _require(0 <= value < MAX_INTEGER, value, where, "0 .. 2^160 - 1")
-    elif isinstance(value, str):
-        is_short = len(value) <= MAX_TEXT and value.isascii() and value.isprintable()
-        _require(is_short, value, where, f"up to {MAX_TEXT} printable ASCII characters")
-    elif isinstance(value, tuple):
-        _require(len(value) <= MAX_ITEMS, value, where, f"up to {MAX_ITEMS} items")
-        for number, item in enumerate(value):
-            _require_small(item, f"{where}[{number}]")
-    else:
-        for field in fields(value):
-            _require_small(getattr(value, field.name), f"{where}.{field.name}")
-
-
-def _require(holds: bool, value: object, where: str, expected: str) -> None:
-    if not holds:
-        raise InvalidInput(
-            what="not a calibration profile",
-            expected=expected,
-            actual=repr(value)[:MAX_TEXT],
-            where=where,
-            remedy="Have its operator write it anew with `touchstone calibrate`.",
-        )
-
-
-def _require_sound(profile: Profile) -> None:
-    _require_small(profile, "profile")
-    _require(profile.version == PROFILE_VERSION, profile.version, "profile.version", str(PROFILE_VERSION))
-    digits = profile.operator.removeprefix("0x")
-    is_address = len(digits) == 40 and profile.operator.startswith("0x") and set(digits) <= _DIGITS
-    _require(is_address, profile.operator, "profile.operator", "0x and 40 lower-case digits")
-    names = profile.configurations
-    _require(2 <= len(set(names)) == len(names), names, "profile.configurations", "two or more, each once")
-    _require(len(profile.floors) == 3, profile.floors, "profile.floors", "eps_m, floor_v, tau_r")
-    for number, item in enumerate(profile.measurements):
-        _require_measurement(item, f"profile.measurements[{number}]")
-    places = [(item.quantity, item.tensor_class, item.stage) for item in profile.measurements]
-    missing = [name for name in QUANTITIES if name not in {place[0] for place in places}]
-    is_whole = not missing and len(set(places)) == len(places)
-    _require(is_whole, missing or places, "profile.measurements", "each quantity, and each place once")
-
-
-def _require_measurement(item: Measurement, where: str) -> None:
-    for value, known in (
-        (item.quantity, QUANTITIES),
-        (item.tensor_class, TENSOR_CLASSES),
-        (item.stage, STAGES),
-    ):
-        _require(value in known, value, where, f"one of {known}")
-    values = item.quantiles
-    is_rising = len(values) == len(QUANTILES) and list(values) == sorted(values)
-    _require(is_rising and item.pairs >= 1, values, where, f"{len(QUANTILES)} rising values of pairs")
-
-
-_DIGITS = frozenset("0123456789abcdef")
-
-
-# --- To limits ----------------------------------------------------------------------------------------------
 def compute_maxima(profile: Profile) -> Maxima:
     """The largest distance of each quantity, over classes and stages."""
     first, second, weights = (
@@ -284,7 +136,7 @@ def compute_maxima(profile: Profile) -> Maxima:
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> Limits:
-    """The limits of a task from what several operators measured, by the rule above. Raises
+    """The limits of a task from what several operators measured, by `merge_evidence`. Raises
     InvalidInput for profiles of different subjects or floors, for too few, and for outliers."""
     for profile in profiles[1:]:
         for name in ("subject", "floors"):

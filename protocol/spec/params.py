@@ -5,7 +5,7 @@ PROTOCOL_VERSION.
 PROTOCOL_VERSION = 3
 """int. Nodes refuse a task of another version before they stake."""
 
-# --- Trees (docs/spec.md, section 1) ------------------------------------------------------------------------
+# Trees (docs/spec.md, section 1).
 LEAF_BYTES = 1024
 """bytes of a data leaf. Smaller leaves cost a hash call each (half a microsecond), larger ones 16 gas a byte
 opened."""
@@ -17,7 +17,7 @@ NODE_PREFIX = b"\x01"
 ZERO_WORD = bytes(32)
 """Stands for a missing leaf; no SHA-256 preimage of it is known, so it is never a valid leaf."""
 
-# --- Pseudo-gradient (section 5) ----------------------------------------------------------------------------
+# Pseudo-gradient (section 5).
 BLOCK_ELEMENTS = 64
 """elements sharing one power-of-two scale; divides LEAF_ELEMENTS, so an element is judged from one leaf of
 each kind."""
@@ -36,7 +36,7 @@ SCALE_EXPONENT_MAX = SCALE_BYTE_MAX - SCALE_EXPONENT_BIAS
 """71: 127 * 2^71 * 64 claims stays far below overflow (2^128)."""
 QUANTUM_MAX = 127
 
-# --- Limits (section 6) -------------------------------------------------------------------------------------
+# Limits (section 6).
 UNIT_EXPONENT = -149
 """Every finite float32 is an integer times 2^-149."""
 TAU_FRACTION_BITS = 64
@@ -49,7 +49,7 @@ has the exact unit 2^-96."""
 LEARNING_RATE_SUM_MAX = (1 << 128) - 1
 """A hostile schedule leaf beyond 2^64 in value is capped, so that no comparison can overflow and revert."""
 
-# --- Sizes of a task ----------------------------------------------------------------------------------------
+# Sizes of a task.
 MAX_SHARDS = 64
 """solvers of a round: partial sums of at most 64 claims fit one transaction."""
 MAX_SEGMENT_STEPS = 20
@@ -79,7 +79,7 @@ MAX_VOCABULARY = (1 << 32) - 1
 MAX_DATASET_BYTES = 1 << 37
 """of the dataset, held-out part included: a node holds the roots of its chunks, a thousandth of it."""
 
-# --- Tags: one word of ASCII each, so that no hash can stand for another ------------------------------------
+# Tags: one word of ASCII each, so that no hash can stand for another.
 TAG_STATE = "touchstone.state"
 TAG_OUTER = "touchstone.outer"
 TAG_DOMAIN = "touchstone.domain"
@@ -90,7 +90,7 @@ TAG_UNIFORM = "touchstone.uniform"
 TAG_SLOT = "touchstone.slot"
 TAG_SAMPLE = "touchstone.sample"
 
-# --- Registries: code never travels, only these names -------------------------------------------------------
+# Registries: code never travels, only these names.
 PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
 """The formats without bounds, by the bits of quantized products."""
 FORMAT_ALIASES = {"exact": "exact15"}

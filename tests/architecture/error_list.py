@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from tests.architecture.sources import Function, list_sources, parse
-from touchstone.protocol.spec.errors import REMEDIES
+from touchstone.protocol.spec.game.rule_refusals import REMEDIES
 from touchstone.scripts.toolchain import ROOT
 
 PAGE = ROOT / "docs" / "errors.md"

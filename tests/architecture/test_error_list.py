@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.architecture.error_list import MARK, PAGE, find_errors, render, write
 from tests.architecture.sources import list_sources, parse
-from touchstone.protocol.spec.errors import REMEDIES
+from touchstone.protocol.spec.game.rule_refusals import REMEDIES
 
 
 def test_the_page_is_what_the_code_says() -> None:

@@ -24,10 +24,10 @@ from tests.protocol.spec.game.troubled import (
 from tests.protocol.spec.game.world import SUBMITTER, get_needed_wei, make_right_root, make_terms
 from tests.rounds.answering import AnsweringTwin
 from tests.rounds.chain import RoundChain
-from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, SignedVote
 from touchstone.protocol.spec.game.ledger import apply, fold_all
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameRound, GameState, RunningDispute, SeatRole
 from touchstone.protocol.spec.game.terms import GameTerms, GameWindows
 from touchstone.protocol.spec.statements import VoteWord

@@ -26,7 +26,6 @@ from tests.rounds.members import (
     sign_merge,
 )
 from touchstone.protocol.economics.account_money import AccountMoney
-from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment
@@ -35,6 +34,7 @@ from touchstone.protocol.spec.game.ledger import apply, get_state_at
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
 from touchstone.protocol.spec.game.rounds import SHARES
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
     GameOutcome,
     GameRound,

@@ -19,10 +19,11 @@ from touchstone.node.joining import joining
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.loop import node_loop
-from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.disputes import has_bond
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
     OpenAsk,
     RunningDispute,

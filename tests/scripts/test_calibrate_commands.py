@@ -18,13 +18,8 @@ from touchstone.protocol.compute.audit.kernel_configurations import KernelConfig
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.drawn_weights import draw_weights
-from touchstone.protocol.spec.calibration_rules import (
-    QUANTITIES,
-    Profile,
-    compute_maxima,
-    compute_subject,
-    encode_profile,
-)
+from touchstone.protocol.spec.calibration_profile import QUANTITIES, Profile, compute_subject, encode_profile
+from touchstone.protocol.spec.calibration_rules import compute_maxima
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.task_spec import TaskSpec

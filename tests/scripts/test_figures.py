@@ -19,7 +19,8 @@ from tests.scripts.test_task_file import write
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.signed_profiles import write_profile
-from touchstone.protocol.spec.calibration_rules import Profile, merge_profiles
+from touchstone.protocol.spec.calibration_profile import Profile
+from touchstone.protocol.spec.calibration_rules import merge_profiles
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL, GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI

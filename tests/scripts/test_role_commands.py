@@ -26,9 +26,10 @@ from touchstone.node.loop.opening import RECORDS
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.machine import extra_libraries
-from touchstone.protocol.spec.errors import GameRefusal, InvalidInput
+from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import LoggedGame
 from touchstone.protocol.spec.game.purse import Purse
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
 from touchstone.scripts import role_commands

@@ -16,10 +16,11 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract import Receipt
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.journal import FILE_NAME, Journal
-from touchstone.protocol.spec.errors import EnvironmentFault, GameRefusal, InvalidInput
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.game.timing import get_duty_until
 from touchstone.scripts import wallet

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-/// @title Refusals that several modules share; `protocol/spec/errors.py` has the same names.
+/// @title Refusals that several modules share; `protocol/spec/game/rule_refusals.py` has the same names.
 /// @dev `custom:remedy` is what the caller does about it: programs show it.
 interface IRefusals {
     /// @notice A seat has committed to this round already.

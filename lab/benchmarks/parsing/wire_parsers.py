@@ -43,7 +43,7 @@ from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.request_signing import HEADER, Proof, RequestVerifier
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
-from touchstone.protocol.spec.calibration_rules import compute_profile_digest
+from touchstone.protocol.spec.calibration_profile import compute_profile_digest
 from touchstone.protocol.spec.commitments import decode_state, encode_state
 from touchstone.protocol.spec.node_statements import Request
 from touchstone.protocol.spec.params import ZERO_WORD

@@ -12,7 +12,7 @@ from math import ceil
 
 from touchstone.protocol.compute.audit.compare import Floors, measure_distances
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.calibration_rules import QUANTILES, QUANTITIES, Measurement
+from touchstone.protocol.spec.calibration_profile import QUANTILES, QUANTITIES, Measurement
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
 from touchstone.protocol.spec.task_spec import ScheduleConfig
@@ -41,12 +41,12 @@ _CLASSES = {
 
 
 def get_tensor_class(name: str) -> str:
-    """The class of a parameter by its name, one of `calibration_rules.TENSOR_CLASSES`."""
+    """The class of a parameter by its name, one of `calibration_profile.TENSOR_CLASSES`."""
     return next((kind for part, kind in _CLASSES.items() if f"{part}." in name), "norm")
 
 
 def name_stage(schedule: ScheduleConfig, global_step: int, inner_step: int, steps: int) -> str:
-    """Which part of training a segment of `steps` steps is of, one of `calibration_rules.STAGES`. The last
+    """Which part of training a segment of `steps` steps is of, one of `calibration_profile.STAGES`. The last
     tenth of all steps is the end."""
     if inner_step == 0:
         return "zero moments"

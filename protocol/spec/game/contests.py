@@ -17,7 +17,6 @@ from enum import IntEnum
 from typing import Any
 
 from touchstone.protocol.spec.contest_tree import compute_nodes_below
-from touchstone.protocol.spec.errors import require, require_window
 from touchstone.protocol.spec.game.calls import (
     AnswerContest,
     BringLeaf,
@@ -30,6 +29,7 @@ from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, Root
 from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import bond_of
 from touchstone.protocol.spec.game.rounds import get_round
+from touchstone.protocol.spec.game.rule_refusals import require, require_window
 from touchstone.protocol.spec.game.state import ContestTurn, GameOutcome, GameState, RootContest, RoundPhase
 from touchstone.protocol.spec.game.terms import FALLS_MAX
 from touchstone.protocol.spec.merkle import Levels

@@ -12,7 +12,6 @@ block that is known when it opens, and it holds up only the seat that it names (
 """
 
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game.calls import (
     AnswerAsk,
     AskSigner,
@@ -41,6 +40,7 @@ from touchstone.protocol.spec.game.fates import (
 from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import bond_of
 from touchstone.protocol.spec.game.rounds import get_round
+from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import (
     AUDITOR_PROOFS,
     SOLVER_PROOFS,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.fates import (
@@ -22,6 +21,7 @@ from touchstone.protocol.spec.game.fates import (
     list_unclosed,
 )
 from touchstone.protocol.spec.game.purse import Pot, credit_of, move_wei
+from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import (
     ClaimFate,
     CountedVote,

@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
-from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game import calls, contests, disputes, rounds, seats, settling
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.convicting import take_stakes
@@ -28,6 +27,7 @@ from touchstone.protocol.spec.game.purse import (
     Pot,
     PotKind,
 )
+from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import (
     GameState,
     StatementRef,

@@ -9,7 +9,6 @@ C1).
 
 from collections.abc import Callable
 
-from touchstone.protocol.spec.errors import require, require_window
 from touchstone.protocol.spec.game.calls import (
     CommitRound,
     HaltTask,
@@ -55,6 +54,7 @@ from touchstone.protocol.spec.game.fates import (
     list_unclosed,
 )
 from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.rule_refusals import require, require_window
 from touchstone.protocol.spec.game.state import OPENED_WORDS, GameRound, GameState, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.terms import compute_least_segments
 from touchstone.protocol.spec.game.timing import (

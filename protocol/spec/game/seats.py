@@ -7,7 +7,6 @@ Silence: a seat that is not heard of any more leaves, unharmed. Who says so name
 
 from collections.abc import Iterator
 
-from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game.calls import (
     Deposit,
     JoinSeat,
@@ -32,6 +31,7 @@ from touchstone.protocol.spec.game.fates import (
 )
 from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
+from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from touchstone.protocol.spec.errors import require
 from touchstone.protocol.spec.game.calls import CloseGame, FreeEpoch, SettleSeat
 from touchstone.protocol.spec.game.convicting import compute_claim_pay
 from touchstone.protocol.spec.game.disputes import is_questioned, list_questions
@@ -31,6 +30,7 @@ from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
 from touchstone.protocol.spec.game.reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.rounds import get_round
+from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat, is_missed
 from touchstone.protocol.spec.game.state import (
     ClaimFate,

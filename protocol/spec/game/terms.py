@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.errors import GameRefusal
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS, TOKEN_WEI
 from touchstone.protocol.spec.task_spec import Limits, TaskSpec, TaskTerms, TrainingSpec
 

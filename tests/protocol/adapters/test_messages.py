@@ -22,7 +22,7 @@ from tests.protocol.spec.profiles import make_profile
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.messages import Address, Count, Form, Message, Word, encode_message
 from touchstone.protocol.adapters.signed_profiles import MAX_FILE_BYTES, read_profile, write_profile
-from touchstone.protocol.spec.calibration_rules import Profile
+from touchstone.protocol.spec.calibration_profile import Profile
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
 
 MOST_BYTES = 4096

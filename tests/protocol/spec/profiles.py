@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from touchstone.protocol.spec.calibration_rules import (
+from touchstone.protocol.spec.calibration_profile import (
     PROFILE_VERSION,
     QUANTITIES,
     Measurement,

@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 
 from tests.architecture.solidity import list_files, read_declarations
-from touchstone.protocol.spec.errors import (
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
+from touchstone.protocol.spec.game.rule_refusals import (
     EXPECTED,
     REMEDIES,
-    EnvironmentFault,
     GameRefusal,
-    InvalidInput,
-    ProtocolFault,
-    TouchstoneError,
     require,
     require_window,
 )

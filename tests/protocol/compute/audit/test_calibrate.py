@@ -13,7 +13,7 @@ from touchstone.protocol.compute.audit.distance_survey import FLOORS, Survey, ge
 from touchstone.protocol.compute.audit.kernel_configurations import list_devices, list_every_configuration
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.training_state import TrainingState
-from touchstone.protocol.spec.calibration_rules import STAGES, TENSOR_CLASSES
+from touchstone.protocol.spec.calibration_profile import STAGES, TENSOR_CLASSES
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec
 from touchstone.step.optimizers import AdamW

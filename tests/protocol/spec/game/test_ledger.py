@@ -24,7 +24,6 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec import contest_tree
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
-from touchstone.protocol.spec.errors import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game import calls, ledger
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.convicting import take_stakes
@@ -52,6 +51,7 @@ from touchstone.protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
+from touchstone.protocol.spec.game.rule_refusals import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, compute_escrow
 from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from touchstone.protocol.spec.errors import GameRefusal
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.events import (
@@ -38,6 +37,7 @@ from touchstone.protocol.spec.game.rounds import (
     get_vote_flaw,
     get_waiting_round,
 )
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
     ContestTurn,
     GameRound,

@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 
 from tests.protocol.spec.profiles import SUBJECT, make_profile
-from touchstone.protocol.spec.calibration_rules import (
-    MAX_ITEMS,
-    compute_maxima,
-    compute_profile_digest,
-    encode_profile,
-    make_limits,
-    merge_profiles,
-)
+from touchstone.protocol.spec.calibration_profile import MAX_ITEMS, compute_profile_digest, encode_profile
+from touchstone.protocol.spec.calibration_rules import compute_maxima, make_limits, merge_profiles
 from touchstone.protocol.spec.errors import InvalidInput
 
 

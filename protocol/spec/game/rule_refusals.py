@@ -1,0 +1,91 @@
+"""Refusals of the round's rules, by the name that the contract's error has, with what to do about each."""
+
+from functools import partial
+from typing import Any
+
+from touchstone.protocol.spec.errors import InvalidInput
+
+REMEDIES = {
+    "AlreadyAsked": "Wait for the answer, or ask about another leaf.",
+    "AlreadyCommitted": "A seat commits once a round; wait for the next round.",
+    "AlreadySeated": "An account holds one seat of a task; use it, or wait until its number is free.",
+    "AlreadySettled": "Nothing is left to settle up to this round.",
+    "AmountTooLarge": "Offer an amount within the deployment's limits.",
+    "AmountTooSmall": "Offer an amount that the deployment's limits allow.",
+    "ClaimUndecided": "Wait until the claim is decided.",
+    "ContestRuns": "Wait until the contest has ended.",
+    "CreditTooSmall": "Deposit more first: stakes and bonds are taken from the sender's credit.",
+    "GameOver": "The task is closed: there is no seat to take, to leave or to pay out any more.",
+    "LeafNotAsked": "Ask about a leaf that exists; a REJECT about the one that it names.",
+    "NoMajority": "Bring merge signatures of more than half of the round's seats that are not closed.",
+    "NotCommitter": "Use the account of a seat in this round's pool.",
+    "NotContester": "Only who opened the contest names the child.",
+    "NotLate": "Wait until the clock has run out.",
+    "NotMergeable": "Merge claims that were accepted in time, at least one, each once.",
+    "NotNewest": "Only the newest round that has no root yet can be posted or stand.",
+    "NotHolder": "Send it from the seat's account.",
+    "NotSettleable": "Wait until the windows are over and nothing is open, and settle whole epochs.",
+    "NotSilent": "Name in order three rounds, or draws, that the seat missed since its last sign.",
+    "NotStanding": "Wait until the running round has ended.",
+    "NotSubmitter": "Only the submitter can halt the task, or the majority of its shares.",
+    "NothingMoved": "Name an amount above zero; withdraw only where there is credit.",
+    "NothingOpen": "It has ended already, or never was.",
+    "NothingToSeal": "Wait for the block whose randomness is asked for; a late seal counts no more.",
+    "OutsideWindow": "Send it while the window is open.",
+    "OwnStatement": "Send it from another account than the one that made the statement.",
+    "PoolTooSmall": "Wait until more seats have joined.",
+    "ProofInvalid": "Bring a proof that holds.",
+    "RingFull": "Settle all seats of the oldest epoch, and free it.",
+    "RoundUnknown": "Name a round that has been opened and not been freed.",
+    "RoundUndone": "The round does not run any more: go on with the one that runs now.",
+    "SealMissing": "Seal the proof's digest first, and use it within the seal's life.",
+    "SeatClosed": "The seat was convicted, or for its own moves: it leaves; nothing is left to do with it.",
+    "SeatUnknown": "Name a seat of this task.",
+    "SeatsTaken": "Bring more stake than the smallest solver seat has, or wait until a number is free.",
+    "SeatBusy": "Wait until all rounds that hold the seat are settled and nothing on it is open.",
+    "StakeWrong": "Bring at least the task's stake, and no more than the greatest amount.",
+    "StartPending": "Seal the start that was asked for, or wait until it has lapsed.",
+    "StatementUnknown": "Name a claim that was committed or a vote that was drawn.",
+    "TaskHalted": "Its submitter or its shares have halted the task, or its roots fell too often.",
+    "TaskOver": "All rounds of the task have been used, or it has stood still for dispute.",
+    "TaskRuns": "Wait until no round runs or is to come, all seats are paid out and no contest is open.",
+    "WindowTooLong": "Choose a shorter window.",
+    "WindowTooShort": "Choose a longer window.",
+    "WordNotAsked": "Only an ACCEPT or a REJECT of a state leaf can be asked, and never in exact tasks.",
+    "WrongBase": "Train from the root that the chain gives.",
+    "WrongBeacon": "Train the shard that the chain's beacon deals.",
+    "WrongBond": "Name a greater limit: the k-th that is open costs k bonds, and others may come before.",
+    "WrongSegments": "Claim as many segments as all audits of a claim need, and at most the round's number.",
+    "WrongTurn": "Wait for your turn.",
+}
+"""Name of each refusal and what the caller does about it. Names that the machine cannot give are the
+contracts' own: ContestExists and DisputeExists (a bond's number is new here, a salt may not be), TooManyOpen
+(more than 2,047 at once about one epoch)."""
+
+
+EXPECTED = "a call that the contracts take now"
+"""Where a rule has no value of its own."""
+
+
+class GameRefusal(InvalidInput):
+    """The machine refuses a call; the state is as before. name: that of the contract's error, which stands in
+    for what was found where nothing is said."""
+
+    def __init__(self, *, name: str, expected: object = "", actual: object = "") -> None:
+        self.name = name
+        expected, actual = expected if expected != "" else EXPECTED, actual if actual != "" else name
+        super().__init__(what=name, expected=expected, actual=actual, remedy=REMEDIES[name])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(GameRefusal, name=self.name, expected=self.expected, actual=self.actual), ()
+
+
+def require(condition: bool, name: str, expected: object = "", actual: object = "") -> None:
+    """Refuses by `name` unless `condition` holds."""
+    if not condition:
+        raise GameRefusal(name=name, expected=expected, actual=actual)
+
+
+def require_window(first: int, last: int, block: int) -> None:
+    """Refuses unless first <= block <= last."""
+    require(first <= block <= last, "OutsideWindow", f"blocks {first} to {last}", block)
