@@ -35,10 +35,11 @@ from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations
 from touchstone.protocol.adapters.chain.pots import name_pot
 from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
+from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.fates import get_epoch
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.ledger import LoggedGame
-from touchstone.protocol.spec.game.state import GameRound, ProofKind
+from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.training_codec import decode_training
 
 NUMBERS_AT_ONCE = 32

@@ -5,11 +5,12 @@ from typing import Any
 
 from touchstone.explorer.story import Names, make_person, show_wei
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
+from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.fates import get_stake
 from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.reasons import KINDS, MoneyKind, Sums, add_sums
-from touchstone.protocol.spec.game.state import Seat, SeatStatus
+from touchstone.protocol.spec.game.state import Seat
 
 COLUMNS = ("locked", "earned", "settled", "lost", "spent")
 """Of a table of money. Settled less locked, lost and spent is what the task has changed of a credit."""

@@ -9,11 +9,12 @@ from touchstone.node.records.round_seats import find_holder
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.fates import list_draws
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
 from touchstone.protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
 from touchstone.protocol.spec.game.logs import VOTE_BYTES
-from touchstone.protocol.spec.game.state import GameState, ProofKind, StatementRef
+from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.tokens import format_tokens

@@ -14,6 +14,7 @@ from touchstone.explorer.money_documents import TOTALS
 from touchstone.explorer.story import Conviction, Names, make_person, show_wei
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.fates import (
     get_claim_fate,
     get_drawn_seat,
@@ -25,7 +26,7 @@ from touchstone.protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeS
 from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
 from touchstone.protocol.spec.game.logs import VOTE_BYTES
 from touchstone.protocol.spec.game.purse import ESCROW
-from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.training_codec import decode_training

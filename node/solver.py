@@ -10,7 +10,7 @@ from touchstone.node.models import outer_step
 from touchstone.node.serving import served_data
 from touchstone.node.training import claims, idle_mode, speculation
 from touchstone.node.upkeep import pruning, upkeep_duties
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.verifier import audit_duties as audits
 from touchstone.whistleblower import contesting
 from touchstone.whistleblower import dispute_duties as disputes

@@ -29,13 +29,8 @@ from touchstone.protocol.compute.program.known_steps import (
 from touchstone.protocol.compute.program.step_facts import with_step_root
 from touchstone.protocol.spec.float32 import float_to_bits
 from touchstone.protocol.spec.game.ledger import read_terms
-from touchstone.protocol.spec.game.terms import (
-    GameAmounts,
-    GameWindows,
-    PostedTerms,
-    compute_escrow,
-    make_spec,
-)
+from touchstone.protocol.spec.game.posted_terms import PostedTerms, make_spec
+from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
 from touchstone.protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from touchstone.protocol.spec.task_rules import Malformation, Rule, find_size_malformations, judge_range

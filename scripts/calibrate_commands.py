@@ -63,7 +63,7 @@ from touchstone.protocol.spec.calibration_profile import (
 )
 from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS, compute_maxima
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.params import LEARNING_RATE_FRACTION_BITS, MAX_SHARDS, PRODUCT_BITS
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken

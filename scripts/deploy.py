@@ -36,7 +36,8 @@ from touchstone.protocol.adapters.chain.transactions import MiningPatience, Send
 from touchstone.protocol.adapters.keys.keystore import load_keystore
 from touchstone.protocol.adapters.keys.passwords import read_password
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.scripts.command_form import read_path
 from touchstone.scripts.console import render_error
 

@@ -44,7 +44,7 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import read_at_most
 from touchstone.protocol.adapters.wire.session import Patience, PeerSession
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts.deploy import DEV_TOKEN, default_game_path, deploy_game_once
 from touchstone.scripts.toolchain import HARDFORK, anvil_path

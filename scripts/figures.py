@@ -29,14 +29,9 @@ from touchstone.protocol.spec.calibration_profile import Profile
 from touchstone.protocol.spec.calibration_rules import MARGIN, compute_maxima, merge_profiles
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.terms import (
-    LIMITS,
-    DeploymentLimits,
-    GameAmounts,
-    GameTerms,
-    GameWindows,
-    check_terms,
-)
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, TAU_FRACTION_BITS, UNIT_EXPONENT
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.command_form import expect_known

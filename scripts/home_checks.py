@@ -42,10 +42,11 @@ from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.compute.program.costs import ProgramCosts, measure_costs
 from touchstone.protocol.compute.program.step_runners import STATES_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.logs import LoggedGame
-from touchstone.protocol.spec.game.state import SeatRole
-from touchstone.protocol.spec.game.terms import GameTerms, make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
+from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.program import Program
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec

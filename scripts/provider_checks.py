@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.gate import LAG_BLOCKS
 from touchstone.protocol.adapters.chain.rpc import name_place
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
-from touchstone.protocol.spec.game.terms import LIMITS
+from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.scripts.figures import refuse_other_limits, tell_other_limits
 from touchstone.scripts.home import GWEI, HomeConfig
 from touchstone.scripts.home_checks import Patient

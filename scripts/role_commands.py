@@ -26,11 +26,12 @@ from touchstone.protocol.compute.determinism import require_device
 from touchstone.protocol.spec.errors import Declined, InvalidInput
 from touchstone.protocol.spec.game.calls import JoinSeat
 from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.fates import find_seat, get_required_stake
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
-from touchstone.protocol.spec.game.state import GameState, Seat, SeatRole
-from touchstone.protocol.spec.game.terms import LIMITS
+from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import (

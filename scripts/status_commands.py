@@ -26,11 +26,12 @@ from touchstone.protocol.adapters.reports.node_state import (
     tell_node_state,
 )
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.purse import ESCROW
-from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, SeatRole
+from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Console, Document, spell_id

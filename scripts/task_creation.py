@@ -23,7 +23,9 @@ from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.economics.money import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits, PostedTerms
+from touchstone.protocol.spec.game.posted_terms import PostedTerms
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Console, Put, ignore, show_progress, spell_id, with_company
 from touchstone.scripts.data_pack import NOTE_NAME

@@ -36,14 +36,8 @@ from touchstone.protocol.economics.amounts import derive_amounts
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import count_contest_levels
-from touchstone.protocol.spec.game.terms import (
-    GAME_WINDOWS,
-    LIMITS,
-    LIMITS_LOCAL,
-    GameAmounts,
-    GameTerms,
-    GameWindows,
-)
+from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.params import (
     FORMAT_ALIASES,
     OFFERED_FORMATS,

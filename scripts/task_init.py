@@ -16,7 +16,8 @@ from pathlib import Path
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.ledger import count_contest_levels
-from touchstone.protocol.spec.game.terms import GAME_WINDOWS, LIMITS, compute_escrow
+from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS
+from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.task_spec import count_token_bytes
 from touchstone.scripts.command_form import read_path

@@ -44,8 +44,8 @@ from touchstone.protocol.spec.game.auditing import (
     find_last_merged,
     is_segment_public,
 )
+from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.game.state import GameRound, GameState, SlotClaim
-from touchstone.protocol.spec.game.terms import make_spec
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader

@@ -24,6 +24,7 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.fates import (
     find_seat,
     get_claim_fate,
@@ -34,16 +35,7 @@ from touchstone.protocol.spec.game.fates import (
 )
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerBook
 from touchstone.protocol.spec.game.ledger import get_state_at
-from touchstone.protocol.spec.game.state import (
-    ClaimFate,
-    GameRound,
-    GameState,
-    Seat,
-    SeatRole,
-    SeatStatus,
-    SlotClaim,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
 from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statement_checks import is_vote_whole

@@ -9,7 +9,7 @@ from touchstone.node.merging import posting
 from touchstone.node.serving import served_data
 from touchstone.node.training import idle_mode
 from touchstone.node.upkeep import pruning, upkeep_duties
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.verifier import audit_duties as audits
 from touchstone.whistleblower import contesting
 from touchstone.whistleblower import dispute_duties as disputes

@@ -25,7 +25,7 @@ from lab.benchmarks.reports import BUILD, write_report
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
 from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.economics.refusing import GasCosts
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 CONTEST_LEVELS = 7
 """of 2^31 parameters."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import comb
 
 from touchstone.protocol.economics.grinding import bound_known, count_moments, play
-from touchstone.protocol.spec.game.terms import GAME_WINDOWS, PLAY_MONEY, WINDOWS_12S
+from touchstone.protocol.spec.game.presets import GAME_WINDOWS, PLAY_MONEY, WINDOWS_12S
 
 DRAWS = {
     "10 of 100 segments spoiled, 5 drawn": comb(90, 5) / comb(100, 5),

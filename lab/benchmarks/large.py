@@ -49,7 +49,7 @@ from touchstone.node.upkeep import upkeep_duties
 from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import TouchstoneError
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.chain_commands import read_python_sources
 from touchstone.scripts.data_pack import PackPlan, pack
 from touchstone.scripts.task_file import TaskFile, read_task_file

@@ -21,7 +21,7 @@ from tests.protocol.spec.game.silences import find_points, list_flaws, play_sile
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld
 from tests.rounds.chain import open_round_chain
 from tests.rounds.troubled import choose_silences, open_troubled
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 FOLDER = Path("build/silence")
 KINDS = {"unpaid": "unpaid", "lost": "unpaid", "open": "open", "stuck": "stuck"}

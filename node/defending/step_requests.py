@@ -18,8 +18,9 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.commitments import STATE_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import get_ever_drawn
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.fates import find_seat
-from touchstone.protocol.spec.game.state import GameRound, SeatRole
+from touchstone.protocol.spec.game.state import GameRound
 from touchstone.whistleblower.known_statements import find_solver, get_inner
 
 STEPS = "steps"

@@ -29,7 +29,7 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault, TouchstoneError
-from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 from touchstone.protocol.spec.task_spec import TaskSpec

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from touchstone.node.models.outer_step import find_oldest
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.state import GameRound, GameState
 
 SETTLED = "every root before it stands, the time for contests is over, and none is open"
 

@@ -44,8 +44,8 @@ from touchstone.protocol.adapters.reports.node_state import (
     read_node_state,
 )
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.fates import find_seat
-from touchstone.protocol.spec.game.state import SeatRole
 
 GWEI = 10**9
 LOOK_S = 1.0

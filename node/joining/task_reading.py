@@ -7,7 +7,9 @@ from touchstone.protocol.compute.program.costs import ProgramCosts
 from touchstone.protocol.economics.money import check_money
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms, check_terms, make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import FORMAT_NUMBERS
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
 from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec

@@ -32,8 +32,9 @@ from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.disputes import has_bond
+from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.fates import find_seat
-from touchstone.protocol.spec.game.state import GameState, Seat, SeatStatus
+from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import is_over
 
 MAX_PAUSE_BLOCKS = 16

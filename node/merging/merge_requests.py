@@ -27,9 +27,10 @@ from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.rounds import get_waiting_round
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase
+from touchstone.protocol.spec.game.state import GameRound
 
 
 async def answer_merge(party: Party, account: str, body: bytes) -> MergeAnswer:

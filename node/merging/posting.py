@@ -23,10 +23,11 @@ from touchstone.node.records.claim_records import MergeKey
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.call_parts import count_fitting, fits
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.fates import is_draw_over, list_draws
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.rounds import get_post_window, get_waiting_round
-from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase
+from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_votes_from
 
 WITHHELD_DIVISOR = 2

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
-from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, Seat, SeatStatus
+from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.shard_draws import deal_shards
 
 

@@ -57,7 +57,8 @@ from touchstone.protocol.spec.game.auditing import (
     is_boundary_public,
     is_segment_public,
 )
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed

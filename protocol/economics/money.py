@@ -27,7 +27,7 @@ from touchstone.protocol.spec.game.auditing import (
     count_pending_draws,
     count_round_draws,
 )
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
 

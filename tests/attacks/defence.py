@@ -23,7 +23,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.records.compute import Compute, Train
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.schedule import compute_learning_rate
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.verifier import audit_duties as audits

@@ -31,7 +31,7 @@ from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.audit_draws import draw_circle_segments, draw_late
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import PostedTerms
+from touchstone.protocol.spec.game.posted_terms import PostedTerms
 from touchstone.protocol.spec.params import TAU_FRACTION_BITS
 from touchstone.protocol.spec.round_seeds import compute_round_seed
 from touchstone.protocol.spec.schedule import compute_learning_rate

@@ -14,7 +14,8 @@ from tests.e2e.world import GRANT_WEI, TINY_PLAN, Part, World, open_world, run_w
 from tests.faults.provider import Fault, Provider, run_provider
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.party import Party
-from touchstone.protocol.spec.game.state import GameState, RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.state import GameState
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

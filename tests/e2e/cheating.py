@@ -23,7 +23,7 @@ from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffe
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.merkle import Levels, compute_levels
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits, TrainingSpec

@@ -16,8 +16,9 @@ from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.party import Party
 from touchstone.node.submit import RoundPlan
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.state import SeatRole, StatementRef
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program import INPUTS

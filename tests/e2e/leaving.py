@@ -11,7 +11,8 @@ from tests.e2e.world import KILL_LOOK_S, TINY_PLAN, Part, World, join, open_worl
 from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.protocol.adapters.wire.session import Patience
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.game.terms import SILENCES_MAX
 
 SOLVERS, VERIFIERS, KILLED = 4, 3, ("solver 2", "solver 3")

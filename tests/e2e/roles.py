@@ -3,7 +3,7 @@
 from tests.e2e.world import Part
 from touchstone.node import solver
 from touchstone.node.joining.seat_taking import SeatRequest
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.verifier import verifier
 from touchstone.whistleblower import watcher
 

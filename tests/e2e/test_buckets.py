@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 from touchstone.protocol.adapters.wire.storage_reader import StorageReader
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
 
 SCHEDULE = replace(TINY_PLAN.schedule, total_steps=TINY_PLAN.inner_steps)
 PLAN = replace(TINY_PLAN, rounds=1, schedule=SCHEDULE, late_chance=0, least_whistleblowers=0)

@@ -33,8 +33,8 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logs import LoggedGame
-from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.scripts import devnet
 from touchstone.scripts.chain_commands import make_home
 from touchstone.scripts.closing_commands import (

@@ -14,7 +14,7 @@ from touchstone.node.kit.stored_tensors import load_tensor
 from touchstone.node.records.claim_records import MergeMade
 from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
-from touchstone.protocol.spec.game.state import RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 
 PLAN = replace(TINY_PLAN, least_solvers=1)
 SPOILED_ELEMENT = 700

@@ -35,11 +35,13 @@ from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.economics.account_money import AccountMoney, Lock, LockKind
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.reasons import MoneyReason
-from touchstone.protocol.spec.game.state import GameRound, Pool, SeatRole
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
+from touchstone.protocol.spec.game.state import GameRound, Pool
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.typed_data import SigningDomain

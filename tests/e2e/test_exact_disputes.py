@@ -21,8 +21,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.records.audit_records import AuditBook, VoteMade
 from touchstone.node.records.compute import TracedStep
 from touchstone.node.training.worker_team import Team
+from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook
-from touchstone.protocol.spec.game.state import SeatStatus
 from touchstone.protocol.spec.merkle import compute_levels, hash_leaf
 from touchstone.protocol.spec.program import get_constant_roots
 from touchstone.protocol.spec.program_operations import Operation

@@ -24,7 +24,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_party
 from touchstone.protocol.adapters.reports.node_state import HealthIssue, read_node_state
-from touchstone.protocol.spec.game.state import ClaimFate, GameRound
+from touchstone.protocol.spec.game.enums import ClaimFate
+from touchstone.protocol.spec.game.state import GameRound
 from touchstone.scripts.status_commands import list_node_lines
 
 NAME, ROUNDS, SIZE = "solver 0", 4, "200m"

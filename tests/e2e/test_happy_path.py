@@ -18,7 +18,7 @@ from touchstone.protocol.adapters.reports.metrics_server import Samples
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.server import BlobServer
-from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.params import TOKEN_WEI
 
 SOLVERS, VERIFIERS, WATCHERS = 3, 3, 3

@@ -26,7 +26,8 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment, write_
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.ledger import LoggedGame
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameWindows
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig
 from touchstone.scripts.deploy import deploy_game
 from touchstone.scripts.devnet import fund, give_coin, run_anvil

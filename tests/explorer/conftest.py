@@ -8,7 +8,7 @@ import pytest
 from tests.explorer.plays import play_task
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 
 @pytest.fixture(scope="session")

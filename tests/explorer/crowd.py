@@ -26,11 +26,13 @@ from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
+from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
 from touchstone.protocol.spec.game.fates import get_late_draw
 from touchstone.protocol.spec.game.inner_dispute import NO_DRAW, DisputeStage
 from touchstone.protocol.spec.game.logs import LoggedGame
-from touchstone.protocol.spec.game.state import ProofKind, SeatRole, compute_seat_id
-from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import compute_seat_id
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.typed_data import SigningDomain

@@ -9,7 +9,7 @@ from tests.explorer.crowd import DEPLOYMENT, SUBMITTER, TASK, Crowd, fill, make_
 from touchstone.explorer.event_index import LOSS, EventIndex, Reported
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.spec.game.terms import WINDOWS_LOCAL
+from touchstone.protocol.spec.game.presets import WINDOWS_LOCAL
 from touchstone.protocol.spec.training_codec import encode_training
 
 MORE_ROUNDS = 4

@@ -30,8 +30,9 @@ from touchstone.node.records.claim_records import ClaimFinished
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.spec.game.auditing import get_place
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.fates import get_required_stake, get_stake
-from touchstone.protocol.spec.game.state import GameState, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.program_operations import Operation
 

@@ -10,7 +10,7 @@ from touchstone.node import solver
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.solver import ROOMS
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 
 
 def test_a_solver_answers_disputes_before_it_does_anything_else() -> None:

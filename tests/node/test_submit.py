@@ -24,7 +24,8 @@ from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.step_facts import require_step_root
 from touchstone.protocol.spec.errors import TouchstoneError
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from touchstone.protocol.spec.training_codec import decode_training, encode_training

@@ -17,8 +17,9 @@ from touchstone.protocol.spec.claim_tree import compute_claim_root, compute_work
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.enums import GameOutcome
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.state import GameOutcome, RunningDispute, StatementRef
+from touchstone.protocol.spec.game.state import RunningDispute, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
 from touchstone.protocol.spec.openings import LeafProof, StateLeaves
 from touchstone.protocol.spec.state_headers import StateHeader

@@ -10,13 +10,8 @@ from pathlib import Path
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
-from touchstone.protocol.spec.game.terms import (
-    LIMITS_LOCAL,
-    WINDOWS_LOCAL,
-    GameAmounts,
-    GameTerms,
-    GameWindows,
-)
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 
 AMOUNTS = GameAmounts(
     solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,

@@ -9,6 +9,7 @@ from tests.rounds.members import make_word
 from tests.rounds.twin import STRANGER, Twin
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.fates import (
     get_drawn_seat,
     get_drawn_segment,
@@ -19,7 +20,7 @@ from touchstone.protocol.spec.game.fates import (
 )
 from touchstone.protocol.spec.game.ledger import apply, get_state_at
 from touchstone.protocol.spec.game.rounds import get_waiting_round
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
+from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw
 from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
 from touchstone.protocol.spec.statements import VoteWord

@@ -10,8 +10,9 @@ import pytest
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.members import make_word
 from tests.rounds.proofs import FAULTS, Proofs, ToyAudits, open_proofs
-from touchstone.protocol.spec.game.state import ProofKind, SeatStatus, StatementRef
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.enums import ProofKind, SeatStatus
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower import work_proofs
 from touchstone.whistleblower.evidence import list_cases

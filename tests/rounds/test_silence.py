@@ -10,9 +10,9 @@ import pytest
 from tests.protocol.spec.game.silences import list_flaws
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.troubled import ChainWorld, choose_silences, open_troubled
+from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.events import RootFell, RootStood, SeatConvicted
-from touchstone.protocol.spec.game.state import ProofKind
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 SEED = 4
 SAMPLE = 2

@@ -32,9 +32,10 @@ from touchstone.protocol.spec.game.calls import (
     StartRounds,
     TopUp,
 )
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import credit_of
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase, SeatRole, StatementRef
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import get_live_round
 
 STEPS = 160

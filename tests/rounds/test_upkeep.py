@@ -19,8 +19,8 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.game.upkeep import get_next_block
 
 UPKEEP = (

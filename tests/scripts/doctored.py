@@ -11,7 +11,7 @@ from touchstone.protocol.adapters.chain.creation import MOVERS, compute_creation
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.scripts.deploy import create, predict_game
 from touchstone.scripts.devnet import CHAIN_ID
 

@@ -20,7 +20,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.program.known_steps import get_step
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.training_codec import encode_training
 from touchstone.scripts.devnet import GRANT_TOKEN_WEI, give_coin

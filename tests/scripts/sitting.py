@@ -17,8 +17,9 @@ from tests.protocol.spec.game.world import START_BLOCK, make_terms
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.state import Seat, SeatRole, create_game
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import Seat, create_game
 from touchstone.scripts import role_commands
 from touchstone.scripts.console import Console
 from touchstone.scripts.role_commands import Offer, Sitting

@@ -21,7 +21,7 @@ from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.spec.calibration_profile import QUANTITIES, Profile, compute_subject, encode_profile
 from touchstone.protocol.spec.calibration_rules import compute_maxima
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.scripts import calibrate_commands
 from touchstone.scripts.calibrate_commands import list_segments, measure, require_disk, write_workplace

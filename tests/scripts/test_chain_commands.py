@@ -19,7 +19,7 @@ from tests.rounds.chain import RoundChain, open_round_chain
 from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, fail, init
 from touchstone.explorer.node_reports import Asked
 from touchstone.protocol.adapters.chain.deployment import write_game_deployment
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.scripts.chain_commands import choose_asked, choose_index
 from touchstone.scripts.devnet import claim_port
 from touchstone.scripts.home import HomeConfig, create_home, read_config, unlock_key

@@ -25,7 +25,7 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.scripts.devnet import (
     CHAIN_ID,
     FAR_BLOCKS,

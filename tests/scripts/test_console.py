@@ -23,7 +23,7 @@ from tests.scripts.network import DEADLINE_S, ROOT, fail
 from tests.scripts.schemas import ERROR, SCHEMAS, check, get_path, open_validator, read_one
 from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts import touchstone
 from touchstone.scripts.command_form import Command
 from touchstone.scripts.command_table import COMMANDS

@@ -23,7 +23,7 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.keystore import create_devnet_keystore
 from touchstone.protocol.spec.commitments import compute_domain
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.terms import LIMITS_2S, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_2S, LIMITS_LOCAL
 from touchstone.protocol.spec.quicknet import compute_round_after
 from touchstone.scripts import deploy
 from touchstone.scripts.deploy import Sample, deploy_game, deploy_game_once, require_address

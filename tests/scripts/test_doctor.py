@@ -34,7 +34,7 @@ from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import advance
 from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.spec.errors import TouchstoneError
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.training_codec import encode_training
 from touchstone.scripts import doctor, endpoint_checks, home_checks, provider_checks

@@ -36,7 +36,7 @@ from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts import doctor, endpoint_checks, home_checks
 from touchstone.scripts.devnet import claim_port
 from touchstone.scripts.endpoint_checks import judge_reach

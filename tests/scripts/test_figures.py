@@ -22,7 +22,8 @@ from touchstone.protocol.adapters.signed_profiles import write_profile
 from touchstone.protocol.spec.calibration_profile import Profile
 from touchstone.protocol.spec.calibration_rules import merge_profiles
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL, GameTerms
+from touchstone.protocol.spec.game.presets import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.task_spec import Limits
 from touchstone.scripts.chain_commands import TASK_FILE

@@ -26,7 +26,8 @@ from touchstone.protocol.adapters.chain.transactions import MiningPatience
 from touchstone.protocol.adapters.journal import FILE_NAME, Journal
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.state import SeatRole, StatementRef
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts import money_commands, wallet
 from touchstone.scripts.console import Console

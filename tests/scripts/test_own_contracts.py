@@ -18,7 +18,7 @@ from touchstone.protocol.adapters.chain.creation import compute_creation_code
 from touchstone.protocol.adapters.chain.deployment import read_game_deployment, write_game_deployment
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.deploy import DEV_TOKEN, create
 from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 from touchstone.scripts.home import HomeConfig, create_home

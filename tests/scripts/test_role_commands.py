@@ -27,11 +27,12 @@ from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S
 from touchstone.protocol.spec.game.purse import Purse
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
-from touchstone.protocol.spec.game.state import SeatRole
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_12S, GameAmounts
+from touchstone.protocol.spec.game.terms import GameAmounts
 from touchstone.scripts import role_commands
 from touchstone.scripts.chain_commands import TASK_FILE
 from touchstone.scripts.console import ExitCode

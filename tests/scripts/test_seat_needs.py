@@ -32,8 +32,8 @@ from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step_runners import STATES_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.state import SeatRole
-from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.program import Program
 from touchstone.scripts import home_checks, role_commands
 from touchstone.scripts.home import HomeConfig

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.status_commands import list_node_lines
 
 

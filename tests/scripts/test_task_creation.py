@@ -18,7 +18,7 @@ from touchstone.node.exports.last_model import KeepModel
 from touchstone.node.exports.model_choice import Choice
 from touchstone.node.submit import build_task
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.scripts import task_creation
 from touchstone.scripts.data_pack import PackedDataset

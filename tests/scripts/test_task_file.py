@@ -15,7 +15,8 @@ from touchstone.protocol.compute.batches import open_corpus
 from touchstone.protocol.economics.money import check_money
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.terms import GAME_WINDOWS, LIMITS_LOCAL, check_terms
+from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.training_codec import decode_training, encode_training
 from touchstone.scripts.chain_commands import TASK_FILE

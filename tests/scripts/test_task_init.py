@@ -11,7 +11,8 @@ from tests.task_models import DecoderStep, record_decoder
 from touchstone.node.exports.model_note import hash_file
 from touchstone.protocol.economics.money import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.scripts import task_init
 from touchstone.scripts.console import Console

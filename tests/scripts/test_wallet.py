@@ -19,9 +19,9 @@ from touchstone.protocol.adapters.journal import FILE_NAME, Journal
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
-from touchstone.protocol.spec.game.state import SeatRole
 from touchstone.protocol.spec.game.timing import get_duty_until
 from touchstone.scripts import wallet
 from touchstone.scripts.console import Console

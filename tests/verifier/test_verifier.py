@@ -33,7 +33,7 @@ from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier import seatless_audit, verifier
 from touchstone.verifier.replaying import carry_nothing

@@ -29,9 +29,10 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
-from touchstone.protocol.spec.game.state import GameState, SeatRole, create_game
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord
 

@@ -7,7 +7,8 @@ import pytest
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.records.heard_statements import KnownVote
-from touchstone.protocol.spec.game.state import CountedVote, GameState, SeatRole, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.state import CountedVote, GameState, StatementRef
 from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statements import VoteOpening, VoteWord
 from touchstone.whistleblower.known_statements import count_askers, find_spot_leaf, is_spot, list_spot_slots

@@ -8,7 +8,7 @@ from tests.protocol.adapters.parties import make_key
 from tests.roles import TASK, list_rooms, note_plays
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.whistleblower import watcher
 from touchstone.whistleblower.watcher import ROOMS
 

@@ -6,7 +6,7 @@ import {IRefusals} from "../interfaces/IRefusals.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Whether the terms of a task keep the limits of the deployment and can be played to their end.
-/// @dev Twin of `check_terms` in `protocol/spec/game/terms.py`: nodes ask the same before they join.
+/// @dev Twin of `check_terms` in `protocol/spec/game/terms_check.py`: nodes ask the same before they join.
 library GameTermsCheck {
     uint256 internal constant SOLVER_SEATS_MAX = 64;
     uint256 internal constant AUDITOR_SEATS_MAX = 1024;

@@ -65,8 +65,9 @@ from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.posted_terms import make_spec
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, Pool, SlotClaim
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, make_spec
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.task_spec import ScheduleConfig, TaskSpec
 from touchstone.step.plain_decoder import DecoderConfig

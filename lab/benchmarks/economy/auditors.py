@@ -10,8 +10,9 @@ from lab.benchmarks.economy.solvers import Spoils
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import SignedVote
+from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.fates import get_votes, list_draws
-from touchstone.protocol.spec.game.state import GameRound, ProofKind, RoundPhase, SeatRole, StatementRef
+from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 

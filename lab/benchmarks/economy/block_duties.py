@@ -19,6 +19,7 @@ from lab.benchmarks.economy.pursuing import make_ask
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.fates import (
     get_votes,
     has_undecided,
@@ -32,14 +33,7 @@ from touchstone.protocol.spec.game.rounds import (
     get_vote_flaw,
     get_waiting_round,
 )
-from touchstone.protocol.spec.game.state import (
-    OPENED_WORDS,
-    GameRound,
-    RoundPhase,
-    SeatRole,
-    SeatStatus,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import (
     compute_reserve_block,
     get_live_round,

@@ -25,8 +25,10 @@ from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_cl
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.state import GameOutcome, GameState, ProofKind, StatementRef
-from touchstone.protocol.spec.game.terms import GameTerms, check_terms
+from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind
+from touchstone.protocol.spec.game.state import GameState, StatementRef
+from touchstone.protocol.spec.game.terms import GameTerms
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, hash_leaf
 from touchstone.protocol.spec.openings import LeafProof

@@ -22,7 +22,8 @@ from touchstone.protocol.economics.amounts import (
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, GameAmounts, GameTerms, GameWindows
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
 
 LIMITS = LIMITS_LOCAL

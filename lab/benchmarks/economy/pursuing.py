@@ -11,18 +11,17 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks, count_open_disputes
-from touchstone.protocol.spec.game.fates import get_claim_fate
-from touchstone.protocol.spec.game.state import (
+from touchstone.protocol.spec.game.enums import (
     ClaimFate,
     ContestTurn,
     GameOutcome,
     ProofKind,
     RoundPhase,
-    RunningDispute,
     SeatRole,
     SeatStatus,
-    StatementRef,
 )
+from touchstone.protocol.spec.game.fates import get_claim_fate
+from touchstone.protocol.spec.game.state import RunningDispute, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 Sends = Iterator[tuple[str, GameCall]]

@@ -6,7 +6,8 @@ from lab.benchmarks.economy.conduct import Agent, Audit, Claim, Conduct, Fault, 
 from lab.benchmarks.economy.ground import FIGURES, SEGMENTS, make_word
 from lab.benchmarks.economy.play import Play
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.state import GameRound, SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -9,8 +9,9 @@ from lab.benchmarks.economy.play import STRANGER, Play
 from lab.benchmarks.economy.pursuing import make_dispute
 from lab.benchmarks.economy.signers import Forges
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.enums import GameOutcome
 from touchstone.protocol.spec.game.rounds import SHARES
-from touchstone.protocol.spec.game.state import GameOutcome, GameRound, StatementRef
+from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 ALL = frozenset(range(SEGMENTS))

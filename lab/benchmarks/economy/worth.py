@@ -27,7 +27,7 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, get_late_draw
 from touchstone.protocol.spec.game.state import GameState
-from touchstone.protocol.spec.game.terms import check_terms
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid

@@ -24,7 +24,7 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.game.auditing import DrawnAudit
-from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec

@@ -31,7 +31,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.state import ClaimFate
+from touchstone.protocol.spec.game.enums import ClaimFate
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig

@@ -43,7 +43,7 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.planning.lifetimes import list_written
 from touchstone.protocol.compute.program.step import compute_scalars, replay_segment
 from touchstone.protocol.compute.program.training_state import Batch, GetBatch, TrainingState
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.merkle import compute_levels
 from touchstone.protocol.spec.program import get_constant_roots
 from touchstone.protocol.spec.program_operations import Operation

@@ -27,8 +27,8 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.refusals import explain_revert
 from touchstone.protocol.adapters.keys.signatures import recover_signer, sign_statement
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, GameState
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.node_statements import Request
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken

@@ -13,7 +13,7 @@ from tests.e2e.reading import list_closed
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
 from touchstone.node.kit.party import Party
-from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import Limits

@@ -20,7 +20,7 @@ from touchstone.protocol.compute.digest import build_delta_tree, build_tensor_tr
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.float32 import float_to_bits, nearest
-from touchstone.protocol.spec.game.terms import WINDOWS_2S, WINDOWS_12S
+from touchstone.protocol.spec.game.presets import WINDOWS_2S, WINDOWS_12S
 
 ELEMENTS = 1 << 22
 CLAIMS = 4

@@ -48,7 +48,7 @@ from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.compute.program.step import replay_segment, train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.game.state import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.scripts.devnet import Devnet, DevnetOptions, fund, run_devnet

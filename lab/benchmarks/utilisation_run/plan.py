@@ -14,7 +14,8 @@ from tests.training_setting import propose_limits
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.compute.audit.compare import Distances
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, ROUNDS_UNDER_WAY, GameWindows
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import ROUNDS_UNDER_WAY, GameWindows
 from touchstone.protocol.spec.task_spec import ScheduleConfig
 from touchstone.step.plain_decoder import DecoderConfig
 

@@ -17,8 +17,8 @@ from lab.benchmarks.utilisation_run.plan import FALSE_SOLVER as FALSE_PHASE
 from tests.task_models import parameter_count
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.state import SeatRole
 
 
 @dataclass

@@ -23,7 +23,8 @@ from touchstone.protocol.adapters.chain.own_contracts import require_own_contrac
 from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
-from touchstone.protocol.spec.game.terms import LIMITS, DeploymentLimits, GameWindows
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameWindows
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from touchstone.protocol.spec.audit_draws import RANKS
+from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.fates import (
     get_draw_role,
     get_drawn_seat,
@@ -33,15 +34,7 @@ from touchstone.protocol.spec.game.fates import (
     is_unserved,
     list_draws,
 )
-from touchstone.protocol.spec.game.state import (
-    OPENED_WORDS,
-    GameRound,
-    GameState,
-    RoundPhase,
-    Seat,
-    SeatRole,
-    SeatStatus,
-)
+from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.game.terms import (
     ANSWERS_MAX,
     EPOCH_ROUNDS,

@@ -6,7 +6,8 @@ bond or a stake is taken from the sender's credit.
 
 from dataclasses import dataclass, field
 
-from touchstone.protocol.spec.game.state import GameOutcome, MissedPlace, ProofKind, SeatRole, StatementRef
+from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
+from touchstone.protocol.spec.game.state import MissedPlace, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 

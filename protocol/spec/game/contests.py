@@ -25,12 +25,13 @@ from touchstone.protocol.spec.game.calls import (
     OpenContest,
 )
 from touchstone.protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
 from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
 from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import bond_of
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require, require_window
-from touchstone.protocol.spec.game.state import ContestTurn, GameOutcome, GameState, RootContest, RoundPhase
+from touchstone.protocol.spec.game.state import GameState, RootContest
 from touchstone.protocol.spec.game.terms import FALLS_MAX
 from touchstone.protocol.spec.merkle import Levels
 

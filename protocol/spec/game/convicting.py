@@ -6,6 +6,14 @@ what is left is burned. Asks and disputes that are open on the seat end once an 
 EndDispute.
 """
 
+from touchstone.protocol.spec.game.enums import (
+    REJECT_WORDS,
+    ClaimFate,
+    DrawFate,
+    ProofKind,
+    RoundPhase,
+    SeatStatus,
+)
 from touchstone.protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
 from touchstone.protocol.spec.game.fates import (
     compute_draw_fate,
@@ -28,20 +36,7 @@ from touchstone.protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from touchstone.protocol.spec.game.state import (
-    REJECT_WORDS,
-    ClaimFate,
-    DrawFate,
-    Fall,
-    GameRound,
-    GameState,
-    ProofKind,
-    RoundPhase,
-    Seat,
-    SeatStatus,
-    SlotClaim,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import Fall, GameRound, GameState, Seat, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
 
 

@@ -22,6 +22,13 @@ from touchstone.protocol.spec.game.calls import (
     SealProof,
 )
 from touchstone.protocol.spec.game.convicting import convict, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.enums import (
+    AUDITOR_PROOFS,
+    SOLVER_PROOFS,
+    ClaimFate,
+    GameOutcome,
+    ProofKind,
+)
 from touchstone.protocol.spec.game.events import (
     AskOpened,
     AskOver,
@@ -41,17 +48,7 @@ from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import bond_of
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require
-from touchstone.protocol.spec.game.state import (
-    AUDITOR_PROOFS,
-    SOLVER_PROOFS,
-    ClaimFate,
-    GameOutcome,
-    GameState,
-    OpenAsk,
-    ProofKind,
-    RunningDispute,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import GameState, OpenAsk, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import (
     compute_ask_clock,
     compute_dispute_clock,

@@ -6,17 +6,9 @@ logged.
 
 from dataclasses import dataclass
 
+from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
 from touchstone.protocol.spec.game.purse import Pot
-from touchstone.protocol.spec.game.state import (
-    Fall,
-    GameOutcome,
-    OpenAsk,
-    ProofKind,
-    RootContest,
-    RunningDispute,
-    SeatRole,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import Fall, OpenAsk, RootContest, RunningDispute, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 

@@ -23,20 +23,9 @@ from touchstone.protocol.spec.audit_draws import (
     draw_late,
     get_auditor_places,
 )
+from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimFate, DrawFate, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.purse import stake_of
-from touchstone.protocol.spec.game.state import (
-    REJECT_WORDS,
-    ClaimFate,
-    CountedVote,
-    DrawFate,
-    DrawPlace,
-    GameRound,
-    GameState,
-    Pool,
-    Seat,
-    SeatRole,
-    SeatStatus,
-)
+from touchstone.protocol.spec.game.state import CountedVote, DrawPlace, GameRound, GameState, Pool, Seat
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 from touchstone.protocol.spec.game.timing import get_votes_from, is_late_draw, is_unsealed
 from touchstone.protocol.spec.statements import VoteWord

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from touchstone.protocol.spec.game import events
+from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.fates import (
     freeze_pool,
@@ -23,18 +24,14 @@ from touchstone.protocol.spec.game.fates import (
 from touchstone.protocol.spec.game.purse import Pot, credit_of, move_wei
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import (
-    ClaimFate,
     CountedVote,
-    GameOutcome,
     GameRound,
     GameState,
     OpenAsk,
     PendingStart,
     RootContest,
-    RoundPhase,
     RunningDispute,
     Seat,
-    SeatStatus,
     SlotClaim,
     StatementRef,
 )

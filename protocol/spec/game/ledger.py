@@ -33,13 +33,8 @@ from touchstone.protocol.spec.game.state import (
     StatementRef,
     create_game,
 )
-from touchstone.protocol.spec.game.terms import (
-    DeploymentLimits,
-    GameAmounts,
-    GameTerms,
-    GameWindows,
-    check_terms,
-)
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.merkle import compute_depth
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.typed_data import SigningDomain

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.convicting import burn_lost_pay, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, ProofKind, SeatRole
 from touchstone.protocol.spec.game.events import (
     AskOpened,
     AskOver,
@@ -48,14 +49,10 @@ from touchstone.protocol.spec.game.purse import (
 )
 from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool
 from touchstone.protocol.spec.game.state import (
-    ContestTurn,
     Fall,
-    GameOutcome,
     OpenAsk,
-    ProofKind,
     RootContest,
     RunningDispute,
-    SeatRole,
     StatementRef,
     compute_seat_id,
 )

@@ -23,6 +23,7 @@ from touchstone.protocol.spec.game.calls import (
     SignedVote,
     StartRounds,
 )
+from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import (
     AuditsDrawn,
     ClaimTaken,
@@ -55,7 +56,7 @@ from touchstone.protocol.spec.game.fates import (
 )
 from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.rule_refusals import require, require_window
-from touchstone.protocol.spec.game.state import OPENED_WORDS, GameRound, GameState, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.terms import compute_least_segments
 from touchstone.protocol.spec.game.timing import (
     compute_closing_block,

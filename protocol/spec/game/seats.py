@@ -17,6 +17,7 @@ from touchstone.protocol.spec.game.calls import (
     WithdrawCredit,
 )
 from touchstone.protocol.spec.game.disputes import list_questions
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
 from touchstone.protocol.spec.game.fates import (
     choose_largest,
@@ -32,16 +33,7 @@ from touchstone.protocol.spec.game.fates import (
 from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
-from touchstone.protocol.spec.game.state import (
-    GameRound,
-    GameState,
-    MissedPlace,
-    RoundPhase,
-    Seat,
-    SeatRole,
-    SeatStatus,
-    compute_seat_id,
-)
+from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat, compute_seat_id
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SILENCES_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
 

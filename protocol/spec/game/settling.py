@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from touchstone.protocol.spec.game.calls import CloseGame, FreeEpoch, SettleSeat
 from touchstone.protocol.spec.game.convicting import compute_claim_pay
 from touchstone.protocol.spec.game.disputes import is_questioned, list_questions
+from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import EpochFreed, GameClosed, SeatSettled
 from touchstone.protocol.spec.game.fates import (
     compute_draw_fate,
@@ -32,17 +33,7 @@ from touchstone.protocol.spec.game.reasons import BURNED_PAY, FEES, PAID, MoneyR
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat, is_missed
-from touchstone.protocol.spec.game.state import (
-    ClaimFate,
-    DrawFate,
-    Fall,
-    GameRound,
-    GameState,
-    RoundPhase,
-    Seat,
-    SeatRole,
-    SeatStatus,
-)
+from touchstone.protocol.spec.game.state import Fall, GameRound, GameState, Seat
 from touchstone.protocol.spec.game.terms import RING_ROUNDS, GameTerms
 from touchstone.protocol.spec.game.timing import get_duty_until, is_late_draw, is_over, is_unsealed
 from touchstone.protocol.spec.statements import VoteWord

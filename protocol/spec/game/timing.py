@@ -3,7 +3,8 @@
 All follow from blocks that events fixed. `compute_` functions may give a block that is still to come.
 """
 
-from touchstone.protocol.spec.game.state import GameRound, GameState, RoundPhase, StatementRef
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.terms import ANSWERS_MAX
 from touchstone.protocol.spec.round_seeds import compute_grid_block
 

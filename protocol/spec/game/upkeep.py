@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.contests import is_moot
+from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.fates import is_closed, is_enough
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.rounds import (
@@ -25,7 +26,7 @@ from touchstone.protocol.spec.game.rounds import (
 )
 from touchstone.protocol.spec.game.seats import find_silent_seats, get_pay_out_flaw
 from touchstone.protocol.spec.game.settling import get_settled_until, is_closable, is_epoch_done
-from touchstone.protocol.spec.game.state import GameRound, GameState, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.terms import NUMBER_MAX, SILENCES_MAX
 from touchstone.protocol.spec.game.timing import (
     compute_closing_block,

@@ -166,7 +166,7 @@ abstract contract GameWorld is Test {
     }
 
     // Terms -------------------------------------------------------------------------------------------------------
-    /// @dev As `protocol/spec/game/terms.py`, LIMITS_LOCAL.
+    /// @dev As `protocol/spec/game/presets.py`, LIMITS_LOCAL.
     function localLimits() internal pure returns (DeploymentLimits memory) {
         GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
         return DeploymentLimits(least, 1_000_000, 1, 1 << 90, 200, 50, 1);

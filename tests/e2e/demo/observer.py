@@ -13,7 +13,7 @@ from touchstone.node.kit.party import Party
 from touchstone.node.models.expected_merge import get_root, make_key
 from touchstone.node.models.global_model import get_initial_header, load_weights
 from touchstone.node.models.outer_step import merge_claims
-from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.state_headers import OuterHeader
 
 HELDOUT_ROWS = 64

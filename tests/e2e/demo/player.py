@@ -36,7 +36,7 @@ from touchstone.node.loop.opening import open_party
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import TouchstoneError
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.whistleblower import dispute_duties as disputes
 

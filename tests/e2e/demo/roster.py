@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 
 SUBMITTER = "submitter"
 CHEAT = "cheat"

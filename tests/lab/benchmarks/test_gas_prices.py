@@ -7,7 +7,7 @@ import pytest
 from lab.benchmarks.gas import list_contest_prices, list_question_prices, list_vote_prices
 from lab.benchmarks.gas_bounds.gas_play import Case
 from tests.rounds.chain import RoundChain, open_round_chain
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.merging.posting import HandVotes
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.transactions import MOST_GAS
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import SOLVER_SEATS_MAX
 from touchstone.protocol.spec.params import MAX_SEGMENT_DRAWS
 from touchstone.protocol.spec.statements import VoteWord
 

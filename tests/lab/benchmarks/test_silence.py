@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from tests.e2e.leaving import WINDOWS, list_leaving_flaws
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.state import GameRound
 
 
 def make_round(counted: int, claims: int, **changed: Any) -> GameRound:

@@ -23,7 +23,8 @@ from touchstone.node.submit import build_task
 from touchstone.node.training import claims, worker_team
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.ledger import read_terms
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, check_terms
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 SUBMITTER = "0x" + "11" * 20

@@ -21,9 +21,10 @@ from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
-from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.whistleblower.claimant_patience import BlocksLeft, start_waiting, wait_for
 from touchstone.whistleblower.dispute_duties import _forget, _list_served

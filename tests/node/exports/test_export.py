@@ -41,7 +41,7 @@ from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.weights_layout import FrozenEntry, ParameterEntry, Start, WeightsLayout

@@ -17,7 +17,7 @@ from touchstone.protocol.compute.program.known_steps import TaskStep, get_step
 from touchstone.protocol.compute.program.step import advance, begin_round
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import make_spec
+from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.scripts.task_file import read_task_file
 from touchstone.scripts.touchstone import main

@@ -15,9 +15,9 @@ from touchstone.node.loop import node_loop
 from touchstone.protocol.adapters.chain.fees import FeeOffer
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue, Waiting
 from touchstone.protocol.spec.game.calls import LeaveSeat
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
-from touchstone.protocol.spec.game.state import SeatRole
-from touchstone.protocol.spec.game.terms import LIMITS_12S, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_12S, LIMITS_LOCAL
 from touchstone.protocol.spec.tokens import format_tokens
 
 

@@ -22,10 +22,11 @@ from touchstone.protocol.compute.program.step_facts import require_step_root
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.posted_terms import PostedTerms, make_spec
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
-from touchstone.protocol.spec.game.state import SeatRole
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, PostedTerms, make_spec
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.typed_data import SigningDomain
 

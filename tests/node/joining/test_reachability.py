@@ -21,7 +21,7 @@ from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.adapters.wire.server import BlobServer, ReadPolicy
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 
 JOINER = 77
 

@@ -28,7 +28,7 @@ from touchstone.node.upkeep.retention import list_kept
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.compute.digest import tensor_bytes, tensor_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.task_spec import TaskSpec
 

@@ -12,7 +12,8 @@ from touchstone.node.merging.merge_requests import may_read
 from touchstone.node.models.global_model import load_outer_state
 from touchstone.node.models.outer_step import find_oldest
 from touchstone.protocol.adapters.store.blobs import BlobKind
-from touchstone.protocol.spec.game.state import GameRound, RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.state import GameRound
 
 
 def forget(stage: Stage, root: bytes, later: Mapping[int, GameRound]) -> None:

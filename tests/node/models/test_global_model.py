@@ -29,7 +29,7 @@ from touchstone.protocol.adapters.store.blobs import refer_tensor
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, begin_outer
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.state_headers import OuterHeader
 
 COUNT = get_spec().terms.parameter_count

@@ -34,7 +34,8 @@ from touchstone.protocol.compute.outer.nesterov_step import merge
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.state import RoundPhase, SeatRole, compute_seat_id
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.statements import VoteWord
 

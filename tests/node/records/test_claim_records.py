@@ -12,16 +12,8 @@ from touchstone.node.records.round_seats import (
     sort_by_shard,
 )
 from touchstone.node.records.wakes import Wakes
-from touchstone.protocol.spec.game.state import (
-    GameRound,
-    GameState,
-    Pool,
-    RoundPhase,
-    Seat,
-    SeatRole,
-    SlotClaim,
-    compute_seat_id,
-)
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.state import GameRound, GameState, Pool, Seat, SlotClaim, compute_seat_id
 
 NUMBERS = tuple(compute_seat_id(SeatRole.SOLVER, number) for number in range(4))
 

@@ -11,7 +11,8 @@ from tests.verifier.stage import Node, Twist, make_solver, make_stage
 from touchstone.node.serving.audit_messages import PUBLIC, SEAL, START, VOTES
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.verifier.audit_duties import make_handlers, may_read
 from touchstone.verifier.replaying import audit
 

@@ -6,16 +6,8 @@ import pytest
 
 from tests.protocol.spec.game.world import make_world
 from touchstone.node.records.round_seats import find_carried_round
-from touchstone.protocol.spec.game.state import (
-    GameRound,
-    GameState,
-    Pool,
-    RoundPhase,
-    Seat,
-    SeatRole,
-    SlotClaim,
-    compute_seat_id,
-)
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.state import GameRound, GameState, Pool, Seat, SlotClaim, compute_seat_id
 
 NUMBER = compute_seat_id(SeatRole.SOLVER, 0)
 SEAT = Seat(NUMBER, SeatRole.SOLVER, "solver0", joined=2, settled=2, last_commit=1, last_voted=1)

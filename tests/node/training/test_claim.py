@@ -13,7 +13,7 @@ from touchstone.node.training.claims import MakeClaim, get_basis
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.state import SeatRole
+from touchstone.protocol.spec.game.enums import SeatRole
 
 SEGMENTS = 4
 

@@ -19,15 +19,9 @@ from touchstone.node.training.idle_mode import LeaveWhenBusy, list_duties, pause
 from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
 from touchstone.protocol.compute.program import tensor_allocator
 from touchstone.protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
-from touchstone.protocol.spec.game.state import (
-    RunningDispute,
-    Seat,
-    SeatRole,
-    SeatStatus,
-    StatementRef,
-    create_game,
-)
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import RunningDispute, Seat, StatementRef, create_game
 
 TASK, ACCOUNT = b"t" * 32, "0x" + "ab" * 20
 SEAT = Seat(7, SeatRole.SOLVER, ACCOUNT, 0, 0, -1, -1)

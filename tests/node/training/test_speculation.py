@@ -25,7 +25,8 @@ from touchstone.node.training.speculation import TrainAhead
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id
+from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.statements import VoteWord
 
 SEGMENTS, ALL = 4, (0, 1, 2)

@@ -16,7 +16,7 @@ from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training.claims import find_carried
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
-from touchstone.protocol.spec.game.state import RoundPhase
+from touchstone.protocol.spec.game.enums import RoundPhase
 
 ROUNDS = 4
 

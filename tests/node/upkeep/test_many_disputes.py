@@ -25,8 +25,9 @@ from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.store.blobs import refer_delta
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
-from touchstone.protocol.spec.game.state import RoundPhase, StatementRef
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.whistleblower.dispute_duties import _list_answers, _list_served
 
 OPENER = "0x" + "9" * 40

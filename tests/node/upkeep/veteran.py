@@ -22,8 +22,8 @@ from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
-from touchstone.protocol.spec.game.state import RoundPhase
 
 SEGMENTS = 4
 

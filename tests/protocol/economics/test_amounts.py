@@ -10,7 +10,8 @@ from touchstone.protocol.economics.amounts import derive_amounts, list_binding, 
 from touchstone.protocol.economics.money import check_money
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import WINDOWS_12S, GameAmounts, GameTerms
+from touchstone.protocol.spec.game.presets import WINDOWS_12S
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
 
 THIRD = Fraction(1, 3)

@@ -7,13 +7,8 @@ import pytest
 
 from touchstone.protocol.economics import grinding
 from touchstone.protocol.economics.grinding import bound_known, count_moments, play
-from touchstone.protocol.spec.game.terms import (
-    EPOCH_SLOTS,
-    GAME_WINDOWS,
-    LIMITS,
-    PLAY_MONEY,
-    WINDOWS_12S,
-)
+from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, PLAY_MONEY, WINDOWS_12S
+from touchstone.protocol.spec.game.terms import EPOCH_SLOTS
 
 HOSTILE = Fraction("0.45")
 """Of the slots: nobody who owns half of a chain needs a draw."""

@@ -27,9 +27,11 @@ from touchstone.protocol.economics.odds import Cheat, list_cheats
 from touchstone.protocol.economics.refusing import Figures, GasCosts, count_closing_rounds, read_sampling
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.enums import GameOutcome
+from touchstone.protocol.spec.game.presets import LIMITS_12S, WINDOWS_12S
 from touchstone.protocol.spec.game.purse import BURNED
-from touchstone.protocol.spec.game.state import GameOutcome, StatementRef
-from touchstone.protocol.spec.game.terms import LIMITS_12S, WINDOWS_12S, GameAmounts, GameTerms
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 
 THIRD = Fraction(1, 3)
 GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11, fall=13)

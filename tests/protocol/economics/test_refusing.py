@@ -23,7 +23,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.fates import count_unserved
 from touchstone.protocol.spec.game.ledger import apply, fold_all
-from touchstone.protocol.spec.game.terms import WINDOWS_12S, GameTerms
+from touchstone.protocol.spec.game.presets import WINDOWS_12S
+from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.statements import VoteWord
 
 A, U, X = VoteWord.ACCEPT, VoteWord.UNSERVED, VoteWord.ABSTAIN

@@ -30,7 +30,8 @@ from touchstone.protocol.adapters.chain.transactions import MiningPatience, Send
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec import quicknet
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.terms import LIMITS, LIMITS_LOCAL, DeploymentLimits
+from touchstone.protocol.spec.game.presets import LIMITS, LIMITS_LOCAL
+from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.scripts import devnet
 

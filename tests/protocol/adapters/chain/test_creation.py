@@ -8,7 +8,7 @@ from touchstone.protocol.adapters.chain.abi import parse_abi
 from touchstone.protocol.adapters.chain.creation import compute_creation_address, compute_game_code
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 
 def test_creation_addresses_are_those_of_ethereum() -> None:

@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.chain.own_contracts import (
 )
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.scripts.deploy import deploy_game
 from touchstone.scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 

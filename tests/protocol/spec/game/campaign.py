@@ -37,6 +37,7 @@ from touchstone.protocol.spec.game.disputes import (
     find_statement_seat,
     list_questions,
 )
+from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import (
     GameEvent,
     RoundOpened,
@@ -55,29 +56,14 @@ from touchstone.protocol.spec.game.fates import (
     list_mergeable,
 )
 from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.seats import find_silent_seats
 from touchstone.protocol.spec.game.settling import get_settle_flaw, get_settled_until
-from touchstone.protocol.spec.game.state import (
-    GameOutcome,
-    MissedPlace,
-    ProofKind,
-    RoundPhase,
-    SeatRole,
-    SeatStatus,
-    StatementRef,
-    create_game,
-)
-from touchstone.protocol.spec.game.terms import (
-    LIMITS_LOCAL,
-    WINDOWS_12S,
-    WINDOWS_LOCAL,
-    GameAmounts,
-    GameWindows,
-    check_terms,
-    compute_escrow,
-)
+from touchstone.protocol.spec.game.state import MissedPlace, StatementRef, create_game
+from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.game.upkeep import get_next_block
 from touchstone.protocol.spec.statements import VoteWord

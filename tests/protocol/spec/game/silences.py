@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tests.protocol.spec.game.troubled import HONEST, Act, TroubledWorld, make_troubled, name_act
 from touchstone.protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
+from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import (
     AskOpened,
     AskOver,
@@ -23,17 +24,7 @@ from touchstone.protocol.spec.game.events import (
 from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved, list_draws
 from touchstone.protocol.spec.game.purse import BURNED, SLASHED, PotKind
 from touchstone.protocol.spec.game.seats import is_missed, is_silence
-from touchstone.protocol.spec.game.state import (
-    ClaimFate,
-    GameOutcome,
-    GameRound,
-    GameState,
-    MissedPlace,
-    ProofKind,
-    RoundPhase,
-    Seat,
-    SeatRole,
-)
+from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.statements import VoteWord
 

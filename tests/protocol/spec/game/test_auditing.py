@@ -29,16 +29,8 @@ from touchstone.protocol.spec.game.auditing import (
     is_wanted,
     list_drawn,
 )
-from touchstone.protocol.spec.game.state import (
-    GameRound,
-    GameState,
-    Pool,
-    RoundPhase,
-    SeatRole,
-    SeatStatus,
-    SlotClaim,
-    compute_seat_id,
-)
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.state import GameRound, GameState, Pool, SlotClaim, compute_seat_id
 from touchstone.protocol.spec.statements import VoteWord
 
 

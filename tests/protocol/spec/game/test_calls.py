@@ -20,7 +20,8 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
-from touchstone.protocol.spec.game.state import GameOutcome, ProofKind, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatStatus
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 KINDS = [one for one in vars(calls).values() if is_dataclass(one) and one.__module__ == calls.__name__]

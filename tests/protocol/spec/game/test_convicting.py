@@ -19,6 +19,7 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import convicting
+from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import SeatConvicted
 from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import (
@@ -31,15 +32,7 @@ from touchstone.protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from touchstone.protocol.spec.game.state import (
-    Fall,
-    GameState,
-    ProofKind,
-    RoundPhase,
-    SeatStatus,
-    SlotClaim,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import Fall, GameState, SlotClaim, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 A, R, U, X = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED, VoteWord.ABSTAIN

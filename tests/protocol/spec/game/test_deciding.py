@@ -16,6 +16,7 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
+from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, ProofKind, RoundPhase
 from touchstone.protocol.spec.game.fates import (
     compute_draw_fate,
     get_claim_fate,
@@ -25,14 +26,7 @@ from touchstone.protocol.spec.game.fates import (
     list_mergeable,
 )
 from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
-from touchstone.protocol.spec.game.state import (
-    ClaimFate,
-    CountedVote,
-    DrawFate,
-    ProofKind,
-    RoundPhase,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import CountedVote, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 A, R, D, S = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START

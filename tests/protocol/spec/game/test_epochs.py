@@ -10,11 +10,12 @@ from tests.protocol.spec.game.test_posting import A, judge
 from tests.protocol.spec.game.world import World, make_quiet_world, make_world, post, solver
 from touchstone.protocol.spec.game import calls, fates
 from touchstone.protocol.spec.game.disputes import is_questioned
+from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome
 from touchstone.protocol.spec.game.events import SeatSettled
 from touchstone.protocol.spec.game.fates import get_epoch, get_epoch_start, has_place
 from touchstone.protocol.spec.game.folding import fold
 from touchstone.protocol.spec.game.settling import is_contested
-from touchstone.protocol.spec.game.state import ContestTurn, GameOutcome, OpenAsk, RootContest, StatementRef
+from touchstone.protocol.spec.game.state import OpenAsk, RootContest, StatementRef
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.statements import VoteWord

@@ -14,6 +14,7 @@ from tests.protocol.spec.game.silences import FOR_GOOD, Points, Silence, find_po
 from tests.protocol.spec.game.troubled import PARTIES, PEST, SLEEPER, TroubledWorld
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase
 from touchstone.protocol.spec.game.events import (
     AskOver,
     ContestOver,
@@ -25,7 +26,7 @@ from touchstone.protocol.spec.game.events import (
     SeatLeft,
 )
 from touchstone.protocol.spec.game.purse import ESCROW, credit_of
-from touchstone.protocol.spec.game.state import GameOutcome, ProofKind, RoundPhase, StatementRef
+from touchstone.protocol.spec.game.state import StatementRef
 
 POINTS_A_PARTY = 2
 """Of each way of being silent, in a quick run."""

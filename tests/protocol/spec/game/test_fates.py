@@ -9,18 +9,17 @@ import pytest
 
 from tests.protocol.spec.game.world import make_terms, make_word
 from touchstone.protocol.spec.game import fates
+from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import (
-    ClaimFate,
     CountedVote,
     GameRound,
     GameState,
     Pool,
-    SeatRole,
     SlotClaim,
     compute_seat_id,
     create_game,
 )
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.statements import VoteWord
 
 A, R, U, X = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED, VoteWord.ABSTAIN

@@ -23,18 +23,14 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
+from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.ledger import apply
+from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.purse import credit_of
-from touchstone.protocol.spec.game.state import (
-    ClaimFate,
-    GameOutcome,
-    ProofKind,
-    RoundPhase,
-    SeatStatus,
-    StatementRef,
-)
-from touchstone.protocol.spec.game.terms import LIMITS, GameAmounts, GameWindows, check_terms, compute_escrow
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.statements import VoteWord

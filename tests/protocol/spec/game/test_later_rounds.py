@@ -20,16 +20,10 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.purse import ESCROW, restitution_of, stake_of
-from touchstone.protocol.spec.game.state import (
-    ClaimFate,
-    GameOutcome,
-    ProofKind,
-    RoundPhase,
-    SeatStatus,
-    StatementRef,
-)
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 X = VoteWord.ABSTAIN

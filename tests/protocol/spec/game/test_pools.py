@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.protocol.spec.game.world import AMOUNTS, make_terms, solver
+from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.fates import (
     choose_largest,
     find_seat,
@@ -15,17 +16,9 @@ from touchstone.protocol.spec.game.fates import (
     is_held,
     list_unclosed,
 )
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import Purse, stake_of
-from touchstone.protocol.spec.game.state import (
-    GameState,
-    Pool,
-    Seat,
-    SeatRole,
-    SeatStatus,
-    compute_seat_id,
-    create_game,
-)
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
+from touchstone.protocol.spec.game.state import GameState, Pool, Seat, compute_seat_id, create_game
 
 NEEDED = {
     SeatRole.SOLVER: AMOUNTS.solver_stake,

@@ -17,10 +17,11 @@ from tests.protocol.spec.game.world import (
     solver,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.purse import stake_of
 from touchstone.protocol.spec.game.seats import is_missed
-from touchstone.protocol.spec.game.state import ProofKind, RoundPhase, SeatRole, SeatStatus, StatementRef
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import compute_closing_block, compute_draw_window
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed

@@ -17,10 +17,12 @@ from tests.protocol.spec.game.world import (
     solver,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.fates import find_seat, freeze_pool
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, move_wei, stake_of
-from touchstone.protocol.spec.game.state import SeatRole, SeatStatus, compute_seat_id, create_game
-from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.game.state import compute_seat_id, create_game
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.game.timing import get_live_round
 
 

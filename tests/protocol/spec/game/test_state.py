@@ -10,24 +10,21 @@ import pytest
 from tests.architecture.sources import ROOT
 from tests.protocol.spec.game.world import AMOUNTS, START_BLOCK, make_terms
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.game.purse import ESCROW, Purse
-from touchstone.protocol.spec.game.state import (
+from touchstone.protocol.spec.game.enums import (
     AUDITOR_PROOFS,
     OPENED_WORDS,
     REJECT_WORDS,
     SOLVER_PROOFS,
     ContestTurn,
-    GameRound,
-    MissedPlace,
-    Pool,
     ProofKind,
     RoundPhase,
     SeatRole,
     SeatStatus,
-    compute_seat_id,
-    create_game,
 )
-from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, LIMITS_LOCAL, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.purse import ESCROW, Purse
+from touchstone.protocol.spec.game.state import GameRound, MissedPlace, Pool, compute_seat_id, create_game
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.statements import VoteWord
 
 TYPES, CONTESTS = Path("GameTypes.sol"), Path("interfaces/IContests.sol")

@@ -5,19 +5,16 @@ from dataclasses import fields, replace
 import pytest
 
 from tests.protocol.spec.game.world import AMOUNTS, make_terms
+from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, LIMITS_12S, LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import (
-    GAME_WINDOWS,
-    LIMITS,
-    LIMITS_12S,
-    LIMITS_LOCAL,
     GameAmounts,
     GameTerms,
     GameWindows,
-    check_terms,
     compute_escrow,
     compute_late_reach,
 )
+from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI
 
 

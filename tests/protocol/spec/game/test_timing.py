@@ -10,17 +10,17 @@ import pytest
 
 from tests.protocol.spec.game.world import make_terms
 from touchstone.protocol.spec.game import timing
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     PendingStart,
     Pool,
-    RoundPhase,
     SlotClaim,
     StatementRef,
     create_game,
 )
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 
 CLAIM, VOTE, LATE = StatementRef(0, 0), StatementRef(0, 0, 0, 0), StatementRef(0, 0, 1, 0)
 DRAWN = {"closed": 103, "seed": b"seed"}

@@ -13,20 +13,19 @@ from touchstone.protocol.spec.game.calls import (
     SealStart,
     StartRounds,
 )
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
     PendingStart,
     Pool,
-    RoundPhase,
     Seat,
-    SeatRole,
-    SeatStatus,
     StatementRef,
     compute_seat_id,
     create_game,
 )
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 from touchstone.protocol.spec.game.upkeep import (
     OUTSIDERS_ROUNDS,
     SPREAD_BLOCKS,

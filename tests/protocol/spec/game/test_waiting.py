@@ -14,9 +14,10 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.presets import WINDOWS_LOCAL
 from touchstone.protocol.spec.game.seats import is_missed
-from touchstone.protocol.spec.game.state import MissedPlace, RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.terms import WINDOWS_LOCAL
+from touchstone.protocol.spec.game.state import MissedPlace
 
 RESPOND = 30
 HONEST = "solver2"

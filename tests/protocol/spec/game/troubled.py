@@ -31,6 +31,14 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.auditing import list_heard
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.disputes import count_open_asks, count_open_disputes
+from touchstone.protocol.spec.game.enums import (
+    OPENED_WORDS,
+    GameOutcome,
+    ProofKind,
+    RoundPhase,
+    SeatRole,
+    SeatStatus,
+)
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.fates import (
     find_seat,
@@ -42,21 +50,15 @@ from touchstone.protocol.spec.game.fates import (
     list_draws,
     list_mergeable,
 )
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.state import (
-    OPENED_WORDS,
-    GameOutcome,
     GameRound,
     GameState,
-    ProofKind,
-    RoundPhase,
     RunningDispute,
-    SeatRole,
-    SeatStatus,
     StatementRef,
     create_game,
 )
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL
 from touchstone.protocol.spec.game.upkeep import find_turn, list_upkeep
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import (
     ClaimTaken,
     GameEvent,
@@ -30,6 +31,7 @@ from touchstone.protocol.spec.game.fates import (
     list_mergeable,
 )
 from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
 from touchstone.protocol.spec.game.rounds import (
     get_opening_flaw,
@@ -39,18 +41,14 @@ from touchstone.protocol.spec.game.rounds import (
 )
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
-    ContestTurn,
     GameRound,
     GameState,
     Pool,
-    RoundPhase,
     Seat,
-    SeatRole,
-    SeatStatus,
     compute_seat_id,
     create_game,
 )
-from touchstone.protocol.spec.game.terms import LIMITS_LOCAL, WINDOWS_LOCAL, GameAmounts, GameTerms
+from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
 from touchstone.protocol.spec.game.timing import (
     compute_closing_block,
     compute_draw_window,
