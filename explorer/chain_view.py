@@ -36,7 +36,7 @@ from touchstone.protocol.adapters.chain.own_contracts import find_other_contract
 from touchstone.protocol.adapters.chain.pots import name_pot
 from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.fates import get_epoch
+from touchstone.protocol.spec.game.epochs import get_epoch
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.ledger import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound

@@ -14,14 +14,9 @@ from touchstone.explorer.money_documents import TOTALS
 from touchstone.explorer.story import Conviction, Names, make_person, show_wei
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
+from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import (
-    get_claim_fate,
-    get_drawn_seat,
-    get_drawn_segment,
-    get_votes,
-    list_draws,
-)
 from touchstone.protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeStage, InnerDispute
 from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
 from touchstone.protocol.spec.game.logs import VOTE_BYTES

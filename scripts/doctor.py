@@ -38,7 +38,7 @@ from touchstone.protocol.economics.amounts import price_gas
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.fates import find_seat, get_required_stake, get_stake
+from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.game.state import Seat
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken

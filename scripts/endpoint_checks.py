@@ -20,7 +20,7 @@ from touchstone.protocol.adapters.wire.storage_reader import TLS_PORT
 from touchstone.protocol.adapters.wire.tls_contexts import fetch_fingerprint, make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import CERTIFICATE_FILE, load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.scripts.home_checks import NotTested, Patient
 from touchstone.scripts.wallet import is_node_running, show_seat, show_task
 

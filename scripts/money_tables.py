@@ -14,10 +14,18 @@ from touchstone.protocol.economics.account_money import (
     compute_account,
 )
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import get_required_stake
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame
-from touchstone.protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, Sums, sum_kind
+from touchstone.protocol.spec.game.money_reasons import (
+    FEES,
+    KINDS,
+    PAID,
+    MoneyKind,
+    MoneyReason,
+    Sums,
+    sum_kind,
+)
+from touchstone.protocol.spec.game.pools import get_required_stake
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Document, spell_id

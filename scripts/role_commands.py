@@ -27,8 +27,8 @@ from touchstone.protocol.spec.errors import Declined, InvalidInput
 from touchstone.protocol.spec.game.calls import JoinSeat
 from touchstone.protocol.spec.game.disputes import has_duties
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.fates import find_seat, get_required_stake
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.pools import find_seat, get_required_stake
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameState, Seat

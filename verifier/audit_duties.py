@@ -46,7 +46,7 @@ from touchstone.protocol.spec.game.auditing import (
     list_heard,
 )
 from touchstone.protocol.spec.game.disputes import has_bond_alone
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.statements import Statement
 from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.verifier.audit_votes import list_waiting, offer

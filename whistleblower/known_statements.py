@@ -23,18 +23,13 @@ from typing import Any
 from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote
+from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
 from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_draw_over
 from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import (
-    find_seat,
-    get_claim_fate,
-    get_late_draw,
-    get_segments,
-    get_votes,
-    is_draw_over,
-)
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerBook
 from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
 from touchstone.protocol.spec.params import SPOT_ASKS

@@ -9,7 +9,7 @@ from touchstone.node.records.dispute_records import StatementKey, name_vote
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower.known_statements import find_solver, get_now, is_counted, is_withheld

@@ -9,7 +9,7 @@ import {ITasks} from "./interfaces/ITasks.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Freezes the pools of a round: which seats sit in it, and whether they are enough.
-/// @dev Twin of `protocol/spec/game/fates.py`. Whatever changes a pool first closes a round whose closing block is past (`rounds.sync`), so that
+/// @dev Twin of `protocol/spec/game/pools.py`. Whatever changes a pool first closes a round whose closing block is past (`rounds.sync`), so that
 /// nothing later gets into a frozen pool.
 abstract contract SeatPools is TaskStorage {
     // Freezing --------------------------------------------------------------------------------------------------------

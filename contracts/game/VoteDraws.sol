@@ -14,7 +14,7 @@ import {Voters} from "./libraries/Voters.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Finds the draw, segment and auditor that the place of a vote names.
-/// @dev Twin of `protocol/spec/game/fates.py`.
+/// @dev Twin of `protocol/spec/game/assignments.py`.
 abstract contract VoteDraws is VoteStorage {
     using Audits for Audit;
     using Panels for Panel;

@@ -13,7 +13,7 @@ import {Slots} from "./libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Judges claims: counts the votes of one call, decides claims by them, and pays openings.
-/// @dev Twin of `protocol/spec/game/rounds.py` and `fates.py`.
+/// @dev Twin of `rounds.py` and `claim_status.py` in `protocol/spec/game`.
 abstract contract VoteJudging is VoteCounting {
     using Audits for Audit;
     using Logs for Log;

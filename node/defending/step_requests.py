@@ -19,7 +19,7 @@ from touchstone.protocol.spec.commitments import STATE_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import get_ever_drawn
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.whistleblower.known_statements import find_solver, get_inner
 

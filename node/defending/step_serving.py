@@ -14,8 +14,8 @@ from touchstone.node.training.segments import find_replay, iterate_states, resto
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, refer_state, refer_trace_tensor
 from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.spec.commitments import encode_state
-from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.program import get_constant_roots
 from touchstone.protocol.spec.state_headers import StateHeader

@@ -45,7 +45,7 @@ from touchstone.protocol.adapters.reports.node_state import (
 )
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 
 GWEI = 10**9
 LOOK_S = 1.0

@@ -7,9 +7,9 @@ from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.spec.game.auditing import DrawnAudit, get_due_block, is_wanted, list_drawn
 from touchstone.protocol.spec.game.contests import ENDED, InnerTurn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.fates import find_seat, is_closed
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute, Move, is_answerable, list_moves
 from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.pools import find_seat, is_closed
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import (
     compute_closing_block,

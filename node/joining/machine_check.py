@@ -16,7 +16,7 @@ from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.compute.program.step_facts import compute_step_facts
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.task_spec import StepContext, StepFacts, TrainingSpec

@@ -18,9 +18,9 @@ from touchstone.node.records.claim_records import ClaimBook, MergeKey
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.spec.audit_draws import RANKS
+from touchstone.protocol.spec.game.assignments import get_drawn_segment
 from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.fates import get_drawn_segment
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import (
     get_ask_until,

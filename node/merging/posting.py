@@ -23,8 +23,9 @@ from touchstone.node.records.claim_records import MergeKey
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.call_parts import count_fitting, fits
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.assignments import list_draws
+from touchstone.protocol.spec.game.claim_status import is_draw_over
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.fates import is_draw_over, list_draws
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.rounds import get_post_window, get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound, GameState

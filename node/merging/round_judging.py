@@ -6,15 +6,11 @@ from typing import Any
 
 from touchstone.node.kit.view import View
 from touchstone.node.records.round_seats import list_open_solvers
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
+from touchstone.protocol.spec.game.claim_status import has_undecided, list_mergeable
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.events import VoteCounted, VoteOpened
-from touchstone.protocol.spec.game.fates import (
-    get_drawn_seat,
-    get_drawn_segment,
-    has_undecided,
-    list_mergeable,
-)
 from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import is_late_draw

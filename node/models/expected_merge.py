@@ -4,10 +4,10 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.node.records.round_seats import sort_by_shard
 from touchstone.protocol.spec.commitments import compute_outer_root
+from touchstone.protocol.spec.game.claim_status import get_accepted_block, get_claim_fate, list_mergeable
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimFate, RoundPhase
 from touchstone.protocol.spec.game.events import RootPosted
-from touchstone.protocol.spec.game.fates import get_accepted_block, get_claim_fate, list_mergeable
-from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.rounds import open_next
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.state_headers import OuterHeader

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.fates import find_seat, get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.shard_draws import deal_shards
 

@@ -11,7 +11,7 @@ from touchstone.node.serving.audit_messages import VoteHanded, VotesHanded, Vote
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, get_heard_until, get_place
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.statement_checks import do_roots_fit_word, does_opening_fit, is_vote_whole
 from touchstone.protocol.spec.statements import Vote, VoteOpening
 

@@ -31,8 +31,8 @@ from touchstone.node.records.round_seats import find_own_slot
 from touchstone.node.training.claims import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound, GameState
 

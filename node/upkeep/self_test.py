@@ -32,7 +32,7 @@ from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.step import begin_round
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 
 WARNING = (
     "this machine computes other bits than before the last update. Claims and votes made before it cannot be "

@@ -10,10 +10,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.fates import get_epoch, get_epoch_start, get_stake, is_held
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.money_book import MoneyBook
+from touchstone.protocol.spec.game.money_reasons import (
+    FEES,
+    PAID,
+    MoneyKind,
+    MoneyReason,
+    Sums,
+    add_sums,
+    sum_kind,
+)
+from touchstone.protocol.spec.game.pools import get_stake, is_held
 from touchstone.protocol.spec.game.purse import ESCROW, bond_of
-from touchstone.protocol.spec.game.reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums, sum_kind
 from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.game.terms import compute_duty_blocks

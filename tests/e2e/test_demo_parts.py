@@ -37,9 +37,9 @@ from touchstone.protocol.economics.account_money import AccountMoney, Lock, Lock
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
-from touchstone.protocol.spec.game.reasons import MoneyReason
 from touchstone.protocol.spec.game.state import GameRound, Pool
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.program_operations import Operation

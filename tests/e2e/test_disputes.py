@@ -23,7 +23,7 @@ from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
 from touchstone.node.kit.party import Party
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
-from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.whistleblower import known_statements
 

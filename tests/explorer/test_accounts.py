@@ -28,8 +28,8 @@ from touchstone.explorer.task_documents import (
     make_round,
 )
 from touchstone.protocol.adapters.chain.contract_events import Event
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.fates import get_drawn_seat
 from touchstone.protocol.spec.game.ledger import LoggedGame
 
 Pages = tuple[Explorer, aiohttp.ClientSession]

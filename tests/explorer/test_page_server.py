@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.reasons import MoneyKind
+from touchstone.protocol.spec.game.money_reasons import MoneyKind
 
 MANY = 1 << 70
 

@@ -31,7 +31,7 @@ from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.spec.game.auditing import get_place
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.fates import get_required_stake, get_stake
+from touchstone.protocol.spec.game.pools import get_required_stake, get_stake
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.terms import GameWindows
 from touchstone.protocol.spec.program_operations import Operation

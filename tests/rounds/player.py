@@ -8,17 +8,12 @@ from typing import Any
 from tests.rounds.members import make_word
 from tests.rounds.twin import STRANGER, Twin
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.claim_status import get_votes, list_mergeable
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
-from touchstone.protocol.spec.game.fates import (
-    get_drawn_seat,
-    get_drawn_segment,
-    get_votes,
-    list_draws,
-    list_mergeable,
-    list_unclosed,
-)
 from touchstone.protocol.spec.game.ledger import apply, get_state_at
+from touchstone.protocol.spec.game.pools import list_unclosed
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw

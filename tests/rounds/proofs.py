@@ -31,8 +31,8 @@ from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_claim_root, compute_work_leaf
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import get_drawn_segment
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.fates import get_drawn_segment
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameTerms

@@ -11,8 +11,8 @@ from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.claim_status import compute_draw_fate, list_mergeable
 from touchstone.protocol.spec.game.enums import DrawFate, RoundPhase
-from touchstone.protocol.spec.game.fates import compute_draw_fate, list_mergeable
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import restitution_of
 from touchstone.protocol.spec.game.state import GameState, StatementRef

@@ -13,9 +13,9 @@ from tests.rounds.troubled import ChainWorld, open_world
 from tests.rounds.twin import WEALTH_WEI
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
-from touchstone.protocol.spec.game.reasons import MoneyReason
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 

@@ -8,7 +8,7 @@ from tests.protocol.spec.game.world import World, check_game_call, make_quiet_wo
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome, SeatStatus
-from touchstone.protocol.spec.game.fates import find_seat
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.scripts.money_commands import Holding, find_holding, tell_release

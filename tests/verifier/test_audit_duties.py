@@ -30,7 +30,8 @@ from touchstone.node.kit.duty import Wait
 from touchstone.node.training.replay_pool import ProcessWorker
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.fates import get_late_draw, get_votes
+from touchstone.protocol.spec.game.assignments import get_late_draw
+from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier import audit_duties

@@ -37,7 +37,7 @@ from touchstone.node.serving.audit_messages import (
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.auditing import get_heard_until
 from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes
-from touchstone.protocol.spec.game.fates import get_votes
+from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statements import Vote, VoteWord
 from touchstone.verifier.audit_votes import list_waiting, offer

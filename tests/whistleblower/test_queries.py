@@ -9,7 +9,7 @@ from tests.kit.views import Standin, view_of
 from tests.protocol.spec.game.world import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.defending import query_answers
-from touchstone.protocol.spec.game.fates import get_drawn_seat
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
 from touchstone.protocol.spec.game.timing import compute_ask_clock
 from touchstone.protocol.spec.statements import VoteWord

@@ -9,9 +9,10 @@ from lab.benchmarks.economy.play import Play
 from lab.benchmarks.economy.solvers import Spoils
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.calls import SignedVote
+from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole
-from touchstone.protocol.spec.game.fates import get_votes, list_draws
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -18,15 +18,10 @@ from lab.benchmarks.economy.play import KEEPER, Play, Spots
 from lab.benchmarks.economy.pursuing import make_ask
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.claim_status import get_votes, has_undecided, is_unserved, list_mergeable
 from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import (
-    get_votes,
-    has_undecided,
-    is_unserved,
-    list_draws,
-    list_mergeable,
-)
 from touchstone.protocol.spec.game.rounds import (
     get_opening_flaw,
     get_post_window,

@@ -10,8 +10,8 @@ from lab.benchmarks.economy.pursuing import make_ask, make_dispute
 from lab.benchmarks.economy.signers import Forges
 from lab.benchmarks.economy.solvers import Spoils
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.enums import ClaimFate, ContestTurn, ProofKind, RoundPhase, SeatRole
-from touchstone.protocol.spec.game.fates import get_claim_fate
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import get_ask_until, get_live_round, get_statement_until, is_over
 from touchstone.protocol.spec.statements import VoteWord

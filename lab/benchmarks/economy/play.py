@@ -32,11 +32,12 @@ from lab.benchmarks.economy.ground import (
     price_call,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.auditing import VotePlace, may_say_unserved
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import find_seat, get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, StatementRef
 from touchstone.protocol.spec.game.terms import compute_escrow

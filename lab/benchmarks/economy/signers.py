@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from lab.benchmarks.economy.conduct import Agent, Conduct, Sends
 from lab.benchmarks.economy.play import Play
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.claim_status import list_mergeable
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole
-from touchstone.protocol.spec.game.fates import list_mergeable
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound
 

@@ -25,7 +25,7 @@ from touchstone.protocol.economics.amounts import list_binding
 from touchstone.protocol.economics.money import check_money
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.fates import get_drawn_seat, get_drawn_segment, get_late_draw
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, get_late_draw
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI

@@ -18,22 +18,23 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from touchstone.protocol.spec.audit_draws import RANKS
-from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.assignments import (
     get_draw_role,
     get_drawn_seat,
     get_drawn_segment,
-    get_epoch,
-    get_epoch_start,
     get_late_draw,
     get_segments,
-    get_stake,
+    list_draws,
+)
+from touchstone.protocol.spec.game.claim_status import (
     get_votes,
     is_draw_over,
     is_taking_unserved,
     is_unserved,
-    list_draws,
 )
+from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.game.terms import (
     ANSWERS_MAX,

@@ -16,7 +16,6 @@ class GameCall:
     """Base of all calls."""
 
 
-# --- Seats and the task -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Deposit(GameCall):
     """deposit: wei to the sender's credit."""
@@ -82,7 +81,6 @@ class FreeEpoch(GameCall):
     """freeEpoch: the oldest rounds, settled by all seats, make room for new ones."""
 
 
-# --- Rounds -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class StartRounds(GameCall):
     """start: freeze two pools and ask for their beacon."""
@@ -193,7 +191,6 @@ class SettleSeat(GameCall):
     until_round: int
 
 
-# --- Contest of a posted root -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class OpenContest(GameCall):
     """contest. bond_limit: the most that the sender pays, here and below."""
@@ -233,7 +230,6 @@ class EndRootContest(GameCall):
     contest: int
 
 
-# --- Asks, disputes, proofs ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class AskSigner(GameCall):
     """ask: show a state leaf of both ends. Facts: a seat signed a vote of this draw with this word; signer,

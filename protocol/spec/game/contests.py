@@ -25,9 +25,9 @@ from touchstone.protocol.spec.game.calls import (
     OpenContest,
 )
 from touchstone.protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
 from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
-from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import bond_of
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require, require_window

@@ -6,6 +6,15 @@ what is left is burned. Asks and disputes that are open on the seat end once an 
 EndDispute.
 """
 
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
+from touchstone.protocol.spec.game.claim_status import (
+    compute_draw_fate,
+    count_unserved,
+    get_claim_fate,
+    get_votes,
+    is_rejected_late,
+)
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import (
     REJECT_WORDS,
     ClaimFate,
@@ -15,17 +24,7 @@ from touchstone.protocol.spec.game.enums import (
     SeatStatus,
 )
 from touchstone.protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
-from touchstone.protocol.spec.game.fates import (
-    compute_draw_fate,
-    count_unserved,
-    get_claim_fate,
-    get_drawn_seat,
-    get_stake,
-    get_votes,
-    is_closed,
-    is_rejected_late,
-)
-from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.pools import get_stake, is_closed
 from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,

@@ -12,6 +12,7 @@ block that is known when it opens, and it holds up only the seat that it names (
 """
 
 from touchstone.protocol.spec.audit_draws import RANKS
+from touchstone.protocol.spec.game.assignments import get_draw_role, get_drawn_seat
 from touchstone.protocol.spec.game.calls import (
     AnswerAsk,
     AskSigner,
@@ -21,7 +22,9 @@ from touchstone.protocol.spec.game.calls import (
     EndDispute,
     SealProof,
 )
+from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.convicting import convict, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import (
     AUDITOR_PROOFS,
     SOLVER_PROOFS,
@@ -29,6 +32,7 @@ from touchstone.protocol.spec.game.enums import (
     GameOutcome,
     ProofKind,
 )
+from touchstone.protocol.spec.game.epochs import get_epoch
 from touchstone.protocol.spec.game.events import (
     AskOpened,
     AskOver,
@@ -36,15 +40,7 @@ from touchstone.protocol.spec.game.events import (
     ProofSealed,
     StatementDisputed,
 )
-from touchstone.protocol.spec.game.fates import (
-    find_seat,
-    get_claim_fate,
-    get_draw_role,
-    get_drawn_seat,
-    get_epoch,
-    is_closed,
-)
-from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.pools import find_seat, is_closed
 from touchstone.protocol.spec.game.purse import bond_of
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require

@@ -26,7 +26,6 @@ class WeiMoved(GameEvent):
     wei: int
 
 
-# --- Seats and the task -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class SeatJoined(GameEvent):
     """A seat was taken."""
@@ -84,7 +83,6 @@ class GameClosed(GameEvent):
     """The task is closed."""
 
 
-# --- Rounds -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class StartAsked(GameEvent):
     """The pools of two rounds were frozen, or of one; the randomness of beacon_block deals them."""
@@ -218,7 +216,6 @@ class PayHeld(GameEvent):
     fall: Fall
 
 
-# --- Contests, asks, disputes -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class ContestMoved(GameEvent):
     """A contest was opened, or its turn has passed on."""

@@ -4,7 +4,7 @@ The state is the machine's, but for two things that the contracts keep for all t
 which a task's own logs do not tell (money that comes from one or goes to one is OUTSIDE here), and seals of
 proofs. And it has names, what the chain calls an open contest, ask or dispute; and the book of the money.
 
-The machine: which rule a call follows. `apply` is the contract, `fold` (in `folding.py`) is a node.
+The machine: which rule a call follows. `apply` is the contract, `fold` (in `reducer.py`) is a node.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game import calls, contests, disputes, rounds, seats, settling
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.convicting import take_stakes
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.folding import Draft, fold
 from touchstone.protocol.spec.game.inner_dispute import NO_DRAW
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
 from touchstone.protocol.spec.game.purse import (
@@ -27,6 +27,7 @@ from touchstone.protocol.spec.game.purse import (
     Pot,
     PotKind,
 )
+from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import (
     GameState,

@@ -1,7 +1,7 @@
 """The logs of the round's contracts, folded: what they make of a task is the machine's own state.
 
 Logs come as they are decoded: the event's name as in Solidity, its values by their names in snake case. Each
-becomes events of the machine; `folding.py` does the rest. A node that takes all logs of a task in the chain's
+becomes events of the machine; `reducer.py` does the rest. A node that takes all logs of a task in the chain's
 order has the state that the contracts have.
 
 A log says less than the machine's event. What it leaves out follows from the state: how deep a contest is,
@@ -26,7 +26,6 @@ from touchstone.protocol.spec.game.events import (
     SeatConvicted,
     StatementDisputed,
 )
-from touchstone.protocol.spec.game.fates import get_stake
 from touchstone.protocol.spec.game.inner_dispute import read_vote
 from touchstone.protocol.spec.game.ledger import (
     Ledger,
@@ -37,6 +36,7 @@ from touchstone.protocol.spec.game.ledger import (
     start_game,
 )
 from touchstone.protocol.spec.game.money_book import UNNAMED, name_account
+from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,

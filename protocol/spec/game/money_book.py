@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from touchstone.protocol.spec.game.epochs import get_epoch_start
 from touchstone.protocol.spec.game.events import EpochFreed, GameEvent, PayRestored, SeatSettled, WeiMoved
-from touchstone.protocol.spec.game.fates import get_epoch_start
+from touchstone.protocol.spec.game.money_reasons import FEES, PAID, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.purse import Pot, PotKind
-from touchstone.protocol.spec.game.reasons import FEES, PAID, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.terms import RING_ROUNDS
@@ -80,7 +80,6 @@ def _add(book: MoneyBook, noted: Iterable[Noted]) -> MoneyBook:
     return replace(book, accounts=accounts)
 
 
-# --- Money that moves ---------------------------------------------------------------------------------------
 def _note_moved(book: MoneyBook, state: GameState, event: WeiMoved, block: int) -> MoneyBook:
     source, target = event.source.kind, event.target.kind
     if PotKind.BURNED in (source, target):
@@ -144,7 +143,6 @@ def _find_owner(state: GameState, number: int) -> tuple[str, MoneyReason]:
     return state.contests[number].contester, MoneyReason.LOST_CONTEST
 
 
-# --- What it was for ----------------------------------------------------------------------------------------
 def _note_settled(book: MoneyBook, state: GameState, event: SeatSettled, block: int) -> MoneyBook:
     """What was paid and taken, round by round: the same rules say it that the settlement followed."""
     seat, (paid, fees) = state.seats[event.seat], book.settling

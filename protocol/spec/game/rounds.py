@@ -9,6 +9,7 @@ C1).
 
 from collections.abc import Callable
 
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.calls import (
     CommitRound,
     HaltTask,
@@ -23,7 +24,16 @@ from touchstone.protocol.spec.game.calls import (
     SignedVote,
     StartRounds,
 )
+from touchstone.protocol.spec.game.claim_status import (
+    get_votes,
+    has_undecided,
+    is_draw_over,
+    is_taking_unserved,
+    list_mergeable,
+)
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.epochs import has_place
 from touchstone.protocol.spec.game.events import (
     AuditsDrawn,
     ClaimTaken,
@@ -40,21 +50,7 @@ from touchstone.protocol.spec.game.events import (
     VoteCounted,
     VoteOpened,
 )
-from touchstone.protocol.spec.game.fates import (
-    find_seat,
-    freeze_pool,
-    get_drawn_seat,
-    get_drawn_segment,
-    get_votes,
-    has_place,
-    has_undecided,
-    is_draw_over,
-    is_enough,
-    is_taking_unserved,
-    list_mergeable,
-    list_unclosed,
-)
-from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.pools import find_seat, freeze_pool, is_enough, list_unclosed
 from touchstone.protocol.spec.game.rule_refusals import require, require_window
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.terms import compute_least_segments

@@ -7,6 +7,7 @@ Silence: a seat that is not heard of any more leaves, unharmed. Who says so name
 
 from collections.abc import Iterator
 
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, list_draws
 from touchstone.protocol.spec.game.calls import (
     Deposit,
     JoinSeat,
@@ -16,21 +17,18 @@ from touchstone.protocol.spec.game.calls import (
     TopUp,
     WithdrawCredit,
 )
+from touchstone.protocol.spec.game.claim_status import get_votes, is_draw_over
 from touchstone.protocol.spec.game.disputes import list_questions
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
-from touchstone.protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.pools import (
     choose_largest,
     find_seat,
-    get_drawn_seat,
     get_required_stake,
     get_stake,
-    get_votes,
-    is_draw_over,
     is_held,
-    list_draws,
 )
-from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat, compute_seat_id

@@ -9,27 +9,25 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.calls import CloseGame, FreeEpoch, SettleSeat
-from touchstone.protocol.spec.game.convicting import compute_claim_pay
-from touchstone.protocol.spec.game.disputes import is_questioned, list_questions
-from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.events import EpochFreed, GameClosed, SeatSettled
-from touchstone.protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.claim_status import (
     compute_draw_fate,
     count_unserved,
     get_claim_fate,
-    get_drawn_seat,
-    get_epoch,
-    get_epoch_start,
-    get_stake,
     get_votes,
-    is_held,
     is_rejected_late,
     is_unserved,
 )
-from touchstone.protocol.spec.game.folding import Draft
+from touchstone.protocol.spec.game.convicting import compute_claim_pay
+from touchstone.protocol.spec.game.disputes import is_questioned, list_questions
+from touchstone.protocol.spec.game.draft import Draft
+from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.events import EpochFreed, GameClosed, SeatSettled
+from touchstone.protocol.spec.game.money_reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
+from touchstone.protocol.spec.game.pools import get_stake, is_held
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
-from touchstone.protocol.spec.game.reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat, is_missed

@@ -137,7 +137,6 @@ def compute_dispute_clock(state: GameState, block: int) -> int:
     return block + 2 * ANSWERS_MAX * state.terms.windows.respond
 
 
-# --- The closing seed ---------------------------------------------------------------------------------------
 def list_late_missing(state: GameState, block: int) -> tuple[GameRound, ...]:
     """Closed rounds whose late audits are not drawn and still can be: until they settle. What is undone gets
     none."""

@@ -14,8 +14,8 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.contests import is_moot
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.fates import is_closed, is_enough
 from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.pools import is_closed, is_enough
 from touchstone.protocol.spec.game.rounds import (
     get_post_window,
     get_seal_audits_window,

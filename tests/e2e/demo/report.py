@@ -10,11 +10,11 @@ from tests.e2e.demo.observer import Measured
 from tests.e2e.demo.roster import SUBMITTER, Member
 from touchstone.explorer.number import ConvictedNumber
 from touchstone.protocol.economics.account_money import AccountMoney
+from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import get_claim_fate
 from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.money_reasons import PAID, MoneyKind, MoneyReason
 from touchstone.protocol.spec.game.purse import PotKind
-from touchstone.protocol.spec.game.reasons import PAID, MoneyKind, MoneyReason
 
 Json = dict[str, Any]
 COLUMNS = ("pay", "shares", "locked", "lost", "spent")

@@ -17,7 +17,7 @@ from touchstone.explorer.story import Names
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
 
 ROUNDS, SOLVERS, LIVE = DISPUTED_EVERY + 3, 4, 2

@@ -13,7 +13,7 @@ from tests.protocol.spec.game.world import World
 from touchstone.node.health.money_news import MoneyNews
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.spec.game.ledger import LoggedGame
-from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.money_reasons import MoneyReason
 
 BLOCK_S = 12
 PAY, STAKE = "0.0000000000000001 tokens", "0.000000000000002 tokens"

@@ -16,8 +16,8 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.contests import ContestFolds
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.reasons import MoneyReason
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20

@@ -23,9 +23,9 @@ from touchstone.node.kit.retention_windows import (
     list_shown_segments,
     list_stages,
 )
+from touchstone.protocol.spec.game.assignments import get_drawn_segment
 from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase
-from touchstone.protocol.spec.game.fates import get_drawn_segment
 from touchstone.protocol.spec.game.state import GameState, RootContest, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import get_duty_until
 

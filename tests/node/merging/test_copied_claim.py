@@ -15,8 +15,8 @@ from touchstone.node.models.expected_merge import get_root, make_key
 from touchstone.node.models.outer_step import FetchDelta, merge_claims
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.claim_status import list_mergeable
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.fates import list_mergeable
 from touchstone.protocol.spec.game.state import compute_seat_id
 
 COPIER = 3

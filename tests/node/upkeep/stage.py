@@ -39,8 +39,8 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_byte_tree, build_delta_tree
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.fates import find_seat
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader

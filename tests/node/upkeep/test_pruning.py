@@ -41,9 +41,9 @@ from touchstone.protocol.adapters.store.blobs import BlobKind, refer_delta, refe
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
 from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, compute_serving_until, get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.fates import get_late_draw, get_segments
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import get_duty_until, get_statement_until

@@ -10,9 +10,9 @@ from tests.protocol.spec.game.world import World, make_world
 from touchstone.node.kit.retention_windows import name_delta, name_outer, name_state, name_tensors
 from touchstone.node.upkeep.retention import list_kept
 from touchstone.protocol.adapters.store.blobs import BlobKey
+from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
 from touchstone.protocol.spec.game.auditing import DrawnAudit, get_drawn
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase
-from touchstone.protocol.spec.game.fates import get_late_draw, get_segments
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import (
     GameRound,

@@ -9,7 +9,7 @@ from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld, make_troub
 from tests.protocol.spec.game.world import KEEPER, World
 from touchstone.protocol.economics.account_money import AccountMoney, LockKind, RoundEntry
 from touchstone.protocol.spec.game.events import SeatFreed
-from touchstone.protocol.spec.game.reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, sum_kind
+from touchstone.protocol.spec.game.money_reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, sum_kind
 from touchstone.protocol.spec.game.settling import get_settled_until
 from touchstone.protocol.spec.game.timing import is_over, list_late_missing
 

@@ -29,8 +29,10 @@ from tests.protocol.spec.game.world import (
     make_word,
     make_world,
 )
-from touchstone.protocol.spec.game import calls, fates
+from touchstone.protocol.spec.game import calls, epochs
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, list_draws
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening
+from touchstone.protocol.spec.game.claim_status import get_votes, list_mergeable
 from touchstone.protocol.spec.game.disputes import (
     count_open_asks,
     count_open_disputes,
@@ -47,17 +49,10 @@ from touchstone.protocol.spec.game.events import (
     SeatLeft,
     WeiMoved,
 )
-from touchstone.protocol.spec.game.fates import (
-    find_seat,
-    get_drawn_seat,
-    get_stake,
-    get_votes,
-    list_draws,
-    list_mergeable,
-)
-from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.pools import find_seat, get_stake
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.seats import find_silent_seats
 from touchstone.protocol.spec.game.settling import get_settle_flaw, get_settled_until
@@ -140,7 +135,7 @@ class Campaign(RuleBasedStateMachine):
         amounts: GameAmounts,
         conduct: Conduct,
     ) -> None:
-        self.ring = patch.multiple(fates, EPOCH_ROUNDS=epoch, RING_ROUNDS=4 * epoch)
+        self.ring = patch.multiple(epochs, EPOCH_ROUNDS=epoch, RING_ROUNDS=4 * epoch)
         self.ring.start()
         self.amounts = amounts
         self.changes: dict[str, Any] = {"rounds": rounds, "late_chance": late, "draws": draws}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tests.protocol.spec.game.world import World
 from touchstone.protocol.spec.audit_draws import count_draws
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import GameEvent, SeatJoined, SeatSettled, WeiMoved
-from touchstone.protocol.spec.game.fates import get_drawn_seat
 from touchstone.protocol.spec.game.purse import ESCROW, PotKind
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, Seat
 from touchstone.protocol.spec.statements import VoteWord

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tests.protocol.spec.game.troubled import HONEST, Act, TroubledWorld, make_troubled, name_act
+from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.calls import CommitRound, GameCall, JudgeVotes
+from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_unserved
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import (
     AskOpened,
@@ -21,7 +23,6 @@ from touchstone.protocol.spec.game.events import (
     StatementDisputed,
     WeiMoved,
 )
-from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes, is_unserved, list_draws
 from touchstone.protocol.spec.game.purse import BURNED, SLASHED, PotKind
 from touchstone.protocol.spec.game.seats import is_missed, is_silence
 from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat

@@ -19,9 +19,9 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import convicting
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import SeatConvicted
-from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,

@@ -16,8 +16,7 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
-from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, ProofKind, RoundPhase
-from touchstone.protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.claim_status import (
     compute_draw_fate,
     get_claim_fate,
     get_votes,
@@ -25,6 +24,7 @@ from touchstone.protocol.spec.game.fates import (
     is_unserved,
     list_mergeable,
 )
+from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, ProofKind, RoundPhase
 from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.game.state import CountedVote, StatementRef
 from touchstone.protocol.spec.statements import VoteWord

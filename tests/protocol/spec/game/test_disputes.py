@@ -19,11 +19,11 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import AskOver, DisputeOver, SeatSettled
-from touchstone.protocol.spec.game.fates import get_claim_fate
-from touchstone.protocol.spec.game.folding import fold
 from touchstone.protocol.spec.game.purse import bond_of, credit_of
+from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.state import StatementRef, compute_seat_id
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.statements import VoteWord

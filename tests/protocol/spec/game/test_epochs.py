@@ -8,12 +8,12 @@ import pytest
 
 from tests.protocol.spec.game.test_posting import A, judge
 from tests.protocol.spec.game.world import World, make_quiet_world, make_world, post, solver
-from touchstone.protocol.spec.game import calls, fates
+from touchstone.protocol.spec.game import calls, epochs
 from touchstone.protocol.spec.game.disputes import is_questioned
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start, has_place
 from touchstone.protocol.spec.game.events import SeatSettled
-from touchstone.protocol.spec.game.fates import get_epoch, get_epoch_start, has_place
-from touchstone.protocol.spec.game.folding import fold
+from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.settling import is_contested
 from touchstone.protocol.spec.game.state import OpenAsk, RootContest, StatementRef
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
@@ -33,8 +33,8 @@ def test_the_ring_has_128_rounds_in_epochs_of_16() -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(fates, "EPOCH_ROUNDS", 2)
-    monkeypatch.setattr(fates, "RING_ROUNDS", 4)
+    monkeypatch.setattr(epochs, "EPOCH_ROUNDS", 2)
+    monkeypatch.setattr(epochs, "RING_ROUNDS", 4)
     yield
 
 

@@ -23,8 +23,8 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
+from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.ledger import apply
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.purse import credit_of

@@ -20,8 +20,8 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.fates import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.purse import ESCROW, restitution_of, stake_of
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord

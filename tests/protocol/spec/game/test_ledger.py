@@ -27,8 +27,8 @@ from touchstone.protocol.spec.commitments import compute_domain, compute_outer_r
 from touchstone.protocol.spec.game import calls, ledger
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.convicting import take_stakes
+from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import WeiMoved
-from touchstone.protocol.spec.game.folding import Draft
 from touchstone.protocol.spec.game.ledger import (
     EXACT_FORMAT,
     Ledger,

@@ -29,12 +29,12 @@ from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatStatus
 from touchstone.protocol.spec.game.events import ContestOver, EpochFreed, GameEvent
-from touchstone.protocol.spec.game.folding import fold
 from touchstone.protocol.spec.game.logs import _TAKERS, LoggedGame, take_log
 from touchstone.protocol.spec.game.money_book import AccountBook, MoneyBook, SettledRound, note_event
+from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import REVENUE, PotKind, Purse
-from touchstone.protocol.spec.game.reasons import MoneyReason
+from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.state import GameState, StatementRef, create_game
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
 

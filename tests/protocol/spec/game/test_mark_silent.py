@@ -8,8 +8,8 @@ from tests.protocol.spec.game.silences import find_silences
 from tests.protocol.spec.game.test_contests import make_contest
 from tests.protocol.spec.game.world import World, commit, make_quiet_world, seal_draw, solver, vote
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.fates import get_drawn_seat
 from touchstone.protocol.spec.game.state import MissedPlace
 from touchstone.protocol.spec.game.terms import SILENCES_MAX
 from touchstone.protocol.spec.game.upkeep import list_upkeep

@@ -15,8 +15,8 @@ from touchstone.protocol.economics.odds import (
 )
 from touchstone.protocol.spec.audit_draws import compute_permutation, get_auditor_places
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.claim_status import compute_draw_fate
 from touchstone.protocol.spec.game.enums import DrawFate
-from touchstone.protocol.spec.game.fates import compute_draw_fate
 from touchstone.protocol.spec.game.state import CountedVote
 from touchstone.protocol.spec.statements import VoteWord
 

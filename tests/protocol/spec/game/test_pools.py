@@ -7,7 +7,7 @@ import pytest
 
 from tests.protocol.spec.game.world import AMOUNTS, make_terms, solver
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import (
+from touchstone.protocol.spec.game.pools import (
     choose_largest,
     find_seat,
     freeze_pool,

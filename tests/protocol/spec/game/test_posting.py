@@ -22,9 +22,9 @@ from tests.protocol.spec.game.world import (
     vote,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import WeiMoved
-from touchstone.protocol.spec.game.fates import get_drawn_seat
 from touchstone.protocol.spec.game.purse import BURNED, PotKind, restitution_of
 from touchstone.protocol.spec.game.settling import RoundMoney, compute_round_money, find_fall
 from touchstone.protocol.spec.game.state import Fall, StatementRef

@@ -18,7 +18,7 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.fates import find_seat, freeze_pool
+from touchstone.protocol.spec.game.pools import find_seat, freeze_pool
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, move_wei, stake_of
 from touchstone.protocol.spec.game.state import compute_seat_id, create_game

@@ -22,10 +22,11 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_unserved
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import SeatConvicted, SeatSettled
-from touchstone.protocol.spec.game.fates import find_seat, get_claim_fate, get_votes, is_unserved
 from touchstone.protocol.spec.game.ledger import fold_all
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.state import StatementRef, create_game

@@ -21,7 +21,7 @@ from touchstone.protocol.spec.game.auditing import (
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import RoundClosed
-from touchstone.protocol.spec.game.fates import get_stake
+from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.presets import WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.rounds import get_vote_flaw
 from touchstone.protocol.spec.game.state import StatementRef

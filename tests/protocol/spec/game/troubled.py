@@ -28,8 +28,16 @@ from tests.protocol.spec.game.world import (
     make_word,
 )
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, list_draws
 from touchstone.protocol.spec.game.auditing import list_heard
 from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.claim_status import (
+    get_claim_fate,
+    get_votes,
+    is_draw_over,
+    is_taking_unserved,
+    list_mergeable,
+)
 from touchstone.protocol.spec.game.disputes import count_open_asks, count_open_disputes
 from touchstone.protocol.spec.game.enums import (
     OPENED_WORDS,
@@ -40,16 +48,7 @@ from touchstone.protocol.spec.game.enums import (
     SeatStatus,
 )
 from touchstone.protocol.spec.game.events import GameEvent
-from touchstone.protocol.spec.game.fates import (
-    find_seat,
-    get_claim_fate,
-    get_drawn_seat,
-    get_votes,
-    is_draw_over,
-    is_taking_unserved,
-    list_draws,
-    list_mergeable,
-)
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.rounds import get_waiting_round
 from touchstone.protocol.spec.game.state import (

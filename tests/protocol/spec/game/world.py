@@ -10,7 +10,9 @@ from hashlib import sha256
 from typing import Any
 
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
+from touchstone.protocol.spec.game.claim_status import get_votes, has_undecided, list_mergeable
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import (
     ClaimTaken,
@@ -21,16 +23,8 @@ from touchstone.protocol.spec.game.events import (
     VoteOpened,
     WeiMoved,
 )
-from touchstone.protocol.spec.game.fates import (
-    find_seat,
-    get_drawn_seat,
-    get_drawn_segment,
-    get_votes,
-    has_undecided,
-    list_draws,
-    list_mergeable,
-)
 from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
 from touchstone.protocol.spec.game.rounds import (

@@ -1,6 +1,5 @@
-"""`fold`: the state after an event. A draft is one call under way: it emits events and folds each.
-
-A node that folds the chain's events has the contract's state.
+"""The reducer, `fold`: the state after an event. A node that folds the chain's events has the contract's
+state.
 
 It trusts the chain: the machine has checked, an event only records. What follows from an event without a
 choice (a pool as it is at this moment, which claims are void with their solver) is worked out here.
@@ -11,18 +10,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from touchstone.protocol.spec.game import events
+from touchstone.protocol.spec.game.assignments import get_drawn_seat
+from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.fates import (
-    freeze_pool,
-    get_claim_fate,
-    get_drawn_seat,
-    get_epoch,
-    has_place,
-    list_unclosed,
-)
-from touchstone.protocol.spec.game.purse import Pot, credit_of, move_wei
-from touchstone.protocol.spec.game.rule_refusals import require
+from touchstone.protocol.spec.game.epochs import get_epoch, has_place
+from touchstone.protocol.spec.game.events import GameEvent
+from touchstone.protocol.spec.game.pools import freeze_pool, list_unclosed
+from touchstone.protocol.spec.game.purse import move_wei
 from touchstone.protocol.spec.game.state import (
     CountedVote,
     GameRound,
@@ -38,8 +32,8 @@ from touchstone.protocol.spec.game.state import (
 from touchstone.protocol.spec.game.timing import list_late_missing
 from touchstone.protocol.spec.round_seeds import compute_grid_block, compute_round_beacon, compute_round_seed
 
-Key = TypeVar("Key")
 Value = TypeVar("Value")
+Key = TypeVar("Key")
 
 
 def fold(state: GameState, event: GameEvent, block: int) -> GameState:
@@ -63,7 +57,6 @@ def _change_round(state: GameState, index: int, **changes: Any) -> GameState:
     return replace(state, rounds=_with(state.rounds, index, replace(state.rounds[index], **changes)))
 
 
-# --- Money and seats ----------------------------------------------------------------------------------------
 def _fold_joined(state: GameState, event: events.SeatJoined, block: int) -> GameState:
     joined, before = state.next_round, state.next_round - 1
     seat = Seat(event.seat, event.role, event.account, joined, joined, before, before)
@@ -107,7 +100,6 @@ def _put_vote(
     return _change_round(state, index, votes=_with(votes, place, _with(votes.get(place, {}), rank, vote)))
 
 
-# --- Opening and closing rounds -----------------------------------------------------------------------------
 def _fold_start(state: GameState, event: events.StartAsked, block: int) -> GameState:
     first = event.first_round
     state = _freeze(_freeze(state, first), first + 1)
@@ -175,7 +167,6 @@ def _fold_closed(state: GameState, event: events.RoundClosed, block: int) -> Gam
     return _freeze(state, event.round + 2) if is_next_frozen else state
 
 
-# --- Draws and votes ----------------------------------------------------------------------------------------
 def _fold_drawn(state: GameState, event: events.AuditsDrawn, block: int) -> GameState:
     seed = compute_round_seed(state.terms.domain, event.round, event.randomness)
     closed = state.rounds[event.round].closed or 0
@@ -215,7 +206,6 @@ def _fold_vote_opened(state: GameState, event: events.VoteOpened, block: int) ->
     return _put_vote(state, event.round, place, event.rank, vote)
 
 
-# --- Roots --------------------------------------------------------------------------------------------------
 def _fold_posted(state: GameState, event: events.RootPosted, block: int) -> GameState:
     game_round = state.rounds[event.round]
     start = block if game_round.fallen is not None else game_round.closed or 0
@@ -307,29 +297,3 @@ _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
     events.DisputeOver: lambda s, e, b: replace(s, disputes=_without(s.disputes, e.dispute)),
     events.ProofSealed: lambda s, e, b: replace(s, seals=_with(s.seals, (e.sender, e.digest), b)),
 }
-
-
-class Draft:
-    """state: after all events so far; block: in which the call is made. A refusal throws the draft away, so a
-    refused call changes nothing."""
-
-    def __init__(self, state: GameState, block: int) -> None:
-        self.state = state
-        self.block = block
-        self.events: list[GameEvent] = []
-
-    def emit(self, event: GameEvent) -> None:
-        """Log an event and fold it."""
-        self.events.append(event)
-        self.state = fold(self.state, event, self.block)
-
-    def move(self, source: Pot, target: Pot, wei: int) -> None:
-        """Log a movement of money; nothing where there is none."""
-        if wei:
-            self.emit(WeiMoved(source, target, wei))
-
-    def take(self, account: str, target: Pot, wei: int) -> None:
-        """A stake or a bond comes out of the sender's credit. Refuses CreditTooSmall."""
-        credit = self.state.purse.get_wei(credit_of(account))
-        require(credit >= wei, "CreditTooSmall", f"{wei} wei", credit)
-        self.move(credit_of(account), target, wei)

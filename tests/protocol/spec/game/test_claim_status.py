@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.spec.game.world import make_terms, make_word
-from touchstone.protocol.spec.game import fates
+from touchstone.protocol.spec.game import assignments, claim_status
 from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import (
@@ -61,18 +61,18 @@ def count(votes: Words) -> dict[int, CountedVote]:
 def test_no_auditor_audits_one_claim_twice(draws: int, verifiers: int) -> None:
     game_round = make_round(verifiers)
     state = make_state(game_round, draws=draws)
-    places = fates.list_draws(state, game_round)
+    places = assignments.list_draws(state, game_round)
     assert places == tuple((slot, draw) for slot in range(3) for draw in range(draws + 1)), "late ones last"
     for slot in range(3):
         seats = [
-            fates.get_drawn_seat(state, game_round, slot, draw, rank)
+            assignments.get_drawn_seat(state, game_round, slot, draw, rank)
             for draw in range(draws)
             for rank in range(3)
         ]
         assert len(set(seats)) == 3 * draws and set(seats) <= set(game_round.pool.verifiers)
-        late = [fates.get_drawn_seat(state, game_round, slot, draws, rank) for rank in range(3)]
+        late = [assignments.get_drawn_seat(state, game_round, slot, draws, rank) for rank in range(3)]
         assert len(set(late)) == 3 and set(late) <= set(game_round.pool.whistleblowers)
-        segments = [fates.get_drawn_segment(state, game_round, slot, draw) for draw in range(draws + 1)]
+        segments = [assignments.get_drawn_segment(state, game_round, slot, draw) for draw in range(draws + 1)]
         assert len(set(segments)) == draws + 1, "nor is one segment audited twice"
 
 
@@ -82,7 +82,7 @@ def test_no_auditor_audits_one_claim_twice(draws: int, verifiers: int) -> None:
 def test_who_is_drawn_for_nothing_is_no_seat(slot: int, draw: int, rank: int) -> None:
     """No such claim, no such draw, no such rank. One draw a claim, so that the late one has number 1."""
     game_round = make_round()
-    assert fates.get_drawn_seat(make_state(game_round), game_round, slot, draw, rank) is None
+    assert assignments.get_drawn_seat(make_state(game_round), game_round, slot, draw, rank) is None
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_a_claim_has_no_late_audit_without_seed_place_and_three_whistleblowers(
 ) -> None:
     game_round = make_round(**changes)
     state = make_state(game_round)
-    assert fates.get_late_draw(state, game_round, 0) is None
-    assert (0, 1) not in fates.list_draws(state, game_round)
-    assert fates.get_drawn_seat(state, game_round, 0, 1, 0) is None
+    assert assignments.get_late_draw(state, game_round, 0) is None
+    assert (0, 1) not in assignments.list_draws(state, game_round)
+    assert assignments.get_drawn_seat(state, game_round, 0, 1, 0) is None
 
 
 # --- Claims -------------------------------------------------------------------------------------------------
@@ -116,10 +116,10 @@ def test_a_claim_is_merged_until_audit_max_and_accepted_for_pay_until_twice_that
     game_round = make_round(votes={(0, 0): count(votes)})
     state = make_state(game_round)
     for block, fate in fate_by_block.items():
-        assert fates.get_claim_fate(state, game_round, 0, block).name == fate, block
-        assert fates.has_undecided(state, replace(game_round, claims={0: game_round.claims[0]}), block) == (
-            fate == "UNDECIDED"
-        )
+        assert claim_status.get_claim_fate(state, game_round, 0, block).name == fate, block
+        assert claim_status.has_undecided(
+            state, replace(game_round, claims={0: game_round.claims[0]}), block
+        ) == (fate == "UNDECIDED")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_neither_votes_nor_time_help_a_claim_that_was_not_drawn_or_is_void(
     game_round = replace(
         game_round, claims=claims, votes={(0, 0): count({0: (A, 110)})} if flags else {}, **rest
     )
-    assert fates.get_claim_fate(make_state(game_round), game_round, 0, block) == fate
+    assert claim_status.get_claim_fate(make_state(game_round), game_round, 0, block) == fate
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_a_claim_is_accepted_with_its_last_draw_and_merged_if_that_was_in_time(
 ) -> None:
     game_round = make_round(votes={(1, 0): count(first), (1, 1): count(second)})
     state = make_state(game_round, draws=2)
-    assert fates.get_accepted_block(state, game_round, 1) == accepted
-    assert fates.list_mergeable(state, game_round, 140) == ((1,) if is_mergeable else ())
-    assert fates.get_accepted_block(state, replace(game_round, seed=None), 1) is None
+    assert claim_status.get_accepted_block(state, game_round, 1) == accepted
+    assert claim_status.list_mergeable(state, game_round, 140) == ((1,) if is_mergeable else ())
+    assert claim_status.get_accepted_block(state, replace(game_round, seed=None), 1) is None
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_a_draw_that_has_failed_takes_an_unserved_until_its_time_is_over(
 ) -> None:
     game_round = make_round(votes={(0, 0): count(votes)})
     state = make_state(game_round)
-    assert fates.is_draw_over(state, game_round, 0, 0, block) == is_over
-    assert fates.is_taking_unserved(state, game_round, 0, 0, block) == is_taking
+    assert claim_status.is_draw_over(state, game_round, 0, 0, block) == is_over
+    assert claim_status.is_taking_unserved(state, game_round, 0, 0, block) == is_taking
     late = replace(game_round, votes={(0, 1): count(votes)}, late_from=103)
-    assert fates.is_draw_over(state, late, 0, 1, block) == is_over, "a late draw has the same windows"
-    assert not fates.is_draw_over(state, replace(game_round, claims={}), 0, 0, 999), "no such draw"
+    assert claim_status.is_draw_over(state, late, 0, 1, block) == is_over, "a late draw has the same windows"
+    assert not claim_status.is_draw_over(state, replace(game_round, claims={}), 0, 0, 999), "no such draw"

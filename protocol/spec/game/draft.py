@@ -1,0 +1,33 @@
+"""A draft is one call under way: it emits events and folds each."""
+
+from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
+from touchstone.protocol.spec.game.purse import Pot, credit_of
+from touchstone.protocol.spec.game.reducer import fold
+from touchstone.protocol.spec.game.rule_refusals import require
+from touchstone.protocol.spec.game.state import GameState
+
+
+class Draft:
+    """state: after all events so far; block: in which the call is made. A refusal throws the draft away, so a
+    refused call changes nothing."""
+
+    def __init__(self, state: GameState, block: int) -> None:
+        self.state = state
+        self.block = block
+        self.events: list[GameEvent] = []
+
+    def emit(self, event: GameEvent) -> None:
+        """Log an event and fold it."""
+        self.events.append(event)
+        self.state = fold(self.state, event, self.block)
+
+    def move(self, source: Pot, target: Pot, wei: int) -> None:
+        """Log a movement of money; nothing where there is none."""
+        if wei:
+            self.emit(WeiMoved(source, target, wei))
+
+    def take(self, account: str, target: Pot, wei: int) -> None:
+        """A stake or a bond comes out of the sender's credit. Refuses CreditTooSmall."""
+        credit = self.state.purse.get_wei(credit_of(account))
+        require(credit >= wei, "CreditTooSmall", f"{wei} wei", credit)
+        self.move(credit_of(account), target, wei)
