@@ -25,8 +25,9 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBatch
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.assignments import get_drawn_segment, list_draws
-from touchstone.protocol.spec.game.auditing import COMPARED_ENDS, get_drawn, is_segment_public
 from touchstone.protocol.spec.game.claim_status import get_votes
+from touchstone.protocol.spec.game.drawn_audits import COMPARED_ENDS, get_drawn
+from touchstone.protocol.spec.game.public_boundaries import is_segment_public
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, LossReport

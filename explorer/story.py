@@ -9,7 +9,7 @@ from touchstone.node.records.round_seats import find_holder
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from touchstone.protocol.spec.game.assignments import list_draws
-from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
 from touchstone.protocol.spec.game.ledger import LoggedGame, list_bits, read_statement

@@ -25,7 +25,6 @@ from touchstone.protocol.adapters.journal import FILE_NAME, require_free
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.disputes import has_duties
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.ledger import get_state_at
@@ -34,7 +33,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.settling import is_closable
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.terms import GameTerms, compute_release_blocks
-from touchstone.protocol.spec.game.timing import find_first_round, get_live_round, is_over
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS, find_first_round, get_live_round, is_over
 from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 from touchstone.protocol.spec.tokens import format_tokens

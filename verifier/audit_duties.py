@@ -36,16 +36,15 @@ from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import (
+from touchstone.protocol.spec.game.audit_deadlines import get_due_block, is_wanted
+from touchstone.protocol.spec.game.disputes import has_bond_alone
+from touchstone.protocol.spec.game.drawn_audits import (
     AuditPlace,
     DrawnAudit,
     find_drawn,
-    get_due_block,
-    is_wanted,
     list_drawn,
     list_heard,
 )
-from touchstone.protocol.spec.game.disputes import has_bond_alone
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.statements import Statement
 from touchstone.protocol.spec.task_spec import TaskSpec

@@ -45,13 +45,10 @@ from touchstone.protocol.compute.outer.pseudo_gradients import PART_ELEMENTS, en
 from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.commitments import compute_outer_root, compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.auditing import (
-    DrawnAudit,
-    compute_ends_until,
-    compute_serving_until,
-    find_last_merged,
-    may_say_unserved,
-)
+from touchstone.protocol.spec.game.audit_deadlines import compute_ends_until, compute_serving_until
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit
+from touchstone.protocol.spec.game.previous_claim import find_last_merged
+from touchstone.protocol.spec.game.unserved_votes import may_say_unserved
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES, LEAF_ELEMENTS, ZERO_WORD
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import COMPARED, Vote, VoteWord

@@ -30,7 +30,8 @@ from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.training_state import GetBatch
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, is_only_unserved, is_wanted
+from touchstone.protocol.spec.game.audit_deadlines import is_only_unserved, is_wanted
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, find_drawn
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.state_headers import StateHeader

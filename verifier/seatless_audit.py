@@ -38,14 +38,12 @@ from touchstone.protocol.spec.commitments import (
     compute_state_root,
 )
 from touchstone.protocol.spec.errors import InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.auditing import (
-    REORG_BLOCKS,
-    AuditPlace,
-    find_last_merged,
-    is_segment_public,
-)
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 from touchstone.protocol.spec.game.posted_terms import make_spec
+from touchstone.protocol.spec.game.previous_claim import find_last_merged
+from touchstone.protocol.spec.game.public_boundaries import is_segment_public
 from touchstone.protocol.spec.game.state import GameRound, GameState, SlotClaim
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader

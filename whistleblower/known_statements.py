@@ -24,8 +24,9 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
-from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
 from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_draw_over
+from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerBook
 from touchstone.protocol.spec.game.ledger import get_state_at

@@ -13,7 +13,7 @@ from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.commitments import compute_boundary_leaf
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.auditing import DrawnAudit, get_ever_drawn, get_place
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, get_ever_drawn, get_place
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
 from touchstone.protocol.spec.statement_checks import is_vote_whole
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord, compute_seal

@@ -12,7 +12,7 @@ from touchstone.node.records.heard_statements import KnownVote
 from touchstone.node.training.segments import find_replay, iterate_states, require_claimed_end, require_same
 from touchstone.node.upkeep.upkeep_duties import get_question
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.spec.game.auditing import may_open
+from touchstone.protocol.spec.game.audit_deadlines import may_open
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, is_answerable
 from touchstone.protocol.spec.merkle import compute_path

@@ -17,7 +17,7 @@ from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.commitments import STATE_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import get_ever_drawn
+from touchstone.protocol.spec.game.drawn_audits import get_ever_drawn
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound

@@ -19,7 +19,8 @@ from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.assignments import get_drawn_segment
-from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
+from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import (

@@ -30,12 +30,11 @@ from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.disputes import has_bond
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameState, Seat
-from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS, is_over
 
 MAX_PAUSE_BLOCKS = 16
 """A refused or failed duty is tried again after 1, 2, 4, ... blocks, at most this many."""

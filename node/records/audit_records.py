@@ -21,7 +21,8 @@ from touchstone.protocol.adapters.messages import Signature, Word
 from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.auditing import AuditPlace, VotePlace, get_place
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace, get_place
+from touchstone.protocol.spec.game.unserved_votes import VotePlace
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.signed_reports import DistanceReport
 from touchstone.protocol.spec.state_headers import StateHeader

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from touchstone.node.records.audit_records import AuditBook, VoteMade, VoteTaken
-from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, get_place, may_open
+from touchstone.protocol.spec.game.audit_deadlines import may_open
 from touchstone.protocol.spec.game.calls import HandedOpening, SignedVote
 from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.draft import Draft
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, find_drawn, get_place
 from touchstone.protocol.spec.game.events import VoteCounted
 from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.game.state import GameState

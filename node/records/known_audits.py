@@ -18,7 +18,7 @@ from touchstone.node.records.claim_records import WorkProof
 from touchstone.node.records.handed_votes import HandedVote, list_handed
 from touchstone.node.records.heard_statements import ClaimOpenings, KnownSeal, KnownVote, OwnReplay
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
-from touchstone.protocol.spec.game.auditing import COMPARED_ENDS, find_stated, get_place
+from touchstone.protocol.spec.game.drawn_audits import COMPARED_ENDS, find_stated, get_place
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.statements import Sealed, VoteWord
 

@@ -20,7 +20,7 @@ from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.messages import ClaimPath, Form, Message, Signature, Word
 from touchstone.protocol.spec.claim_tree import compute_work_leaf, verify_in_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
-from touchstone.protocol.spec.game.auditing import DrawnAudit
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteOpening, VoteWord
 

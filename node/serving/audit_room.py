@@ -22,7 +22,7 @@ from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.digest import StateTrees, build_state_trees
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.game.auditing import AuditPlace
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.schedule import compute_schedule_sums
 from touchstone.protocol.spec.signed_reports import DistanceReport

@@ -47,17 +47,16 @@ from touchstone.protocol.adapters.messages import Message
 from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.auditing import (
+from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
+from touchstone.protocol.spec.game.drawn_audits import (
     AuditPlace,
     DrawnAudit,
     find_drawn,
     find_stated,
-    get_heard_until,
     get_place,
-    is_boundary_public,
-    is_segment_public,
 )
 from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.public_boundaries import is_boundary_public, is_segment_public
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import StateHeader

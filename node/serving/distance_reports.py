@@ -10,14 +10,14 @@ from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, say_distances
 from touchstone.protocol.compute.audit.compare import measure_apart
 from touchstone.protocol.spec.commitments import compute_state_root
-from touchstone.protocol.spec.game.auditing import (
+from touchstone.protocol.spec.game.drawn_audits import (
     COMPARED_ENDS,
     AuditPlace,
     find_stated,
     get_place,
-    is_segment_public,
     list_heard,
 )
+from touchstone.protocol.spec.game.public_boundaries import is_segment_public
 from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, to_millionths
 
 

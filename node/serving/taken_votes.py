@@ -10,7 +10,8 @@ from touchstone.node.records.audit_records import VoteTaken
 from touchstone.node.serving.audit_messages import VoteHanded, VotesHanded, VotesTaken, make_form
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.auditing import DrawnAudit, find_drawn, get_heard_until, get_place
+from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, find_drawn, get_place
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.statement_checks import do_roots_fit_word, does_opening_fit, is_vote_whole
 from touchstone.protocol.spec.statements import Vote, VoteOpening

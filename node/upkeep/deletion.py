@@ -12,9 +12,9 @@ from touchstone.node.upkeep.retention import Books, list_unknown_works
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import TRACE_KINDS, BlobKey, BlobKind
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.whistleblower.known_statements import get_inner, get_now
 
 STRAY_AUDITS = 2

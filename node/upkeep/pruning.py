@@ -43,9 +43,9 @@ from touchstone.node.upkeep.deletion import (
 )
 from touchstone.node.upkeep.retention import list_kept
 from touchstone.protocol.adapters.store.blobs import refer_tensor
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.whistleblower.known_statements import get_inner, get_now
 
 log = logging.getLogger(__name__)

@@ -22,13 +22,10 @@ from touchstone.protocol.economics.refusing import (
     read_sampling,
 )
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.auditing import (
-    UNSERVED_DIVISOR,
-    count_pending_draws,
-    count_round_draws,
-)
 from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.pending_draws import count_pending_draws, count_round_draws
 from touchstone.protocol.spec.game.terms import GameTerms
+from touchstone.protocol.spec.game.unserved_votes import UNSERVED_DIVISOR
 from touchstone.protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
 
 SHARE_DIVISOR = 4

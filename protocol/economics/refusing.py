@@ -23,7 +23,7 @@ from touchstone.protocol.economics.odds import (
 )
 from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.auditing import count_pending_rounds
+from touchstone.protocol.spec.game.pending_draws import count_pending_rounds
 from touchstone.protocol.spec.game.terms import ANSWERS_MAX, GameTerms, compute_least_segments
 from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
 

@@ -35,7 +35,7 @@ from touchstone.node.serving.distance_reports import list_unreported, report_dis
 from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.adapters.reports.round_reports import LossSaid, ReportClient, ReportsSaid, say_loss
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.spec.game.auditing import COMPARED_ENDS
+from touchstone.protocol.spec.game.drawn_audits import COMPARED_ENDS
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.signed_reports import LossReport
 from touchstone.protocol.spec.statements import VoteWord

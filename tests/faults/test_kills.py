@@ -29,7 +29,7 @@ from touchstone.node.records.audit_records import SealMade, SealTaken, VoteMade,
 from touchstone.node.records.claim_records import ClaimFinished
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.adapters.journal import Journal
-from touchstone.protocol.spec.game.auditing import get_place
+from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.pools import get_required_stake, get_stake
 from touchstone.protocol.spec.game.state import GameState

@@ -26,9 +26,9 @@ from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.reports.node_state import STATE_FILE, End, NodeState
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.scripts import money_commands, role_commands, wallet
 from touchstone.scripts.console import ExitCode, NotNeeded
 from touchstone.scripts.home import LEFT_FILE, list_left, note_left

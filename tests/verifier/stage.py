@@ -50,10 +50,11 @@ from touchstone.protocol.spec.commitments import (
 )
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit, get_drawn
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, create_game
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader

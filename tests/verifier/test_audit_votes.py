@@ -35,7 +35,7 @@ from touchstone.node.serving.audit_messages import (
     say_vote,
 )
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import get_heard_until
+from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
 from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes
 from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.params import ZERO_WORD

@@ -31,7 +31,7 @@ from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.request_signing import RequestSigner
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import compute_serving_until
+from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statement_checks import does_opening_fit, does_vote_misname, is_vote_whole

@@ -12,7 +12,7 @@ from tests.node.merging.stage import finish, get_account, make_world, open_stage
 from tests.protocol.spec.game.world import AMOUNTS, seal_draw
 from tests.verifier.stage import Node, make_solver, make_stage
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import compute_serving_until
+from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.settling import compute_round_money
 from touchstone.protocol.spec.openings import LeafProof

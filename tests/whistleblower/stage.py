@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL

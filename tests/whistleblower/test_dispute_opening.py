@@ -34,7 +34,8 @@ from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.compute.audit.compare import Verdict
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
+from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import GameState, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until

@@ -24,7 +24,7 @@ from touchstone.protocol.adapters.chain.abi_values import encode_call
 from touchstone.protocol.spec.claim_tree import verify_in_claim
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
-from touchstone.protocol.spec.game.auditing import get_drawn, get_place
+from touchstone.protocol.spec.game.drawn_audits import get_drawn, get_place
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statement_checks import does_opening_fit

@@ -34,7 +34,8 @@ from touchstone.protocol.spec.claim_tree import compute_claim_root
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root, encode_state
 from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
-from touchstone.protocol.spec.game.auditing import get_heard_until, get_place
+from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
+from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path

@@ -32,7 +32,7 @@ from touchstone.protocol.compute.digest import build_delta_tree
 from touchstone.protocol.compute.outer.pseudo_gradients import encode_delta
 from touchstone.protocol.spec.claim_tree import compute_carried_root
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until

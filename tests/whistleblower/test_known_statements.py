@@ -8,8 +8,8 @@ import pytest
 from tests.protocol.spec.game.world import is_drawn, make_world
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
-from touchstone.protocol.spec.game.auditing import get_drawn
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import ClaimFate, SeatStatus
 from touchstone.protocol.spec.game.state import CountedVote, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until

@@ -33,7 +33,6 @@ from lab.benchmarks.economy.ground import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
-from touchstone.protocol.spec.game.auditing import VotePlace, may_say_unserved
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.ledger import get_state_at
@@ -42,6 +41,7 @@ from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, StatementRef
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.game.unserved_votes import VotePlace, may_say_unserved
 from touchstone.protocol.spec.statements import VoteWord
 
 EARLY = "early"

@@ -23,7 +23,7 @@ from touchstone.protocol.compute.program.exact import product_families
 from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.game.auditing import DrawnAudit
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.statements import VoteWord

@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import read_at_most
 from touchstone.protocol.adapters.wire.session import Patience, PeerSession
 from touchstone.protocol.spec.errors import ProtocolFault
-from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.signed_reports import MILLIONTHS_MAX, Comparison, DistanceReport, LossReport
 from touchstone.protocol.spec.statements import VoteWord

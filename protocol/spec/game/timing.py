@@ -8,6 +8,10 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, StatementR
 from touchstone.protocol.spec.game.terms import ANSWERS_MAX
 from touchstone.protocol.spec.round_seeds import compute_grid_block
 
+REORG_BLOCKS = 16
+"""A chain may take back its last blocks. So a window counts as open for so many blocks more, wherever a node
+gives something away, or deletes it, once no window is open any more."""
+
 
 def find_first_round(state: GameState) -> int | None:
     """The first round whose pool may have a seat that is taken now: pools are frozen ahead, and it may lie

@@ -20,7 +20,7 @@ from touchstone.node.records.wanted_steps import MAX_WANTED, StepRequests
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import get_drawn
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL

@@ -24,7 +24,8 @@ from touchstone.node.kit.retention_windows import (
     list_stages,
 )
 from touchstone.protocol.spec.game.assignments import get_drawn_segment
-from touchstone.protocol.spec.game.auditing import compute_serving_until, get_drawn
+from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase
 from touchstone.protocol.spec.game.state import GameState, RootContest, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import get_duty_until

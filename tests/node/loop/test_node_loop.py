@@ -24,13 +24,13 @@ from touchstone.node.upkeep.upkeep_duties import SettleSeats, Upkeep
 from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.calls import CloseGame
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import Purse, stake_of
 from touchstone.protocol.spec.game.state import RunningDispute, Seat, StatementRef, create_game
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.scripts.console import open_logs
 from touchstone.whistleblower.dispute_duties import DisputeDuty
 

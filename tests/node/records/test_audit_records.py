@@ -20,7 +20,7 @@ from touchstone.node.records.audit_records import (
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.auditing import AuditPlace
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord

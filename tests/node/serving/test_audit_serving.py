@@ -40,9 +40,10 @@ from touchstone.node.serving.audit_messages import (
 )
 from touchstone.protocol.adapters.store.blobs import BlobKind, BlobRef, refer_state
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, AuditPlace, DrawnAudit, get_heard_until
+from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace, DrawnAudit
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.timing import compute_draw_window
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS, compute_draw_window
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statements import Sealed
 from touchstone.verifier.replaying import audit

@@ -17,8 +17,8 @@ from touchstone.protocol.adapters.reports.round_reports import DistancesSaid, is
 from touchstone.protocol.adapters.store.blobs import refer_state
 from touchstone.protocol.compute.audit.compare import measure_apart
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.signed_reports import Comparison
 from touchstone.protocol.spec.statements import VoteWord
 

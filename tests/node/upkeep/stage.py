@@ -37,11 +37,12 @@ from touchstone.node.upkeep.retention import Books, list_kept
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import build_byte_tree, build_delta_tree
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, DrawnAudit
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteWord

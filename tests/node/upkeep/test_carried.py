@@ -15,8 +15,8 @@ from touchstone.node.models.outer_step import merge_claims
 from touchstone.node.models.own_openings import get_finished
 from touchstone.node.training.claims import find_carried
 from touchstone.node.upkeep.pruning import Prune
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 
 ROUNDS = 4
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.node.upkeep.stage import SEGMENTS, TENSOR_BYTES, Node
 from tests.protocol.spec.game.world import World, make_world
 from touchstone.node.kit.retention_windows import is_answerable, is_contestable
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.params import DELTA_LEAF_BYTES
 
 ROUNDS = 50

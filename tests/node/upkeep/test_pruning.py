@@ -42,11 +42,12 @@ from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS, compute_serving_until, get_drawn
+from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
+from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import GameState, StatementRef
-from touchstone.protocol.spec.game.timing import get_duty_until, get_statement_until
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS, get_duty_until, get_statement_until
 from touchstone.protocol.spec.statements import Vote, VoteWord
 from touchstone.whistleblower.work_proofs import get_openings, make_delta
 

@@ -11,7 +11,7 @@ from touchstone.node.kit.retention_windows import name_delta, name_outer, name_s
 from touchstone.node.upkeep.retention import list_kept
 from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
-from touchstone.protocol.spec.game.auditing import DrawnAudit, get_drawn
+from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, get_drawn
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute
 from touchstone.protocol.spec.game.state import (

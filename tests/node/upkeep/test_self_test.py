@@ -30,7 +30,7 @@ from touchstone.protocol.adapters.machine.determinism_fingerprint import (
 from touchstone.protocol.compute.batches import WholeCorpus
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.auditing import AuditPlace
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace
 
 NAME = TASK.hex()
 

@@ -21,9 +21,9 @@ from touchstone.node.records.compute import Compute
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.upkeep.pruning import Prune
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.game.auditing import REORG_BLOCKS
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
+from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 
 SEGMENTS = 4
 

@@ -14,22 +14,24 @@ from tests.protocol.spec.game.world import (
     seal_draw,
     vote,
 )
-from touchstone.protocol.spec.game.auditing import (
-    AuditPlace,
+from touchstone.protocol.spec.game.audit_deadlines import (
     compute_ends_until,
     compute_serving_until,
-    find_drawn,
-    find_last_merged,
-    find_stated,
-    get_drawn,
     get_due_block,
-    get_ever_drawn,
     get_heard_until,
     is_only_unserved,
     is_wanted,
+)
+from touchstone.protocol.spec.game.drawn_audits import (
+    AuditPlace,
+    find_drawn,
+    find_stated,
+    get_drawn,
+    get_ever_drawn,
     list_drawn,
 )
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.previous_claim import find_last_merged
 from touchstone.protocol.spec.game.state import GameRound, GameState, Pool, SlotClaim, compute_seat_id
 from touchstone.protocol.spec.statements import VoteWord
 

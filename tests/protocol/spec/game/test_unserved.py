@@ -11,20 +11,19 @@ from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
 from tests.protocol.spec.game.world import World, list_votes, make_terms, make_world, vote
 from touchstone.protocol.spec.audit_draws import get_auditor_places
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.auditing import (
-    compute_owed_fees,
-    count_pending_draws,
-    count_pending_rounds,
-    count_round_draws,
-    may_say_unserved,
-)
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import RoundClosed
+from touchstone.protocol.spec.game.pending_draws import (
+    count_pending_draws,
+    count_pending_rounds,
+    count_round_draws,
+)
 from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.presets import WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.rounds import get_vote_flaw
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.unserved_votes import compute_owed_fees, may_say_unserved
 from touchstone.protocol.spec.statements import VoteWord
 
 A, U, X = VoteWord.ACCEPT, VoteWord.UNSERVED, VoteWord.ABSTAIN

@@ -29,7 +29,6 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, list_draws
-from touchstone.protocol.spec.game.auditing import list_heard
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import (
     get_claim_fate,
@@ -39,6 +38,7 @@ from touchstone.protocol.spec.game.claim_status import (
     list_mergeable,
 )
 from touchstone.protocol.spec.game.disputes import count_open_asks, count_open_disputes
+from touchstone.protocol.spec.game.drawn_audits import list_heard
 from touchstone.protocol.spec.game.enums import (
     OPENED_WORDS,
     GameOutcome,

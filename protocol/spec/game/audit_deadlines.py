@@ -1,0 +1,96 @@
+"""When an audit is due: how long the solver is waited for, when votes count, when a vote is opened.
+
+All of it is read from the state, in blocks.
+
+    from .. until     the solver is waited for
+    until .. votes    the vote is made and handed in: a third of the time, at least
+
+A vote that decides the merge counts until close + audit_max, one that is paid until twice that. A late
+audit decides no merge.
+"""
+
+from touchstone.protocol.spec.game.claim_status import get_votes, is_draw_over, is_taking_unserved
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace
+from touchstone.protocol.spec.game.enums import OPENED_WORDS
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.timing import (
+    compute_draw_window,
+    compute_reserve_block,
+    get_votes_from,
+    is_late_draw,
+)
+from touchstone.protocol.spec.statements import Vote, VoteWord
+
+VOTE_SHARE = 3
+"""One part in so many of the time is left for the vote."""
+
+
+def get_due_block(state: GameState, place: AuditPlace) -> int:
+    """The first block in which a rank may vote. A reserve: once the primary has counted with another word
+    than ACCEPT, or after a third of audit_max."""
+    start = _get_start(state, place)
+    votes = get_votes(state.rounds[place.round], place.slot, place.draw)
+    reserves = compute_reserve_block(state, start)
+    if place.rank == 0:
+        return min(compute_draw_window(state, start)[0], reserves)
+    return min(reserves, votes[0].block) if 0 in votes else reserves
+
+
+def is_wanted(state: GameState, place: AuditPlace, block: int) -> bool:
+    """Whether a vote of this place could still count at `block`."""
+    game_round = state.rounds[place.round]
+    if place.rank in get_votes(game_round, place.slot, place.draw):
+        return False
+    if block > _get_start(state, place) + 2 * state.terms.windows.audit_max:
+        return False
+    return not is_draw_over(state, game_round, place.slot, place.draw, block) or is_only_unserved(
+        state, place, block
+    )
+
+
+def is_only_unserved(state: GameState, place: AuditPlace, block: int) -> bool:
+    """Whether only an UNSERVED can still count in the draw, and the next one would be the second. Without a
+    second one, a solver that serves no auditor pays no fee."""
+    game_round = state.rounds[place.round]
+    if not is_taking_unserved(state, game_round, place.slot, place.draw, block):
+        return False
+    votes = get_votes(game_round, place.slot, place.draw)
+    return sum(vote.word == VoteWord.UNSERVED for vote in votes.values()) == 1
+
+
+def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> int:
+    """Until which block the solver is waited for, by an auditor that looks in `block`: a third of the time
+    from when it was due is left for the vote."""
+    audit_max, start = state.terms.windows.audit_max, _get_start(state, place)
+    is_merging = not is_late_draw(state, place.draw) and block <= start + audit_max
+    last, due = start + (1 if is_merging else 2) * audit_max, get_due_block(state, place)
+    return last - max(0, last - due) // VOTE_SHARE
+
+
+def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -> int:
+    """The same for what follows the seal: a replay that ended late still gives the solver a third of what is
+    left."""
+    last = _get_start(state, place) + 2 * state.terms.windows.audit_max
+    usual = compute_serving_until(state, place, sealed_block)
+    return max(usual, sealed_block + max(0, last - sealed_block) // VOTE_SHARE)
+
+
+def get_heard_until(state: GameState, place: AuditPlace) -> int:
+    """The last block in which an opening of this place is paid. After it no node needs to hear of it."""
+    return _get_start(state, place) + 3 * state.terms.windows.audit_max
+
+
+def may_open(state: GameState, vote: Vote, block: int) -> bool:
+    """Whether an auditor shows what stands behind its vote: once its draw is decided on chain, or with a
+    primary's ACCEPT, which decides it. Earlier it would give reserves something to copy."""
+    if vote.word not in OPENED_WORDS:
+        return False
+    is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
+    return is_deciding or is_draw_over(state, state.rounds[vote.round], vote.slot, vote.draw, block)
+
+
+def _get_start(state: GameState, place: AuditPlace) -> int:
+    """The close from which the windows of a drawn audit count."""
+    start = get_votes_from(state, state.rounds[place.round], place.draw)
+    assert start is not None, "only of a draw that is sealed"
+    return start

@@ -1,0 +1,21 @@
+"""The claim before a claim: what its moments carry over from."""
+
+from touchstone.protocol.spec.game.drawn_audits import AuditPlace
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
+from touchstone.protocol.spec.game.state import GameRound, GameState
+
+
+def find_last_merged(state: GameState, place: AuditPlace) -> tuple[int, int] | None:
+    """(round, slot) of the solver's last merged claim before this one in the same epoch: what its moments
+    carry over from. None where there is none. Raises KeyError where a round that may be it is forgotten.
+    Twin: `Evidence._lastMerged`."""
+    claim = state.rounds[place.round].claims[place.slot]
+    number, first = claim.seat, max(claim.joined, get_epoch_start(get_epoch(place.round)))
+    for index in range(place.round - 1, first - 1, -1):
+        before: GameRound = state.rounds[index]
+        if before.phase == RoundPhase.POSTED and number in before.pool.solvers:
+            slot = before.pool.solvers.index(number)
+            if slot in before.merged:
+                return index, slot
+    return None
