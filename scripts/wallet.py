@@ -30,8 +30,8 @@ from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.settling import is_closable
 from touchstone.protocol.spec.game.state import GameState, Seat
+from touchstone.protocol.spec.game.task_closing import is_closable
 from touchstone.protocol.spec.game.terms import GameTerms, compute_release_blocks
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS, find_first_round, get_live_round, is_over
 from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep

@@ -20,7 +20,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.audit_deadlines import may_open
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.drawn_audits import find_drawn, get_place
-from touchstone.protocol.spec.game.rounds import get_vote_flaw
+from touchstone.protocol.spec.game.vote_judging import get_vote_flaw
 
 TAKEN_FORM = make_form(VotesTaken)
 

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.game.calls import AskSigner, DisputeStatement, Gam
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute, Move, list_moves
 from touchstone.protocol.spec.game.timing import get_ask_until, get_statement_until
-from touchstone.protocol.spec.game.upkeep import find_turn
+from touchstone.protocol.spec.game.upkeep_turns import find_turn
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower import (
     case_judging,

@@ -11,7 +11,7 @@ import {Frame, Frames, FrameWords, Plan, Roster, Track} from "./libraries/Frames
 import {Slots} from "./libraries/Slots.sol";
 
 /// @title Seals the randomness of rounds, draws audits and late audits, and says which claims are accepted or open.
-/// @dev Twin of `rounds.py` and `claim_status.py` in `protocol/spec/game`.
+/// @dev Twin of `round_seals.py` and `claim_status.py` in `protocol/spec/game`.
 abstract contract RoundDraws is RoundOpening {
     using Frames for Frame;
     using FrameWords for Roster;

@@ -12,7 +12,7 @@ import {Slots} from "./libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Begins a task's rounds, opens one after the other, and takes the claims that solvers commit to.
-/// @dev Twin of `protocol/spec/game/rounds.py`.
+/// @dev Twin of `round_opening.py` and `rounds.py` in `protocol/spec/game`.
 abstract contract RoundOpening is RoundStorage {
     using Frames for Frame;
     using FrameWords for Plan;

@@ -13,7 +13,7 @@ import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Ends rounds: a majority posts the outer root, or the base root stands; a root that lost its contest falls.
-/// @dev Twin of `protocol/spec/game/rounds.py`, and of `_fall` in `contests.py`.
+/// @dev Twin of `protocol/spec/game/root_posting.py`, and of `_fall` in `contests.py`.
 abstract contract RoundPosting is RoundDraws {
     using Frames for Frame;
     using FrameWords for Frame;

@@ -10,7 +10,7 @@ import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 
 /// @title Books what other contracts find about seats: open questions, pay, fees and convictions.
-/// @dev Twin of `protocol/spec/game/seats.py`.
+/// @dev Twin of `seats.py` and `settling.py` in `protocol/spec/game`.
 abstract contract SeatLedger is SeatMembership {
     /// @notice Finder and submitter get at most one part in so many of a slash, each.
     uint256 public constant SHARE_DIVISOR = 4;

@@ -11,7 +11,7 @@ import {Pots} from "./libraries/Pots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Lets accounts join a task with a stake, add to it, leave, and be paid out.
-/// @dev Twin of `protocol/spec/game/seats.py`.
+/// @dev Twin of `seats.py` and `seat_payments.py` in `protocol/spec/game`.
 abstract contract SeatMembership is SeatPools {
     // Joining ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc ITasks

@@ -19,7 +19,7 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 /// @title Settles what each seat is paid and charged for its rounds.
 /// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up in buckets of 16 rounds, so a
 /// seat settles up to a round after which no opened round of the same 16 holds it.
-/// @dev Twin of `protocol/spec/game/settling.py`.
+/// @dev Twin of `settling.py`, `round_pay.py` and `restitution.py` in `protocol/spec/game`.
 contract Settlement is Convictions, Silence {
     /// @dev What the seats of one call share. facts: of the rounds first .. end, the last opened one of the epoch; held: those of them in which a seat
     /// that they hold cannot settle yet; key and words: the pool of auditors that was looked at last.

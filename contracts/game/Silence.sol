@@ -10,7 +10,7 @@ import {ISettlement} from "./interfaces/ISettlement.sol";
 import {Slots} from "./libraries/Slots.sol";
 
 /// @title Retires a seat that has missed its rounds or its draws again and again.
-/// @dev Twin of `apply_mark_silent` in `protocol/spec/game/seats.py`.
+/// @dev Twin of `apply_mark_silent` in `protocol/spec/game/silence.py`.
 abstract contract Silence is Module, ISettlement {
     /// @notice Missed rounds or primary draws after which a seat is silent.
     uint256 public constant SILENCES_MAX = 3;

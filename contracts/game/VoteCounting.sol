@@ -12,7 +12,7 @@ import {Lanes16} from "./libraries/Lanes16.sol";
 import {Panel, Panels} from "./libraries/Panels.sol";
 
 /// @title Checks and counts one vote, and pays its opening.
-/// @dev Twin of `protocol/spec/game/rounds.py`.
+/// @dev Twin of `protocol/spec/game/vote_judging.py`.
 abstract contract VoteCounting is VoteDraws {
     using Audits for Audit;
     using Books for uint256;

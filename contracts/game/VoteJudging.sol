@@ -13,7 +13,7 @@ import {Slots} from "./libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Judges claims: counts the votes of one call, decides claims by them, and pays openings.
-/// @dev Twin of `rounds.py` and `claim_status.py` in `protocol/spec/game`.
+/// @dev Twin of `vote_judging.py` and `claim_status.py` in `protocol/spec/game`.
 abstract contract VoteJudging is VoteCounting {
     using Audits for Audit;
     using Logs for Log;

@@ -8,7 +8,7 @@ from touchstone.protocol.spec.game.claim_status import get_accepted_block, get_c
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimFate, RoundPhase
 from touchstone.protocol.spec.game.events import RootPosted
-from touchstone.protocol.spec.game.rounds import open_next
+from touchstone.protocol.spec.game.round_opening import open_next
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash

@@ -10,8 +10,8 @@ from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, find_drawn, get_place
 from touchstone.protocol.spec.game.events import VoteCounted
-from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statement_checks import is_vote_whole
 from touchstone.protocol.spec.statements import Vote, VoteOpening

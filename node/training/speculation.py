@@ -33,7 +33,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound, GameState
 
 FETCH_DIVISOR = 8

@@ -25,14 +25,10 @@ from touchstone.protocol.spec.game.calls import CloseGame, EndDispute, GameCall,
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.state import GameState
-from touchstone.protocol.spec.game.upkeep import (
-    SETTLE_SEATS,
-    find_turn,
-    get_next_block,
-    get_seal_window,
-    list_upkeep,
-)
+from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
+from touchstone.protocol.spec.game.upkeep_turns import find_turn, get_seal_window
 
 
 def get_question(opened: InnerAsk) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """An account's money in a task, as it is at a block: locked until when, earned, settled, lost, and why.
 
 What is over stands in the book (`money_book.py`). What is earned and not settled is what the settlement pays
-if nothing more happens: `settling.py` says both.
+if nothing more happens: `round_pay.py` and `restitution.py` say both.
 """
 
 from collections import defaultdict
@@ -23,7 +23,9 @@ from touchstone.protocol.spec.game.money_reasons import (
 )
 from touchstone.protocol.spec.game.pools import get_stake, is_held
 from touchstone.protocol.spec.game.purse import ESCROW, bond_of
-from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from touchstone.protocol.spec.game.restitution import compute_restitution
+from touchstone.protocol.spec.game.round_pay import list_round_sums
+from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.game.terms import compute_duty_blocks
 from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over, is_start_alive

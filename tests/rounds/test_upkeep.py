@@ -19,9 +19,9 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.disputes import ASKED_WORDS
+from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.game.upkeep import get_next_block
 
 UPKEEP = (
     calls.StartRounds, calls.SealStart, calls.SealRound, calls.SealAudits, calls.SealClosing, calls.LetStand,

@@ -34,7 +34,7 @@ from touchstone.protocol.spec.game.ledger import apply, get_state_at
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
 from touchstone.protocol.spec.game.reducer import fold
-from touchstone.protocol.spec.game.rounds import SHARES
+from touchstone.protocol.spec.game.round_opening import SHARES
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef, create_game
 from touchstone.protocol.spec.game.terms import GameTerms, compute_escrow

@@ -14,7 +14,7 @@ from tests.verifier.stage import Node, make_solver, make_stage
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.settling import compute_round_money
+from touchstone.protocol.spec.game.round_pay import compute_round_money
 from touchstone.protocol.spec.openings import LeafProof
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier import replaying

@@ -41,7 +41,7 @@ from touchstone.protocol.spec.game.inner_dispute import (
     InnerDispute,
 )
 from touchstone.protocol.spec.game.state import GameState, StatementRef
-from touchstone.protocol.spec.game.upkeep import list_members
+from touchstone.protocol.spec.game.upkeep_turns import list_members
 from touchstone.protocol.spec.openings import BufferOpening
 from touchstone.protocol.spec.program import leaf_bytes
 from touchstone.whistleblower import dispute_duties, queries

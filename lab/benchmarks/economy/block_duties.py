@@ -22,12 +22,8 @@ from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.claim_status import get_votes, has_undecided, is_unserved, list_mergeable
 from touchstone.protocol.spec.game.enums import OPENED_WORDS, RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.rounds import (
-    get_opening_flaw,
-    get_post_window,
-    get_vote_flaw,
-    get_waiting_round,
-)
+from touchstone.protocol.spec.game.next_block import get_next_block
+from touchstone.protocol.spec.game.root_posting import get_post_window, get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import (
     compute_reserve_block,
@@ -35,7 +31,8 @@ from touchstone.protocol.spec.game.timing import (
     get_votes_from,
     is_late_draw,
 )
-from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.params import SPOT_ASKS
 from touchstone.protocol.spec.statements import COMPARED, VoteWord
 from touchstone.whistleblower.known_statements import count_askers

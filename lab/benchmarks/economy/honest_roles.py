@@ -12,7 +12,7 @@ from lab.benchmarks.economy.solvers import Refuses, Spoils
 from lab.benchmarks.economy.submitters import Halts
 from touchstone.protocol.spec.game.claim_status import has_undecided
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.rounds import SHARES
+from touchstone.protocol.spec.game.round_opening import SHARES
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -7,7 +7,7 @@ from lab.benchmarks.economy.play import Play
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.claim_status import list_mergeable
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole
-from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.state import GameRound
 
 

@@ -10,7 +10,7 @@ from lab.benchmarks.economy.pursuing import make_dispute
 from lab.benchmarks.economy.signers import Forges
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome
-from touchstone.protocol.spec.game.rounds import SHARES
+from touchstone.protocol.spec.game.round_opening import SHARES
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -13,7 +13,21 @@ from typing import Any, TypeVar, cast
 
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
-from touchstone.protocol.spec.game import calls, contests, disputes, rounds, seats, settling
+from touchstone.protocol.spec.game import (
+    calls,
+    contests,
+    disputes,
+    root_posting,
+    round_opening,
+    round_seals,
+    rounds,
+    seat_payments,
+    seats,
+    settling,
+    silence,
+    task_closing,
+    vote_judging,
+)
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.convicting import take_stakes
 from touchstone.protocol.spec.game.draft import Draft
@@ -173,23 +187,23 @@ def _read_part(kind: type[Part], said: Any) -> Part:
 
 # --- The machine --------------------------------------------------------------------------------------------
 _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
-    calls.Deposit: seats.apply_deposit,
+    calls.Deposit: seat_payments.apply_deposit,
     calls.JoinSeat: seats.apply_join,
     calls.TopUp: seats.apply_top_up,
     calls.LeaveSeat: seats.apply_leave,
-    calls.MarkSilent: seats.apply_mark_silent,
-    calls.PayOut: seats.apply_pay_out,
-    calls.WithdrawCredit: seats.apply_withdraw,
-    calls.HaltTask: rounds.apply_halt,
-    calls.StartRounds: rounds.apply_start,
-    calls.SealStart: rounds.apply_seal_start,
-    calls.SealRound: rounds.apply_seal_round,
-    calls.SealAudits: rounds.apply_seal_audits,
-    calls.SealClosing: rounds.apply_seal_closing,
+    calls.MarkSilent: silence.apply_mark_silent,
+    calls.PayOut: seat_payments.apply_pay_out,
+    calls.WithdrawCredit: seat_payments.apply_withdraw,
+    calls.HaltTask: round_opening.apply_halt,
+    calls.StartRounds: round_opening.apply_start,
+    calls.SealStart: round_opening.apply_seal_start,
+    calls.SealRound: round_seals.apply_seal_round,
+    calls.SealAudits: round_seals.apply_seal_audits,
+    calls.SealClosing: round_seals.apply_seal_closing,
     calls.CommitRound: rounds.apply_commit,
-    calls.JudgeVotes: rounds.apply_judge,
-    calls.PostRoot: rounds.apply_post,
-    calls.LetStand: rounds.apply_stand,
+    calls.JudgeVotes: vote_judging.apply_judge,
+    calls.PostRoot: root_posting.apply_post,
+    calls.LetStand: root_posting.apply_stand,
     calls.OpenContest: contests.apply_open_contest,
     calls.AnswerContest: contests.apply_answer_contest,
     calls.NameChild: contests.apply_name_child,
@@ -203,8 +217,8 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.SealProof: disputes.apply_seal_proof,
     calls.ConvictSeat: disputes.apply_convict,
     calls.SettleSeat: settling.apply_settle,
-    calls.FreeEpoch: settling.apply_free_epoch,
-    calls.CloseGame: settling.apply_close,
+    calls.FreeEpoch: task_closing.apply_free_epoch,
+    calls.CloseGame: task_closing.apply_close,
 }
 _MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseGame)
 """Refused once the task is closed. Every other rule needs a seat, a round that is not over or an open window,

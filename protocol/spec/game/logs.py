@@ -47,7 +47,8 @@ from touchstone.protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool
+from touchstone.protocol.spec.game.restitution import compute_restitution
+from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import (
     Fall,
     OpenAsk,

@@ -17,7 +17,9 @@ from touchstone.protocol.spec.game.epochs import get_epoch_start
 from touchstone.protocol.spec.game.events import EpochFreed, GameEvent, PayRestored, SeatSettled, WeiMoved
 from touchstone.protocol.spec.game.money_reasons import FEES, PAID, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.purse import Pot, PotKind
-from touchstone.protocol.spec.game.settling import compute_restitution, is_in_pool, list_round_sums
+from touchstone.protocol.spec.game.restitution import compute_restitution
+from touchstone.protocol.spec.game.round_pay import list_round_sums
+from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.terms import RING_ROUNDS
 

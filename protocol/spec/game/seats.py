@@ -1,39 +1,15 @@
-"""Members: who joins, leaves, falls silent, and when a stake is paid out.
+"""Members: who takes a seat, who adds to its stake, who leaves. Twin of `SeatMembership.sol`."""
 
-All money comes and goes through credits.
-
-Silence: a seat that is not heard of any more leaves, unharmed. Who says so names what it has missed.
-"""
-
-from collections.abc import Iterator
-
-from touchstone.protocol.spec.game.assignments import get_drawn_seat, list_draws
-from touchstone.protocol.spec.game.calls import (
-    Deposit,
-    JoinSeat,
-    LeaveSeat,
-    MarkSilent,
-    PayOut,
-    TopUp,
-    WithdrawCredit,
-)
-from touchstone.protocol.spec.game.claim_status import get_votes, is_draw_over
-from touchstone.protocol.spec.game.disputes import list_questions
+from touchstone.protocol.spec.game.calls import JoinSeat, LeaveSeat, TopUp
 from touchstone.protocol.spec.game.draft import Draft
-from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.events import SeatFreed, SeatJoined, SeatLeft
-from touchstone.protocol.spec.game.pools import (
-    choose_largest,
-    find_seat,
-    get_required_stake,
-    get_stake,
-    is_held,
-)
-from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
+from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.events import SeatJoined, SeatLeft
+from touchstone.protocol.spec.game.pools import choose_largest, find_seat, get_required_stake, get_stake
+from touchstone.protocol.spec.game.purse import stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
-from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat, compute_seat_id
-from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SILENCES_MAX, SOLVER_SEATS_MAX
-from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
+from touchstone.protocol.spec.game.state import GameState, Seat, compute_seat_id
+from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.game.timing import is_over
 
 
 def get_seat(state: GameState, number: int) -> Seat:
@@ -105,115 +81,4 @@ def apply_leave(draft: Draft, call: LeaveSeat, sender: str) -> None:
     seat = get_seat(draft.state, call.seat)
     require(seat.account == sender, "NotHolder", seat.account, sender)
     require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
-    draft.emit(SeatLeft(call.seat))
-
-
-# --- Paying out ---------------------------------------------------------------------------------------------
-def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
-    """Whether a frozen pool that the seat has not settled holds it. Pools of rounds that were not opened
-    count as long as they may still open: a start that has lapsed holds no seat."""
-    may_open = get_live_round(state) is not None or is_start_alive(state, block)
-    until = state.terms.rounds if may_open else state.next_round
-    pools = (pool for index, pool in state.pools.items() if seat.settled <= index < until)
-    return any(is_held(pool, seat) for pool in pools)
-
-
-def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
-    """Why a stake cannot be paid out yet, None where it can."""
-    if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_crowded_out(state, seat):
-        return "TaskRuns"
-    is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))
-    return "SeatBusy" if is_busy else None
-
-
-def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
-    """Any account may send it: the stake goes to the seat's account. A convicted seat has no stake left. The
-    number becomes free."""
-    seat = get_seat(draft.state, call.seat)
-    flaw = get_pay_out_flaw(draft.state, seat, draft.block)
-    require(flaw is None, flaw or "", actual=call.seat)
-    if seat.status == SeatStatus.OPEN:
-        draft.emit(SeatLeft(call.seat))
-    draft.move(stake_of(call.seat), credit_of(seat.account), get_stake(draft.state, call.seat))
-    draft.emit(SeatFreed(call.seat))
-
-
-def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:
-    """The sender's money comes into the task."""
-    require(call.wei > 0, "NothingMoved", "1 wei or more", call.wei)
-    draft.move(OUTSIDE, credit_of(sender), call.wei)
-
-
-def apply_withdraw(draft: Draft, call: WithdrawCredit, sender: str) -> None:
-    """All credit of the sender leaves the task."""
-    wei = draft.state.purse.get_wei(credit_of(sender))
-    require(wei > 0, "NothingMoved", "credit", 0)
-    draft.move(credit_of(sender), OUTSIDE, wei)
-
-
-def is_missed(game_round: GameRound, seat: Seat) -> bool:
-    """Whether a seat owed the round a commitment and brought none. Then it pays the fee of DROPPED, unless it
-    was convicted. Without a beacon no seat could commit."""
-    is_due = game_round.closed is not None and game_round.beacon is not None
-    if not is_due or seat.number not in game_round.pool.solvers:
-        return False
-    slot = game_round.pool.solvers.index(seat.number)
-    return slot not in game_round.claims and game_round.phase != RoundPhase.UNDONE
-
-
-def _list_missed_rounds(state: GameState, seat: Seat, block: int) -> Iterator[MissedPlace]:
-    places = (MissedPlace(index) for index in state.rounds)
-    yield from (place for place in places if is_silence(state, seat, place, block))
-
-
-def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPlace, ...]]:
-    """All open seats that have missed something since they were last heard of, and what, ascending: rounds
-    of a solver, draws of an auditor; in one walk over the draws."""
-    seats = [seat for seat in state.seats.values() if seat.status == SeatStatus.OPEN]
-    found = {s.number: list(_list_missed_rounds(state, s, block)) for s in seats if s.role == SeatRole.SOLVER}
-    since = min((s.last_voted for s in seats if s.role != SeatRole.SOLVER), default=state.next_round)
-    for index, game_round in state.rounds.items():
-        for slot, draw in list_draws(state, game_round) if index > since else ():
-            if 0 in get_votes(game_round, slot, draw):
-                continue
-            seat = state.seats.get(get_drawn_seat(state, game_round, slot, draw, 0) or 0)
-            place = MissedPlace(index, slot, draw)
-            if seat and seat.status == SeatStatus.OPEN and is_silence(state, seat, place, block):
-                found.setdefault(seat.number, []).append(place)
-    return {number: tuple(sorted(places)) for number, places in found.items() if places}
-
-
-def is_silence(state: GameState, seat: Seat, place: MissedPlace, block: int) -> bool:
-    """Whether a seat has missed a place, did not settle its round, and was not heard of since. While a
-    contest runs, and `respond` after one was lost, no solver is silent: an honest one does not train on a
-    wrong root."""
-    game_round = state.rounds.get(place.round)
-    if game_round is None or place.round < seat.settled:
-        return False
-    if seat.role == SeatRole.SOLVER:
-        is_round = (place.slot, place.draw) == (0, 0)
-        is_due = is_round and not state.contests and block > state.contested_until
-        return is_due and place.round > seat.last_commit and is_missed(game_round, seat)
-    return place.round > seat.last_voted and _is_draw_missed(state, game_round, seat, place, block)
-
-
-def _is_draw_missed(
-    state: GameState, game_round: GameRound, seat: Seat, place: MissedPlace, block: int
-) -> bool:
-    """Whether a draw whose primary is the seat is over without its vote."""
-    slot, draw = place.slot, place.draw
-    if game_round.phase == RoundPhase.UNDONE or not is_draw_over(state, game_round, slot, draw, block):
-        return False
-    is_primary = get_drawn_seat(state, game_round, slot, draw, 0) == seat.number
-    return is_primary and 0 not in get_votes(game_round, slot, draw)
-
-
-def apply_mark_silent(draft: Draft, call: MarkSilent, sender: str) -> None:
-    """The seat leaves, unharmed."""
-    seat, missed = get_seat(draft.state, call.seat), call.missed
-    require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
-    require(len(missed) >= SILENCES_MAX, "NotSilent", SILENCES_MAX, len(missed))
-    require(all(a < b for a, b in zip(missed, missed[1:], strict=False)), "NotSilent", "ascending", missed)
-    silent = all(is_silence(draft.state, seat, place, draft.block) for place in missed)
-    require(silent, "NotSilent", "what the seat has missed", missed)
     draft.emit(SeatLeft(call.seat))

@@ -8,8 +8,8 @@ from tests.protocol.spec.game.world import SUBMITTER, make_world
 from touchstone.node.upkeep.upkeep_duties import find_next_block, list_calls
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.state import GameState
-from touchstone.protocol.spec.game.upkeep import get_next_block
 
 
 def list_names(state: GameState, block: int) -> list[str]:

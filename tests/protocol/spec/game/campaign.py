@@ -49,18 +49,18 @@ from touchstone.protocol.spec.game.events import (
     SeatLeft,
     WeiMoved,
 )
+from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.pools import find_seat, get_stake
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.reducer import fold
-from touchstone.protocol.spec.game.rounds import get_waiting_round
-from touchstone.protocol.spec.game.seats import find_silent_seats
+from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.settling import get_settle_flaw, get_settled_until
+from touchstone.protocol.spec.game.silence import find_silent_seats
 from touchstone.protocol.spec.game.state import MissedPlace, StatementRef, create_game
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.game.timing import get_live_round
-from touchstone.protocol.spec.game.upkeep import get_next_block
 from touchstone.protocol.spec.statements import VoteWord
 
 PASSED: Counter[str] = Counter()

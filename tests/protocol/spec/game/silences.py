@@ -24,7 +24,7 @@ from touchstone.protocol.spec.game.events import (
     WeiMoved,
 )
 from touchstone.protocol.spec.game.purse import BURNED, SLASHED, PotKind
-from touchstone.protocol.spec.game.seats import is_missed, is_silence
+from touchstone.protocol.spec.game.silence import is_missed, is_silence
 from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.statements import VoteWord

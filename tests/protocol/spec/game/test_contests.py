@@ -9,7 +9,7 @@ from tests.protocol.spec.game.world import World, get_burned, get_credit, make_w
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.purse import bond_of, credit_of
-from touchstone.protocol.spec.game.seats import is_missed
+from touchstone.protocol.spec.game.silence import is_missed
 from touchstone.protocol.spec.game.timing import compute_closing_block
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 

@@ -25,8 +25,8 @@ from touchstone.protocol.spec.game.claim_status import (
     list_mergeable,
 )
 from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, ProofKind, RoundPhase
-from touchstone.protocol.spec.game.rounds import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.game.state import CountedVote, StatementRef
+from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.statements import VoteWord
 
 A, R, D, S = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START

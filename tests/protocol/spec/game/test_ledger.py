@@ -40,6 +40,7 @@ from touchstone.protocol.spec.game.ledger import (
     list_bits,
     start_game,
 )
+from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import (
     BURNED,
@@ -55,7 +56,7 @@ from touchstone.protocol.spec.game.purse import (
 from touchstone.protocol.spec.game.rule_refusals import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import compute_escrow
-from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.params import LEAF_ELEMENTS, MAX_PARAMETERS
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.typed_data import SigningDomain

@@ -26,7 +26,8 @@ from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import WeiMoved
 from touchstone.protocol.spec.game.purse import BURNED, PotKind, restitution_of
-from touchstone.protocol.spec.game.settling import RoundMoney, compute_round_money, find_fall
+from touchstone.protocol.spec.game.restitution import find_fall
+from touchstone.protocol.spec.game.round_pay import RoundMoney, compute_round_money
 from touchstone.protocol.spec.game.state import Fall, StatementRef
 from touchstone.protocol.spec.game.terms import FALLS_MAX, compute_escrow
 from touchstone.protocol.spec.statements import VoteWord

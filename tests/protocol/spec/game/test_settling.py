@@ -23,10 +23,11 @@ from tests.protocol.spec.game.world import (
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
 from touchstone.protocol.spec.game.enums import GameOutcome, RoundPhase, SeatRole
+from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.purse import ESCROW, credit_of, stake_of
 from touchstone.protocol.spec.game.state import GameRound, Pool, StatementRef
 from touchstone.protocol.spec.game.timing import get_duty_until
-from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.statements import VoteWord
 
 U, X = VoteWord.UNSERVED, VoteWord.ABSTAIN

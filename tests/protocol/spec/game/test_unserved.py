@@ -21,9 +21,9 @@ from touchstone.protocol.spec.game.pending_draws import (
 )
 from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.presets import WINDOWS_12S, WINDOWS_LOCAL
-from touchstone.protocol.spec.game.rounds import get_vote_flaw
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.unserved_votes import compute_owed_fees, may_say_unserved
+from touchstone.protocol.spec.game.vote_judging import get_vote_flaw
 from touchstone.protocol.spec.statements import VoteWord
 
 A, U, X = VoteWord.ACCEPT, VoteWord.UNSERVED, VoteWord.ABSTAIN

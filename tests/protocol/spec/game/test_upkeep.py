@@ -26,7 +26,7 @@ from touchstone.protocol.spec.game.state import (
     create_game,
 )
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
-from touchstone.protocol.spec.game.upkeep import (
+from touchstone.protocol.spec.game.upkeep_turns import (
     OUTSIDERS_ROUNDS,
     SPREAD_BLOCKS,
     find_turn,

@@ -16,7 +16,7 @@ from tests.protocol.spec.game.world import (
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.presets import WINDOWS_LOCAL
-from touchstone.protocol.spec.game.seats import is_missed
+from touchstone.protocol.spec.game.silence import is_missed
 from touchstone.protocol.spec.game.state import MissedPlace
 
 RESPOND = 30

@@ -9,7 +9,7 @@
     7  who waited for a place sits again; a verifier signs two votes of one draw
     .. a solver that never commits leaves; the submitter halts
 
-Upkeep is sent by whose turn it is (`upkeep.py`). Nobody is needed for it.
+Upkeep is sent by whose turn it is (`upkeep_turns.py`). Nobody is needed for it.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ from touchstone.protocol.spec.game.enums import (
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.rounds import get_waiting_round
+from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
@@ -58,7 +58,8 @@ from touchstone.protocol.spec.game.state import (
     StatementRef,
     create_game,
 )
-from touchstone.protocol.spec.game.upkeep import find_turn, list_upkeep
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.upkeep_turns import find_turn
 from touchstone.protocol.spec.statements import VoteWord
 
 CHEAT, LIAR, DOUBLE, PEST, RICH, SLEEPER = "cheat", "liar", "double", "pest", "rich", "sleeper"

@@ -24,15 +24,11 @@ from touchstone.protocol.spec.game.events import (
     WeiMoved,
 )
 from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
-from touchstone.protocol.spec.game.rounds import (
-    get_opening_flaw,
-    get_post_window,
-    get_vote_flaw,
-    get_waiting_round,
-)
+from touchstone.protocol.spec.game.root_posting import get_post_window, get_waiting_round
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
     GameRound,
@@ -49,7 +45,8 @@ from touchstone.protocol.spec.game.timing import (
     get_live_round,
     get_votes_from,
 )
-from touchstone.protocol.spec.game.upkeep import get_next_block, list_upkeep
+from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.statements import VoteWord
 
 SUBMITTER, KEEPER, OTHER_KEEPER = "submitter", "keeper", "other keeper"

@@ -1,0 +1,27 @@
+"""What a seat gets of the money that a slash holds for work which a fall made undone."""
+
+from touchstone.protocol.spec.game.claim_status import get_claim_fate
+from touchstone.protocol.spec.game.convicting import compute_claim_pay
+from touchstone.protocol.spec.game.enums import ClaimFate, RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.state import Fall, GameRound, GameState, Seat
+
+
+def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
+    """The fall that made a round undone: the first one that reached it."""
+    if game_round.phase != RoundPhase.UNDONE:
+        return None
+    return next(fall for fall in state.falls if fall.first_round <= game_round.index <= fall.last_round)
+
+
+def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> tuple[int, int]:
+    """The number of the fall that made a round undone, and the seat's share of what is held for it. A
+    convicted seat has none, nor has a claim that a slash has paid. What no seat takes is burned at the
+    end."""
+    fall = find_fall(state, game_round)
+    slot = game_round.pool.solvers.index(seat.number) if seat.role == SeatRole.SOLVER else -1
+    is_claim = slot in game_round.claims and slot not in game_round.restored
+    if fall is None or not fall.owed or not is_claim or seat.status == SeatStatus.CLOSED:
+        return 0, 0
+    is_accepted = get_claim_fate(state, game_round, slot, block) == ClaimFate.ACCEPTED
+    pay = compute_claim_pay(state, game_round, slot) * is_accepted
+    return fall.number, pay * fall.held // fall.owed

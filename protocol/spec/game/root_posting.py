@@ -1,0 +1,69 @@
+"""POST and STAND: which root a round gets, and what stands without one. Twin of `RoundPosting.sol`.
+
+A root needs those who merged it: more than half of the round's solver seats that are not convicted
+(findings, C1).
+"""
+
+from touchstone.protocol.spec.game.calls import LetStand, PostRoot
+from touchstone.protocol.spec.game.claim_status import has_undecided, list_mergeable
+from touchstone.protocol.spec.game.draft import Draft
+from touchstone.protocol.spec.game.events import RootPosted, RootStood
+from touchstone.protocol.spec.game.pools import list_unclosed
+from touchstone.protocol.spec.game.round_opening import open_next
+from touchstone.protocol.spec.game.rule_refusals import require, require_window
+from touchstone.protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.spec.game.timing import get_live_round
+
+
+def get_waiting_round(state: GameState) -> GameRound | None:
+    """The closed round that has no root yet, None where there is none."""
+    game_round = get_live_round(state)
+    return None if game_round is None or game_round.closed is None else game_round
+
+
+def get_post_window(state: GameState, game_round: GameRound, block: int) -> tuple[int, int]:
+    """First and last block in which a closed round can be posted; the first is now once no claim is
+    undecided. A round whose root fell has `post` from then."""
+    windows, closed = state.terms.windows, game_round.closed or 0
+    if game_round.fallen is not None:
+        return game_round.fallen, game_round.fallen + windows.post - 1
+    late = closed + windows.audit_max
+    first = late if has_undecided(state, game_round, block) else closed
+    return first, late + windows.post - 1
+
+
+def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:
+    """The first majority on chain decides, and opens the next round."""
+    state, game_round = draft.state, get_waiting_round(draft.state)
+    require(game_round is not None and game_round.index == call.round, "NotNewest", actual=call.round)
+    assert game_round is not None
+    require_window(*get_post_window(state, game_round, draft.block), draft.block)
+    mergeable, merged = list_mergeable(state, game_round, draft.block), tuple(sorted(set(call.merged)))
+    is_right = bool(merged) and merged == call.merged and set(merged) <= set(mergeable)
+    require(is_right, "NotMergeable", mergeable, call.merged)
+    unclosed = set(list_unclosed(state, game_round.pool.solvers))
+    signers = tuple(sorted(set(call.signers) & unclosed))
+    require(2 * len(signers) > len(unclosed), "NoMajority", f"more than half of {len(unclosed)}", signers)
+    draft.emit(RootPosted(call.round, call.root, merged, signers))
+    open_next(draft)
+
+
+def is_stand_due(state: GameState, game_round: GameRound, block: int) -> bool:
+    """Whether a closed round's base root stands: no claim can be merged, or no merge was posted in time."""
+    if block > get_post_window(state, game_round, block)[1]:
+        return True
+    if has_undecided(state, game_round, block):
+        return False
+    return not list_mergeable(state, game_round, block)
+
+
+def apply_stand(draft: Draft, call: LetStand, sender: str) -> None:
+    """The round gave nothing to the model; its accepted work is paid all the same."""
+    game_round = get_waiting_round(draft.state)
+    require(game_round is not None and game_round.index == call.round, "NotNewest", actual=call.round)
+    assert game_round is not None
+    last = get_post_window(draft.state, game_round, draft.block)[1]
+    is_due = is_stand_due(draft.state, game_round, draft.block)
+    require(is_due, "NotLate", f"a block from {last + 1}", draft.block)
+    draft.emit(RootStood(call.round))
+    open_next(draft)

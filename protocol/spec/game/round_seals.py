@@ -1,0 +1,55 @@
+"""How the randomness of a round is sealed: of its beacon, its audits, and the last late audits. Twin of
+`RoundDraws.sol`.
+"""
+
+from touchstone.protocol.spec.game.calls import SealAudits, SealClosing, SealRound
+from touchstone.protocol.spec.game.draft import Draft
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.events import AuditsDrawn, ClosingDrawn, RoundDealt
+from touchstone.protocol.spec.game.rounds import get_round
+from touchstone.protocol.spec.game.rule_refusals import require, require_window
+from touchstone.protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from
+
+
+def get_seal_round_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
+    """When the beacon of a round that was not dealt can be sealed; None where it has one or is over."""
+    if game_round.beacon is not None or game_round.beacon_block is None:
+        return None
+    if game_round.phase != RoundPhase.RUNNING:
+        return None
+    return game_round.beacon_block + 1, game_round.beacon_block + state.limits.seal_blocks
+
+
+def apply_seal_round(draft: Draft, call: SealRound, sender: str) -> None:
+    """Training begins: train_min and train_max count from here."""
+    window = get_seal_round_window(draft.state, get_round(draft.state, call.round))
+    require(window is not None, "NothingToSeal", actual=call.round)
+    assert window is not None
+    require_window(*window, draft.block)
+    draft.emit(RoundDealt(call.round, call.randomness))
+
+
+def get_seal_audits_window(state: GameState, game_round: GameRound) -> tuple[int, int] | None:
+    """When the draw of a round can be sealed; None while it runs, once it is sealed or undone."""
+    if game_round.closed is None or game_round.seed is not None or game_round.phase == RoundPhase.UNDONE:
+        return None
+    return compute_draw_window(state, game_round.closed)
+
+
+def apply_seal_audits(draft: Draft, call: SealAudits, sender: str) -> None:
+    """One seed: the audits of this round, late audits of rounds before it, shards of rounds to come."""
+    window = get_seal_audits_window(draft.state, get_round(draft.state, call.round))
+    require(window is not None, "NothingToSeal", actual=call.round)
+    assert window is not None
+    require_window(*window, draft.block)
+    draft.emit(AuditsDrawn(call.round, call.randomness))
+
+
+def apply_seal_closing(draft: Draft, call: SealClosing, sender: str) -> None:
+    """The late audits that no later round draws."""
+    from_block = get_closing_from(draft.state, draft.block)
+    require(from_block is not None, "NothingToSeal")
+    assert from_block is not None
+    require_window(*compute_draw_window(draft.state, from_block), draft.block)
+    draft.emit(ClosingDrawn(from_block, call.randomness))

@@ -1,0 +1,58 @@
+"""Money of members that comes and goes: deposits, stakes that are paid out, withdrawals.
+
+All money comes and goes through credits.
+"""
+
+from touchstone.protocol.spec.game.calls import Deposit, PayOut, WithdrawCredit
+from touchstone.protocol.spec.game.disputes import list_questions
+from touchstone.protocol.spec.game.draft import Draft
+from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.events import SeatFreed, SeatLeft
+from touchstone.protocol.spec.game.pools import get_stake, is_held
+from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
+from touchstone.protocol.spec.game.rule_refusals import require
+from touchstone.protocol.spec.game.seats import get_seat, is_crowded_out
+from touchstone.protocol.spec.game.state import GameState, Seat
+from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
+
+
+def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
+    """Whether a frozen pool that the seat has not settled holds it. Pools of rounds that were not opened
+    count as long as they may still open: a start that has lapsed holds no seat."""
+    may_open = get_live_round(state) is not None or is_start_alive(state, block)
+    until = state.terms.rounds if may_open else state.next_round
+    pools = (pool for index, pool in state.pools.items() if seat.settled <= index < until)
+    return any(is_held(pool, seat) for pool in pools)
+
+
+def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
+    """Why a stake cannot be paid out yet, None where it can."""
+    if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_crowded_out(state, seat):
+        return "TaskRuns"
+    is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))
+    return "SeatBusy" if is_busy else None
+
+
+def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
+    """Any account may send it: the stake goes to the seat's account. A convicted seat has no stake left. The
+    number becomes free."""
+    seat = get_seat(draft.state, call.seat)
+    flaw = get_pay_out_flaw(draft.state, seat, draft.block)
+    require(flaw is None, flaw or "", actual=call.seat)
+    if seat.status == SeatStatus.OPEN:
+        draft.emit(SeatLeft(call.seat))
+    draft.move(stake_of(call.seat), credit_of(seat.account), get_stake(draft.state, call.seat))
+    draft.emit(SeatFreed(call.seat))
+
+
+def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:
+    """The sender's money comes into the task."""
+    require(call.wei > 0, "NothingMoved", "1 wei or more", call.wei)
+    draft.move(OUTSIDE, credit_of(sender), call.wei)
+
+
+def apply_withdraw(draft: Draft, call: WithdrawCredit, sender: str) -> None:
+    """All credit of the sender leaves the task."""
+    wei = draft.state.purse.get_wei(credit_of(sender))
+    require(wei > 0, "NothingMoved", "credit", 0)
+    draft.move(credit_of(sender), OUTSIDE, wei)
