@@ -16,8 +16,9 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
 from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
+from touchstone.protocol.spec.game.dispute_moves import CLAIMANT_MOVES
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import CLAIMANT_MOVES, DisputeStage, InnerDispute
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
 from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
 from touchstone.protocol.spec.game.logs import VOTE_BYTES
 from touchstone.protocol.spec.game.purse import ESCROW

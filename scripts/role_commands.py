@@ -25,9 +25,9 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import require_device
 from touchstone.protocol.spec.errors import Declined, InvalidInput
 from touchstone.protocol.spec.game.calls import JoinSeat
-from touchstone.protocol.spec.game.disputes import has_duties
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal

@@ -25,10 +25,10 @@ from touchstone.protocol.adapters.journal import FILE_NAME, require_free
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.disputes import has_duties
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.task_closing import is_closable

@@ -37,7 +37,6 @@ from touchstone.protocol.compute.batches import Corpus
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.audit_deadlines import get_due_block, is_wanted
-from touchstone.protocol.spec.game.disputes import has_bond_alone
 from touchstone.protocol.spec.game.drawn_audits import (
     AuditPlace,
     DrawnAudit,
@@ -45,6 +44,7 @@ from touchstone.protocol.spec.game.drawn_audits import (
     list_drawn,
     list_heard,
 )
+from touchstone.protocol.spec.game.open_questions import has_bond_alone
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.statements import Statement
 from touchstone.protocol.spec.task_spec import TaskSpec

@@ -30,8 +30,8 @@ from touchstone.protocol.compute.digest import ByteTree, build_byte_tree
 from touchstone.protocol.spec.contest_tree import compute_nodes_below, find_differing
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.contests import ENDED, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.inner_contest import ENDED, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, RootContest
 

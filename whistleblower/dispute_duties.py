@@ -11,8 +11,9 @@ from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import to_key
 from touchstone.protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
+from touchstone.protocol.spec.game.dispute_moves import Move, list_moves
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import InnerDispute, Move, list_moves
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.game.timing import get_ask_until, get_statement_until
 from touchstone.protocol.spec.game.upkeep_turns import find_turn
 from touchstone.protocol.spec.statements import VoteWord

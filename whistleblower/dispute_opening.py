@@ -7,8 +7,9 @@ from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import CLAIM, NO_STEP, DisputePlanned, StatementKey, to_key
 from touchstone.node.records.heard_statements import KnownVote
-from touchstone.protocol.spec.game.disputes import count_open_disputes
-from touchstone.protocol.spec.game.inner_dispute import InnerDispute, is_pursued
+from touchstone.protocol.spec.game.dispute_moves import is_pursued
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
+from touchstone.protocol.spec.game.open_questions import count_open_disputes
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until
 from touchstone.whistleblower.case_judging import OPENING_BLOCKS, is_open

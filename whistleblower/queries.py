@@ -10,9 +10,10 @@ from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
-from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks
+from touchstone.protocol.spec.game.asks import ASKED_WORDS
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import AskEnding
+from touchstone.protocol.spec.game.open_questions import count_open_asks
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import get_ask_until
 from touchstone.protocol.spec.openings import LeafProof, StateLeaves

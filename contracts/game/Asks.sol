@@ -13,7 +13,7 @@ import {SignedVote} from "./StatementTypes.sol";
 import {IAsks} from "./interfaces/IAsks.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 
-/// @title ASK. Twin of the asks in `protocol/spec/game/disputes.py`.
+/// @title ASK. Twin of `protocol/spec/game/asks.py`.
 /// @dev An ask is one word; what it is about is in its id. An honest signer can always answer: the leaf exists, it has both states, and what it needs of
 /// others (the schedule) is under a root that every node checks before it joins.
 contract Asks is QuestionModule, IAsks {

@@ -24,7 +24,7 @@ import {StructLists} from "./libraries/StructLists.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Moves the money of convictions: stakes of liars, and what they owe to solvers whose pay they took.
-/// @dev Twin of `protocol/spec/game/convicting.py`.
+/// @dev Twin of `convicting.py` and `compensation.py` in `protocol/spec/game`.
 abstract contract Convictions is Module, ISettlement {
     /// @dev What the signers of a fallen root owe to the rounds first .. last, as far as no earlier fall undid them.
     struct Fall {

@@ -14,7 +14,7 @@ import {IEvidence} from "./interfaces/IEvidence.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {Slots} from "./libraries/Slots.sol";
 
-/// @title Proofs in one transaction. Twin of `apply_seal_proof` and `apply_convict` in `protocol/spec/game/disputes.py`.
+/// @title Proofs in one transaction. Twin of `apply_seal_proof` and `apply_convict` in `protocol/spec/game/transaction_proofs.py`.
 /// @dev A statement can be proven false for as long as it can be disputed. Nothing here knows a party: the proof alone decides.
 contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence

@@ -13,8 +13,9 @@ from touchstone.node.training.segments import find_replay, iterate_states, requi
 from touchstone.node.upkeep.upkeep_duties import get_question
 from touchstone.protocol.adapters.chain.abi_values import BoundaryProof
 from touchstone.protocol.spec.game.audit_deadlines import may_open
+from touchstone.protocol.spec.game.dispute_moves import is_answerable
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk, is_answerable
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk
 from touchstone.protocol.spec.merkle import compute_path
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from touchstone.protocol.spec.state_headers import StateHeader

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from touchstone.node.kit.view import View
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.spec.game.audit_deadlines import get_due_block, is_wanted
-from touchstone.protocol.spec.game.contests import ENDED, InnerTurn
+from touchstone.protocol.spec.game.dispute_moves import Move, is_answerable, list_moves
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, list_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import InnerDispute, Move, is_answerable, list_moves
+from touchstone.protocol.spec.game.inner_contest import ENDED, InnerTurn
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat, is_closed
 from touchstone.protocol.spec.game.state import GameState

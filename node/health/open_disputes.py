@@ -5,7 +5,7 @@ from collections import Counter
 from touchstone.node.health.deadlines import ACCUSED, ASK, CONTEST, DISPUTE, OPEN, OPENER, find_side
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.reports.metrics_server import Samples
-from touchstone.protocol.spec.game.contests import ENDED
+from touchstone.protocol.spec.game.inner_contest import ENDED
 from touchstone.protocol.spec.game.inner_dispute import AskEnding
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import Seat

@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobRef
 from touchstone.protocol.adapters.store.leaf_source import LeafSource
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
-from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.task_spec import TaskSpec
 

@@ -16,7 +16,7 @@ from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.disputes import has_duties
+from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
 
 

@@ -19,8 +19,9 @@ from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
-from touchstone.protocol.spec.game.contests import ContestFolds, fold_contest
-from touchstone.protocol.spec.game.inner_dispute import InnerBook, fold_inner
+from touchstone.protocol.spec.game.dispute_reducer import fold_inner
+from touchstone.protocol.spec.game.inner_contest import ContestFolds, fold_contest
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
 from touchstone.protocol.spec.game.money_book import UNNAMED
 from touchstone.protocol.spec.game.terms import DeploymentLimits

@@ -30,8 +30,8 @@ from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, ProtocolFault
-from touchstone.protocol.spec.game.disputes import has_bond
 from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.open_questions import has_bond
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS, is_over

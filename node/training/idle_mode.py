@@ -16,8 +16,8 @@ from touchstone.node.kit.config import FAR
 from touchstone.node.kit.party import Party
 from touchstone.protocol.adapters.machine.machine_use import MachineUse
 from touchstone.protocol.compute.program.step_runners import forget_steps
-from touchstone.protocol.spec.game.disputes import has_duties
 from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.pools import find_seat
 
 LOOK_S = 1.0

@@ -25,7 +25,8 @@ from touchstone.protocol.compute.digest import state_header
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.inner_dispute import InnerDispute, list_disputed_segments
+from touchstone.protocol.spec.game.dispute_moves import list_disputed_segments
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader

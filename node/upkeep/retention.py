@@ -40,8 +40,9 @@ from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.round_seats import find_carried_round, find_own_slot
 from touchstone.protocol.adapters.store.blobs import BlobKey
 from touchstone.protocol.spec.commitments import compute_outer_root
+from touchstone.protocol.spec.game.dispute_moves import list_disputed_segments
 from touchstone.protocol.spec.game.drawn_audits import get_place
-from touchstone.protocol.spec.game.inner_dispute import InnerBook, list_disputed_segments
+from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
 from touchstone.protocol.spec.state_headers import OuterHeader

@@ -12,9 +12,9 @@ from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.party import Party
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.adapters.store.blobs import refer_state
-from touchstone.protocol.spec.game.disputes import count_open_disputes
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
+from touchstone.protocol.spec.game.open_questions import count_open_disputes
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord

@@ -21,8 +21,8 @@ from touchstone.node.kit.states import fetch_state
 from touchstone.node.training.segments import get_batches
 from touchstone.protocol.compute.bounds.fault_proof import prove_operation as prove_element
 from touchstone.protocol.compute.bounds.retrace import retrace
-from touchstone.protocol.spec.game.contests import InnerContest, InnerTurn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.inner_contest import InnerContest, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.whistleblower import contesting

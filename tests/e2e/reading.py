@@ -10,8 +10,8 @@ from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.contests import InnerTurn
 from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.inner_contest import InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage
 from touchstone.protocol.spec.game.state import GameState
 

@@ -27,8 +27,9 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDe
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from touchstone.protocol.spec.game.assignments import get_late_draw
+from touchstone.protocol.spec.game.dispute_reducer import NO_DRAW
 from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
-from touchstone.protocol.spec.game.inner_dispute import NO_DRAW, DisputeStage
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import compute_seat_id

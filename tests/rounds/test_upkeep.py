@@ -17,8 +17,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.upkeep.upkeep_duties import SettleSeats, Upkeep, list_duties, send_upkeep
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.asks import ASKED_WORDS
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.disputes import ASKED_WORDS
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef

@@ -20,9 +20,9 @@ from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.config import PartyConfig
 from touchstone.node.loop import node_loop
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.disputes import has_bond
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.open_questions import has_bond
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import OpenAsk, RunningDispute, StatementRef, create_game

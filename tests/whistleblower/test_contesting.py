@@ -28,8 +28,8 @@ from touchstone.protocol.compute.digest import build_byte_tree
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.inner_contest import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.verifier import verifier
 from touchstone.whistleblower import contesting

@@ -9,9 +9,9 @@ from lab.benchmarks.economy.conduct import PROOFS, Audit
 from lab.benchmarks.economy.play import Play
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
+from touchstone.protocol.spec.game.asks import ASKED_WORDS
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.disputes import ASKED_WORDS, count_open_asks, count_open_disputes
 from touchstone.protocol.spec.game.enums import (
     ClaimFate,
     ContestTurn,
@@ -21,6 +21,7 @@ from touchstone.protocol.spec.game.enums import (
     SeatRole,
     SeatStatus,
 )
+from touchstone.protocol.spec.game.open_questions import count_open_asks, count_open_disputes
 from touchstone.protocol.spec.game.state import RunningDispute, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 

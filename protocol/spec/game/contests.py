@@ -1,22 +1,16 @@
-"""CONTEST of a posted root: what is said in it, whose move it is, and what it ends with.
+"""CONTEST of a posted root: who opens one, whose move it is, and what it ends with. Twin of `Contests.sol`.
 
 A contest goes from level to level of the root's tree, down to one leaf that the contract computes.
 
     contest -> answer (the two roots, then 16 nodes a turn) -> nameChild -> ... -> bringLeaf
 
-The contester brings no rival root (findings, M4). An account that has the tree answers, the contester names a
-child, and in the end the root falls or stands. A fall convicts the signers and undoes later rounds.
-
-The moves inside a contest, and whose turn it is, are folded from the events of `Contests.sol`. Events come as
-they are decoded: the name as in Solidity, values by their names in snake case.
+The contester brings no rival root (findings, M4). An account that has the tree answers, the contester names
+a child, and in the end the root falls or stands. A fall convicts the signers and undoes later rounds.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from typing import Any
+from dataclasses import replace
 
-from touchstone.protocol.spec.contest_tree import compute_nodes_below
+from touchstone.protocol.spec.game.bond_outcomes import forfeit_bond, return_bond
 from touchstone.protocol.spec.game.calls import (
     AnswerContest,
     BringLeaf,
@@ -24,7 +18,7 @@ from touchstone.protocol.spec.game.calls import (
     NameChild,
     OpenContest,
 )
-from touchstone.protocol.spec.game.convicting import convict_signers, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.convicting import convict_signers
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
 from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
@@ -33,94 +27,6 @@ from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require, require_window
 from touchstone.protocol.spec.game.state import GameState, RootContest
 from touchstone.protocol.spec.game.terms import FALLS_MAX
-from touchstone.protocol.spec.merkle import Levels
-
-Values = Mapping[str, Any]
-
-
-class InnerTurn(IntEnum):
-    """Whose move a contest waits for; the last three are ends. As in `IContests.Turn`."""
-
-    ANSWER = 1
-    CONTESTER = 2
-    LEAF = 3
-    STANDS = 4
-    FALLS = 5
-    MOOT = 6
-
-
-ENDED = frozenset({InnerTurn.STANDS, InnerTurn.FALLS, InnerTurn.MOOT})
-
-
-@dataclass(frozen=True)
-class InnerContest:
-    """A contest as its events tell it. tensor: 0 weights, 1 momentum; level: 0 at the posted root, else 1 +
-    the contested node's depth in its tensor's tree, of which it is the index-th; nodes: posted by the last
-    answer; clock: the last block of the next move."""
-
-    name: bytes
-    round: int
-    root: bytes
-    contester: str
-    clock: int
-    turn: InnerTurn = InnerTurn.ANSWER
-    tensor: int = 0
-    level: int = 0
-    index: int = 0
-    nodes: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True)
-class ContestFolds:
-    """Contests of one task by their names. depth: of the task's tensor trees."""
-
-    depth: int
-    contests: Mapping[bytes, InnerContest] = field(default_factory=dict)
-
-
-def fold_contest(book: ContestFolds, event: str, values: Values) -> ContestFolds:
-    """The book after an event of the task; events of other contracts change nothing."""
-    if event not in _FOLDS:
-        return book
-    contest = _FOLDS[event](book, values)
-    return replace(book, contests={**book.contests, contest.name: contest})
-
-
-def _fold_contested(book: ContestFolds, values: Values) -> InnerContest:
-    place = (bytes(values["id"]), int(values["round"]), bytes(values["root"]))
-    return InnerContest(*place, str(values["contester"]).lower(), int(values["clock_block"]))
-
-
-def _fold_posted(book: ContestFolds, values: Values) -> InnerContest:
-    nodes, clock = tuple(values["nodes"]), int(values["clock_block"])
-    contest = book.contests[bytes(values["id"])]
-    return replace(contest, turn=InnerTurn.CONTESTER, nodes=nodes, clock=clock)
-
-
-def _fold_named(book: ContestFolds, values: Values) -> InnerContest:
-    depth = int(values["level"])
-    turn = InnerTurn.LEAF if depth == book.depth else InnerTurn.ANSWER
-    contest = book.contests[bytes(values["id"])]
-    moved = replace(contest, turn=turn, nodes=(), clock=int(values["clock_block"]))
-    return replace(moved, tensor=int(values["tensor"]), level=1 + depth, index=int(values["index"]))
-
-
-def _fold_ended(book: ContestFolds, values: Values) -> InnerContest:
-    return replace(book.contests[bytes(values["id"])], turn=InnerTurn(int(values["outcome"])))
-
-
-_FOLDS: Mapping[str, Callable[[ContestFolds, Values], InnerContest]] = {
-    "Contested": _fold_contested,
-    "NodesPosted": _fold_posted,
-    "ChildNamed": _fold_named,
-    "ContestEnded": _fold_ended,
-}
-
-
-def compute_answer(contest: InnerContest, tensor: Levels) -> tuple[bytes, ...]:
-    """The nodes that open the contested one, below the posted root's two roots. tensor: the levels of the
-    contested tree, leaves first."""
-    return tuple(compute_nodes_below(tensor, contest.level - 1, contest.index))
 
 
 def get_contest(state: GameState, number: int) -> RootContest:

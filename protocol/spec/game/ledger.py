@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game import (
+    asks,
     calls,
     contests,
     disputes,
@@ -26,13 +27,14 @@ from touchstone.protocol.spec.game import (
     settling,
     silence,
     task_closing,
+    transaction_proofs,
     vote_judging,
 )
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.convicting import take_stakes
+from touchstone.protocol.spec.game.dispute_reducer import NO_DRAW
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.inner_dispute import NO_DRAW
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
 from touchstone.protocol.spec.game.purse import (
     BURNED,
@@ -209,13 +211,13 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.NameChild: contests.apply_name_child,
     calls.BringLeaf: contests.apply_bring_leaf,
     calls.EndRootContest: contests.apply_end_contest,
-    calls.AskSigner: disputes.apply_ask,
-    calls.AnswerAsk: disputes.apply_answer_ask,
-    calls.EndAsk: disputes.apply_end_ask,
+    calls.AskSigner: asks.apply_ask,
+    calls.AnswerAsk: asks.apply_answer_ask,
+    calls.EndAsk: asks.apply_end_ask,
     calls.DisputeStatement: disputes.apply_dispute,
     calls.EndDispute: disputes.apply_end_dispute,
-    calls.SealProof: disputes.apply_seal_proof,
-    calls.ConvictSeat: disputes.apply_convict,
+    calls.SealProof: transaction_proofs.apply_seal_proof,
+    calls.ConvictSeat: transaction_proofs.apply_convict,
     calls.SettleSeat: settling.apply_settle,
     calls.FreeEpoch: task_closing.apply_free_epoch,
     calls.CloseGame: task_closing.apply_close,

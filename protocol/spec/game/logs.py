@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from touchstone.protocol.spec.game import events
-from touchstone.protocol.spec.game.convicting import burn_lost_pay, forfeit_bond, return_bond
+from touchstone.protocol.spec.game.bond_outcomes import forfeit_bond, return_bond
+from touchstone.protocol.spec.game.compensation import burn_lost_pay
+from touchstone.protocol.spec.game.dispute_reducer import read_vote
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, ProofKind, SeatRole
 from touchstone.protocol.spec.game.events import (
     AskOpened,
@@ -26,7 +28,6 @@ from touchstone.protocol.spec.game.events import (
     SeatConvicted,
     StatementDisputed,
 )
-from touchstone.protocol.spec.game.inner_dispute import read_vote
 from touchstone.protocol.spec.game.ledger import (
     Ledger,
     LoggedGame,

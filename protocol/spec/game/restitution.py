@@ -1,7 +1,7 @@
 """What a seat gets of the money that a slash holds for work which a fall made undone."""
 
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.convicting import compute_claim_pay
+from touchstone.protocol.spec.game.compensation import compute_claim_pay
 from touchstone.protocol.spec.game.enums import ClaimFate, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.state import Fall, GameRound, GameState, Seat
 

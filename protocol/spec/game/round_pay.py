@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.claim_status import (
     is_rejected_late,
     is_unserved,
 )
-from touchstone.protocol.spec.game.convicting import compute_claim_pay
+from touchstone.protocol.spec.game.compensation import compute_claim_pay
 from touchstone.protocol.spec.game.enums import ClaimFate, DrawFate, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.money_reasons import BURNED_PAY, FEES, PAID, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.silence import is_missed

@@ -4,10 +4,10 @@ All money comes and goes through credits.
 """
 
 from touchstone.protocol.spec.game.calls import Deposit, PayOut, WithdrawCredit
-from touchstone.protocol.spec.game.disputes import list_questions
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.events import SeatFreed, SeatLeft
+from touchstone.protocol.spec.game.open_questions import list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
 from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
 from touchstone.protocol.spec.game.rule_refusals import require

@@ -4,10 +4,10 @@ A seat settles a round once nothing that it said or did in it can cost it any mo
 """
 
 from touchstone.protocol.spec.game.calls import SettleSeat
-from touchstone.protocol.spec.game.disputes import is_questioned, list_questions
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.events import SeatSettled
+from touchstone.protocol.spec.game.open_questions import is_questioned, list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
 from touchstone.protocol.spec.game.restitution import compute_restitution

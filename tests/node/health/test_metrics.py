@@ -34,7 +34,7 @@ from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
 from touchstone.protocol.adapters.reports.node_state import HealthIssue
-from touchstone.protocol.spec.game.contests import ContestFolds, InnerContest, InnerTurn
+from touchstone.protocol.spec.game.inner_contest import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import (
     AskEnding,
     DisputeStage,

@@ -13,7 +13,7 @@ from touchstone.node.kit.chain_state import ChainState, Network
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.contests import ContestFolds
+from touchstone.protocol.spec.game.inner_contest import ContestFolds
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.logs import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import MoneyReason

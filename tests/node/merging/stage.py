@@ -39,8 +39,8 @@ from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
-from touchstone.protocol.spec.game.contests import ContestFolds
 from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.inner_contest import ContestFolds
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, create_game
 from touchstone.protocol.spec.merkle import compute_depth

@@ -6,7 +6,8 @@ from touchstone.node.upkeep.upkeep_duties import get_question
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.contract_events import decode_event
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, fold_inner
+from touchstone.protocol.spec.game.dispute_reducer import fold_inner
+from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
 from touchstone.protocol.spec.statements import Vote
 
 TASK, NAME, ASKER, SEAT, LEAF = b"\1" * 32, b"\2" * 32, "0x" + "bb" * 20, 1 << 17, 9

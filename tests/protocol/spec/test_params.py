@@ -10,8 +10,8 @@ from tests.architecture.sources import ROOT
 from touchstone.protocol.spec import float32, outer_update, params, pseudo_gradient
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
+from touchstone.protocol.spec.game.dispute_reducer import NO_DRAW
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.inner_dispute import NO_DRAW
 from touchstone.protocol.spec.game.ledger import EXACT_FORMAT
 from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX

@@ -33,12 +33,6 @@ from touchstone.protocol.spec.game import calls, epochs
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, list_draws
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening
 from touchstone.protocol.spec.game.claim_status import get_votes, list_mergeable
-from touchstone.protocol.spec.game.disputes import (
-    count_open_asks,
-    count_open_disputes,
-    find_statement_seat,
-    list_questions,
-)
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import (
     GameEvent,
@@ -50,6 +44,7 @@ from touchstone.protocol.spec.game.events import (
     WeiMoved,
 )
 from touchstone.protocol.spec.game.next_block import get_next_block
+from touchstone.protocol.spec.game.open_questions import count_open_asks, count_open_disputes, list_questions
 from touchstone.protocol.spec.game.pools import find_seat, get_stake
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
@@ -58,6 +53,7 @@ from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.settling import get_settle_flaw, get_settled_until
 from touchstone.protocol.spec.game.silence import find_silent_seats
 from touchstone.protocol.spec.game.state import MissedPlace, StatementRef, create_game
+from touchstone.protocol.spec.game.statement_seats import find_statement_seat
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.game.timing import get_live_round

@@ -14,8 +14,8 @@ from tests.protocol.spec.game.world import KEEPER, World, make_world
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
-from touchstone.protocol.spec.game.disputes import count_open_disputes
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome
+from touchstone.protocol.spec.game.open_questions import count_open_disputes
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord

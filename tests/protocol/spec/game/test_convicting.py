@@ -18,7 +18,7 @@ from tests.protocol.spec.game.world import (
     solver,
     vote,
 )
-from touchstone.protocol.spec.game import convicting
+from touchstone.protocol.spec.game import bond_outcomes, compensation, convicting
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import SeatConvicted
@@ -125,12 +125,12 @@ def test_a_reject_took_the_pay_where_it_counted_and_its_draw_failed(
     for one, word in enumerate(words):
         assert vote(world, 0, 0, one, word)
     ref, number = StatementRef(0, 0, 0, rank), get_signer(world, rank)
-    assert convicting.has_taken_pay(world.state, number, ref, world.block) == is_taken
+    assert compensation.has_taken_pay(world.state, number, ref, world.block) == is_taken
     other = get_signer(world, (rank + 1) % 3)
-    assert not convicting.has_taken_pay(world.state, other, ref, world.block), (
+    assert not compensation.has_taken_pay(world.state, other, ref, world.block), (
         "it was not drawn for this rank"
     )
-    assert not convicting.has_taken_pay(world.state, solver(0), CLAIM, world.block), "a claim is no REJECT"
+    assert not compensation.has_taken_pay(world.state, solver(0), CLAIM, world.block), "a claim is no REJECT"
 
 
 def get_signer(world: World, rank: int) -> int:
@@ -141,7 +141,7 @@ def get_signer(world: World, rank: int) -> int:
 def test_a_claim_earns_its_share_of_the_segments_rounded_down(segments: int, wei: int) -> None:
     state = make_quiet_world().state
     game_round = replace(state.rounds[0], claims={2: SlotClaim(solver(2), "solver2", 0, b"", segments)})
-    assert convicting.compute_claim_pay(state, game_round, 2) == wei
+    assert compensation.compute_claim_pay(state, game_round, 2) == wei
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_claimant_is_found_after_it_left_and_never_taken_for_the_next_one(
     rest = {number: one for number, one in state.seats.items() if number != solver(0)}
     held = {"seats": rest, "former": {solver(0): seat}} if is_former else {"seats": {**rest, solver(0): seat}}
     state = replace(state, **held)  # type: ignore[arg-type]
-    found = convicting.find_claimant(state, state.rounds[0], SlotClaim(solver(0), "solver0", 0, b"", 6))
+    found = compensation.find_claimant(state, state.rounds[0], SlotClaim(solver(0), "solver0", 0, b"", 6))
     assert found == (seat if is_found else None)
 
 
@@ -176,7 +176,7 @@ def test_lost_pay_is_burned_once(phase: RoundPhase, is_settled: bool, burned: in
     game_round = replace(state.rounds[0], phase=phase)
     seat = replace(state.seats[solver(0)], settled=int(is_settled))
     draft = Draft(replace(state, seats={**state.seats, solver(0): seat}), 110)
-    convicting.burn_lost_pay(draft, game_round, 0)
+    compensation.burn_lost_pay(draft, game_round, 0)
     assert draft.state.purse.get_wei(BURNED) == burned
 
 
@@ -188,7 +188,7 @@ def test_half_of_a_lost_bond_is_for_who_answered_and_the_odd_wei_burns(
 ) -> None:
     purse = Purse({bond_of(7): bond, bond_of(8): 5})
     draft = Draft(replace(make_quiet_world().state, purse=purse), 110)
-    convicting.forfeit_bond(draft, 7, account)
+    bond_outcomes.forfeit_bond(draft, 7, account)
     assert (*get_wei(draft.state, "a"), draft.state.purse.get_wei(BURNED)) == parts
-    convicting.return_bond(draft, 8, "b")
+    bond_outcomes.return_bond(draft, 8, "b")
     assert get_wei(draft.state, "b") == [5] and not draft.state.purse.get_wei(bond_of(7))

@@ -9,10 +9,10 @@ import pytest
 from tests.protocol.spec.game.test_posting import A, judge
 from tests.protocol.spec.game.world import World, make_quiet_world, make_world, post, solver
 from touchstone.protocol.spec.game import calls, epochs
-from touchstone.protocol.spec.game.disputes import is_questioned
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start, has_place
 from touchstone.protocol.spec.game.events import SeatSettled
+from touchstone.protocol.spec.game.open_questions import is_questioned
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.settling import is_contested
 from touchstone.protocol.spec.game.state import OpenAsk, RootContest, StatementRef

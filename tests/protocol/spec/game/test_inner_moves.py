@@ -4,11 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from touchstone.protocol.spec.game.inner_dispute import (
-    AskEnding,
-    DisputeStage,
-    InnerAsk,
-    InnerDispute,
+from touchstone.protocol.spec.game.dispute_moves import (
     Move,
     compute_last_end,
     find_outcome,
@@ -16,6 +12,7 @@ from touchstone.protocol.spec.game.inner_dispute import (
     is_pursued,
     list_moves,
 )
+from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerAsk, InnerDispute
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import Vote, VoteWord
 

@@ -37,7 +37,6 @@ from touchstone.protocol.spec.game.claim_status import (
     is_taking_unserved,
     list_mergeable,
 )
-from touchstone.protocol.spec.game.disputes import count_open_asks, count_open_disputes
 from touchstone.protocol.spec.game.drawn_audits import list_heard
 from touchstone.protocol.spec.game.enums import (
     OPENED_WORDS,
@@ -48,6 +47,7 @@ from touchstone.protocol.spec.game.enums import (
     SeatStatus,
 )
 from touchstone.protocol.spec.game.events import GameEvent
+from touchstone.protocol.spec.game.open_questions import count_open_asks, count_open_disputes
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.root_posting import get_waiting_round

@@ -1,0 +1,110 @@
+"""Whose move it is in a dispute, until when, and how it ends where a party is silent."""
+
+from enum import Enum
+
+from touchstone.protocol.spec.game.inner_dispute import (
+    AskEnding,
+    DisputeStage,
+    InnerAsk,
+    InnerBook,
+    InnerDispute,
+)
+from touchstone.protocol.spec.game.state import StatementRef
+
+
+class Move(Enum):
+    """What an account may do in a dispute."""
+
+    POST_ROOTS = "post roots"
+    NAME_STEP = "name a step"
+    POST_TRACE = "post the trace"
+    PROVE = "prove"
+    DEMAND = "demand leaves"
+    SHOW_LEAVES = "show leaves"
+    END = "end"
+
+
+CLAIMANT_MOVES = {
+    DisputeStage.ROOTS: (Move.POST_ROOTS,),
+    DisputeStage.TRACE: (Move.POST_TRACE,),
+    DisputeStage.LEAVES: (Move.SHOW_LEAVES,),
+}
+"""Stages in which silence convicts."""
+OPENER_MOVES = {
+    DisputeStage.NAME: (Move.NAME_STEP,),
+    DisputeStage.PROVE: (Move.PROVE, Move.DEMAND),
+    DisputeStage.LEAVES: (Move.PROVE,),
+    DisputeStage.LAST: (Move.PROVE,),
+}
+"""What the opener may do; in LEAVES it need not wait for the leaves."""
+TURNS_LEFT = {
+    DisputeStage.ROOTS: 5,
+    DisputeStage.NAME: 4,
+    DisputeStage.TRACE: 3,
+    DisputeStage.PROVE: 2,
+    DisputeStage.LEAVES: 1,
+    DisputeStage.LAST: 0,
+}
+"""How many turns may follow the one that runs, each of `respond` blocks."""
+
+
+def list_moves(
+    dispute: InnerDispute, account: str, claimant: str, block: int, is_closed: bool = False
+) -> tuple[Move, ...]:
+    """What `account` may do in `block`. claimant: the account of the accused seat; is_closed: whether that
+    seat was convicted elsewhere. Then the dispute has no object, and any account may end it."""
+    if not dispute.is_open:
+        return ()
+    if is_closed or block > dispute.clock:
+        return (Move.END,)
+    moves: tuple[Move, ...] = ()
+    if account == claimant:
+        moves += CLAIMANT_MOVES.get(dispute.stage, ())
+    if account == dispute.opener:
+        moves += OPENER_MOVES.get(dispute.stage, ())
+    return moves
+
+
+def find_outcome(dispute: InnerDispute, is_closed: bool = False) -> DisputeStage:
+    """How a dispute ends whose clock has run out: who was silent at its turn loses."""
+    if is_closed:
+        return DisputeStage.MOOT
+    return DisputeStage.CONVICTED if dispute.stage in CLAIMANT_MOVES else DisputeStage.CLEARED
+
+
+def compute_last_end(dispute: InnerDispute, respond: int) -> int:
+    """The first block from which on any account can end the dispute, however it is played."""
+    return dispute.clock + respond * TURNS_LEFT.get(dispute.stage, 0) + 1
+
+
+def is_pursued(
+    dispute: InnerDispute, own_step: int | None, until_block: int, margin: int, respond: int
+) -> bool:
+    """Whether another's dispute makes one's own on the same statement needless (findings, H1): it names the
+    very step that one would name, and must end, however it is played, `margin` blocks before the last block
+    in which one's own can be opened."""
+    is_same = own_step is not None and dispute.step == own_step
+    is_in_time = compute_last_end(dispute, respond) + margin <= until_block
+    return dispute.is_open and is_same and is_in_time
+
+
+def list_disputed_segments(book: InnerBook, claim: StatementRef, account: str) -> set[int]:
+    """Segments of a claim of `account` whose start it needs: the claim is disputed there, or `account` itself
+    disputes a vote on it."""
+    return {
+        one.segment
+        for one in book.disputes.values()
+        if one.is_open and (one.statement == claim or is_about_own(one, claim, account))
+    }
+
+
+def is_about_own(dispute: InnerDispute, claim: StatementRef, account: str) -> bool:
+    """Whether `account` has opened a dispute on a vote about a claim, which is its own."""
+    ref = dispute.statement
+    is_vote = ref.draw is not None and (ref.round, ref.slot) == (claim.round, claim.slot)
+    return is_vote and dispute.opener == account
+
+
+def is_answerable(ask: InnerAsk, block: int) -> bool:
+    """Whether an answer can still be given in `block`."""
+    return ask.ending == AskEnding.OPEN and block <= ask.clock

@@ -1,0 +1,44 @@
+"""What is open about a seat's statements, and on whose bond: asks, disputes, contests."""
+
+from touchstone.protocol.spec.game.epochs import get_epoch
+from touchstone.protocol.spec.game.pools import find_seat
+from touchstone.protocol.spec.game.state import GameState, OpenAsk, RunningDispute
+
+
+def count_open_asks(state: GameState, number: int) -> int:
+    """Open asks on a seat."""
+    return sum(ask.seat == number for ask in state.asks.values())
+
+
+def count_open_disputes(state: GameState, number: int) -> int:
+    """Open disputes on a seat."""
+    return sum(dispute.seat == number for dispute in state.disputes.values())
+
+
+def is_questioned(state: GameState, number: int, until_round: int) -> bool:
+    """Whether a statement of a seat in an epoch up to that of `until_round` is asked about or disputed."""
+    questions = list_questions(state, number)
+    return any(get_epoch(one.statement.round) <= get_epoch(until_round) for one in questions)
+
+
+def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDispute, ...]:
+    """Open asks and disputes about statements of a seat."""
+    asks = tuple(one for one in state.asks.values() if one.seat == number)
+    return (*asks, *(one for one in state.disputes.values() if one.seat == number))
+
+
+def has_bond(state: GameState, account: str) -> bool:
+    """Whether an account has a bond in an open ask, dispute or contest, with a seat or without one."""
+    asks = (one.asker for one in state.asks.values())
+    disputes = (one.opener for one in state.disputes.values())
+    return account in {*asks, *disputes, *(one.contester for one in state.contests.values())}
+
+
+def has_bond_alone(state: GameState, account: str) -> bool:
+    """Whether an account has such a bond and no seat: it trains nothing, and audits nothing."""
+    return find_seat(state, account) is None and has_bond(state, account)
+
+
+def has_duties(state: GameState, account: str) -> bool:
+    """Whether an account has a seat, or a bond that needs its moves without one."""
+    return find_seat(state, account) is not None or has_bond(state, account)

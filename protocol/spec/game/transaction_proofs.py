@@ -1,0 +1,32 @@
+"""Proofs in one transaction, which convict a seat at once. Twin of `Evidence.sol`."""
+
+from touchstone.protocol.spec.game.calls import ConvictSeat, SealProof
+from touchstone.protocol.spec.game.convicting import convict
+from touchstone.protocol.spec.game.draft import Draft
+from touchstone.protocol.spec.game.enums import AUDITOR_PROOFS, SOLVER_PROOFS
+from touchstone.protocol.spec.game.events import ProofSealed
+from touchstone.protocol.spec.game.rule_refusals import require
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.statement_seats import get_accused
+
+
+def apply_seal_proof(draft: Draft, call: SealProof, sender: str) -> None:
+    """The digest names its sender, so a copy of it seals nothing for another account."""
+    draft.emit(ProofSealed(sender, call.digest))
+
+
+def is_sealed(state: GameState, sender: str, digest: bytes, block: int) -> bool:
+    """Whether a proof was sealed by its sender in an earlier block, not too long ago."""
+    sealed = state.seals.get((sender, digest))
+    return sealed is not None and sealed < block <= sealed + state.limits.proof_seal_blocks
+
+
+def apply_convict(draft: Draft, call: ConvictSeat, sender: str) -> None:
+    """A proof without a clock: the seat is closed at once."""
+    sealed = is_sealed(draft.state, sender, call.digest, draft.block)
+    require(sealed, "SealMissing", "an earlier block", draft.block)
+    number = get_accused(draft, call.statement, call.signer, sender)
+    kinds = SOLVER_PROOFS if call.statement.draw is None else AUDITOR_PROOFS
+    is_kind = call.proof in kinds
+    require(is_kind and call.is_valid, "ProofInvalid", sorted(kind.name for kind in kinds), call.proof.name)
+    convict(draft, number, call.proof, sender, call.statement)
