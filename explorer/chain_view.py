@@ -38,7 +38,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.epochs import get_epoch
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.training_codec import decode_training
 

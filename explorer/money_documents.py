@@ -6,10 +6,11 @@ from typing import Any
 from touchstone.explorer.story import Names, make_person, show_wei
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import KINDS, MoneyKind, Sums, add_sums
 from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import Seat
 
 COLUMNS = ("locked", "earned", "settled", "lost", "spent")

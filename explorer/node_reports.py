@@ -33,7 +33,7 @@ from touchstone.protocol.adapters.reports.round_reports import (
     read_loss,
 )
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 
 LOOK_S, LEAST_LOOK_S = 1.0, 0.1

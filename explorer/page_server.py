@@ -42,7 +42,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.wire.limits import ConnectionWatch, WireLimits
 from touchstone.protocol.adapters.wire.request_log import make_request_log
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 
 PAGE, PAGE_MAX = 50, 500
 """Rows of an answer, unless the address asks for fewer or more; and the most that it gets."""

@@ -12,7 +12,8 @@ from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
-from touchstone.protocol.spec.game.ledger import LoggedGame, list_bits, read_statement
+from touchstone.protocol.spec.game.log_values import list_bits, read_statement
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.logs import VOTE_BYTES
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw

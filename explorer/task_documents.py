@@ -19,9 +19,10 @@ from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.dispute_moves import CLAIMANT_MOVES
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute
-from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.logs import VOTE_BYTES
 from touchstone.protocol.spec.game.purse import ESCROW
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw, is_over, is_start_alive
 from touchstone.protocol.spec.shard_draws import deal_shards

@@ -28,7 +28,7 @@ from touchstone.protocol.compute.program.known_steps import (
 )
 from touchstone.protocol.compute.program.step_facts import with_step_root
 from touchstone.protocol.spec.float32 import float_to_bits
-from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.posted_terms import PostedTerms, make_spec
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
 from touchstone.protocol.spec.params import FORMAT_NUMBERS, GIVEN_START, PROTOCOL_VERSION

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.state import Seat
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
 from touchstone.protocol.spec.game.timing import is_over

@@ -43,7 +43,7 @@ from touchstone.protocol.compute.program.costs import ProgramCosts, measure_cost
 from touchstone.protocol.compute.program.step_runners import STATES_BYTES
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.game.terms import GameTerms

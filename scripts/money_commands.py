@@ -26,10 +26,10 @@ from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.reports.node_state import read_node_state
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import list_questions
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake, is_held
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.seats import is_crowded_out
 from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import GameState, Seat

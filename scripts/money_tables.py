@@ -14,8 +14,7 @@ from touchstone.protocol.economics.account_money import (
     compute_account,
 )
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import (
     FEES,
     KINDS,
@@ -26,6 +25,7 @@ from touchstone.protocol.spec.game.money_reasons import (
     sum_kind,
 )
 from touchstone.protocol.spec.game.pools import get_required_stake
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.console import Document, spell_id

@@ -26,7 +26,7 @@ from touchstone.protocol.compute.determinism import require_device
 from touchstone.protocol.spec.errors import Declined, InvalidInput
 from touchstone.protocol.spec.game.calls import JoinSeat
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake
 from touchstone.protocol.spec.game.presets import LIMITS

@@ -27,10 +27,10 @@ from touchstone.protocol.adapters.reports.node_state import (
 )
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
-from touchstone.protocol.spec.game.ledger import get_state_at
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake
 from touchstone.protocol.spec.game.purse import ESCROW
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens

@@ -35,7 +35,7 @@ from touchstone.node.submit import RoundPlan, find_plan_malformations
 from touchstone.protocol.economics.amounts import derive_amounts
 from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.ledger import count_contest_levels
+from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, LIMITS_LOCAL
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.params import (

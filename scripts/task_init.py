@@ -15,7 +15,7 @@ from pathlib import Path
 
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.ledger import count_contest_levels
+from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.params import PRODUCT_BITS

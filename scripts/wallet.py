@@ -26,10 +26,10 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import get_state_at
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.task_closing import is_closable
 from touchstone.protocol.spec.game.terms import GameTerms, compute_release_blocks

@@ -32,7 +32,7 @@ from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_contest import ENDED, InnerContest, InnerTurn
-from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, RootContest
 
 

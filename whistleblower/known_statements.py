@@ -29,8 +29,8 @@ from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.enums import ClaimFate, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerBook
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
 from touchstone.protocol.spec.params import SPOT_ASKS

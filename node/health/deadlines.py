@@ -10,8 +10,8 @@ from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, list_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.inner_contest import ENDED, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat, is_closed
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import (
     compute_closing_block,

@@ -22,9 +22,9 @@ from touchstone.protocol.adapters.wire.server import BlobServer
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.money_reasons import KINDS, MoneyKind
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.statements import VoteWord

@@ -18,11 +18,12 @@ from touchstone.protocol.economics.account_money import (
     find_due,
 )
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_book import SettledRound
 from touchstone.protocol.spec.game.money_reasons import FEES, PAID, MoneyKind, MoneyReason, Sums, add_sums
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.restitution import compute_restitution
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.round_pay import list_round_sums
 from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat

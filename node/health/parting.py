@@ -7,8 +7,8 @@ from touchstone.node.kit.party import Party
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat, get_stake, is_held
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import Seat
 from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake, is_sitting
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.tokens import format_tokens

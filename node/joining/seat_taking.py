@@ -14,8 +14,8 @@ from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.calls import JoinSeat
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import apply
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake
+from touchstone.protocol.spec.game.round_machine import apply
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import find_first_round

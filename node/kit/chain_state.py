@@ -22,7 +22,8 @@ from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, Tou
 from touchstone.protocol.spec.game.dispute_reducer import fold_inner
 from touchstone.protocol.spec.game.inner_contest import ContestFolds, fold_contest
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
-from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
+from touchstone.protocol.spec.game.logged_game import LoggedGame, start_game
+from touchstone.protocol.spec.game.logs import apply_log
 from touchstone.protocol.spec.game.money_book import UNNAMED
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.merkle import compute_depth
@@ -308,7 +309,7 @@ class ChainState:
     def _fold(self, task: bytes, event: Event) -> None:
         name, values, block = event.name, event.arguments, event.block_number
         try:
-            self.games[task] = take_log(self.games[task], name, values, block)
+            self.games[task] = apply_log(self.games[task], name, values, block)
             self.inner[task] = fold_inner(self.inner[task], name, values, block)
             self.contests[task] = fold_contest(self.contests[task], name, values)
             self._unnamed = task if UNNAMED in self.games[task].money.accounts else None

@@ -36,7 +36,7 @@ from touchstone.protocol.adapters.store.bucket import Bucket
 from touchstone.protocol.adapters.store.part_store import PartStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.compute.batches import Corpus
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.task_spec import TaskSpec
 from touchstone.protocol.spec.typed_data import SigningDomain
 

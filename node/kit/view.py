@@ -7,7 +7,7 @@ from touchstone.node.kit.retention_windows import PruningMemory
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.records.known_audits import KnownAudits
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.task_spec import TaskSpec
 
 

@@ -28,8 +28,8 @@ from touchstone.protocol.adapters.store.blobs import BlobKind
 from touchstone.protocol.adapters.wire.request_handler import RequestHandler
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound
 
 

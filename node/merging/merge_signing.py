@@ -17,8 +17,8 @@ from touchstone.node.records.claim_records import MergeKey, MergeMade
 from touchstone.node.records.round_seats import list_open_solvers
 from touchstone.protocol.adapters.keys.signatures import recover_signer
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound
 
 log = logging.getLogger(__name__)

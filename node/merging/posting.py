@@ -26,8 +26,8 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.claim_status import is_draw_over
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.root_posting import get_post_window, get_waiting_round
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_votes_from
 

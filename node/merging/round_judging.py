@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes, Signe
 from touchstone.protocol.spec.game.claim_status import has_undecided, list_mergeable
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.events import VoteCounted, VoteOpened
-from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
+from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord

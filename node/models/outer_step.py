@@ -28,8 +28,8 @@ from touchstone.protocol.compute.digest import outer_header
 from touchstone.protocol.compute.outer.nesterov_step import OuterState, merge
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.state_headers import OuterHeader
 

@@ -8,7 +8,7 @@ from touchstone.node.models.own_openings import open_work
 from touchstone.node.records.claim_records import ClaimName, WorkProof
 from touchstone.node.serving.audit_messages import WorkSaid
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.round_machine import get_state_at
 
 
 async def answer_work(party: Party, account: str, body: bytes) -> WorkSaid:

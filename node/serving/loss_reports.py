@@ -9,7 +9,7 @@ from touchstone.node.kit.view import View
 from touchstone.node.records.claim_records import ClaimWork, LossReported
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.reports.round_reports import LossSaid, say_loss
-from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.signed_reports import LossReport
 

@@ -46,8 +46,8 @@ from touchstone.protocol.spec.claim_tree import compute_carried_root, compute_cl
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.signed_reports import to_millionths

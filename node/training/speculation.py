@@ -31,9 +31,9 @@ from touchstone.node.records.round_seats import find_own_slot
 from touchstone.node.training.claims import TRAINING, Origin, finish_claim, get_basis, is_whole, read_origin
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 
 FETCH_DIVISOR = 8

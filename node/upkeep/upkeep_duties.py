@@ -23,9 +23,9 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk
-from touchstone.protocol.spec.game.ledger import get_state_at
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.next_block import get_next_block
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS, list_upkeep
 from touchstone.protocol.spec.game.upkeep_turns import find_turn, get_seal_window

@@ -34,7 +34,7 @@ from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.scripts import devnet
 from touchstone.scripts.chain_commands import make_home
 from touchstone.scripts.closing_commands import (

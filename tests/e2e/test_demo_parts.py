@@ -36,7 +36,7 @@ from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.economics.account_money import AccountMoney, Lock, LockKind
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind

@@ -15,7 +15,7 @@ from touchstone.node.loop.opening import open_party
 from touchstone.node.solver import ROOMS
 from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineUse
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import GameRound, Seat
 

@@ -25,7 +25,7 @@ from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, write_game_deployment
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig

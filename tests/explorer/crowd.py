@@ -27,10 +27,10 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDe
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from touchstone.protocol.spec.game.assignments import get_late_draw
-from touchstone.protocol.spec.game.dispute_reducer import NO_DRAW
 from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.log_values import NO_DRAW
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS

@@ -30,7 +30,7 @@ from touchstone.explorer.task_documents import (
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 
 Pages = tuple[Explorer, aiohttp.ClientSession]
 

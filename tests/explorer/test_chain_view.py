@@ -22,9 +22,9 @@ from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.money_reasons import MoneyKind
 from touchstone.protocol.spec.game.purse import BURNED
+from touchstone.protocol.spec.game.round_machine import get_state_at
 
 SECRET_URL = "https://chain.example/key-of-the-operator"
 

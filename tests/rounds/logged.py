@@ -10,9 +10,10 @@ from touchstone.protocol.adapters.chain.contract_events import DecodedEvent, dec
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
-from touchstone.protocol.spec.game.ledger import get_state_at
-from touchstone.protocol.spec.game.logs import LoggedGame, start_game, take_log
+from touchstone.protocol.spec.game.logged_game import LoggedGame, start_game
+from touchstone.protocol.spec.game.logs import apply_log
 from touchstone.protocol.spec.game.purse import PotKind, Purse
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.typed_data import SigningDomain
 
@@ -64,7 +65,7 @@ class LoggedTask:
         if event.name == "TaskPosted":
             self.game = start_game(values, block, self._chain.limits, self._signing)
         else:
-            self.game = take_log(self.game, event.name, values, block)
+            self.game = apply_log(self.game, event.name, values, block)
 
     def compute_money(self) -> dict[str, AccountMoney]:
         """What each account has in the task, by the logs alone."""

@@ -12,10 +12,10 @@ from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.claim_status import get_votes, list_mergeable
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
-from touchstone.protocol.spec.game.ledger import apply, get_state_at
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.pools import list_unclosed
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
+from touchstone.protocol.spec.game.round_machine import apply, get_state_at
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import get_live_round, is_late_draw
 from touchstone.protocol.spec.game.upkeep import list_upkeep

@@ -17,9 +17,9 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.round_machine import get_state_at
 
 STEPS = 60
 

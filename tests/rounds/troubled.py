@@ -27,7 +27,7 @@ from tests.rounds.chain import RoundChain
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall, SignedVote
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import apply, fold_all
+from touchstone.protocol.spec.game.round_machine import apply, fold_all
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameRound, GameState, RunningDispute
 from touchstone.protocol.spec.game.terms import GameTerms, GameWindows

@@ -30,10 +30,10 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.calls import GameCall, HandedOpening, SignedVote
 from touchstone.protocol.spec.game.enums import GameOutcome, RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.ledger import apply, get_state_at
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
 from touchstone.protocol.spec.game.reducer import fold
+from touchstone.protocol.spec.game.round_machine import apply, get_state_at
 from touchstone.protocol.spec.game.round_opening import SHARES
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef, create_game

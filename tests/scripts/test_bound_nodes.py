@@ -21,7 +21,7 @@ from touchstone.node.kit.config import PartyConfig
 from touchstone.node.loop import node_loop
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import has_bond
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal

@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.journal import Journal
 from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S
 from touchstone.protocol.spec.game.purse import Purse
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal

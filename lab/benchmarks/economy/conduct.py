@@ -26,7 +26,7 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.ledger import apply, fold_all
+from touchstone.protocol.spec.game.round_machine import apply, fold_all
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef, create_game
 from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms

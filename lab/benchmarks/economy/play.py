@@ -35,9 +35,9 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, StatementRef
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.game.timing import is_late_draw

@@ -5,7 +5,7 @@ Events come as they are decoded: the name as in Solidity, values by their names 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from touchstone.protocol.spec.game.inner_dispute import (
@@ -17,12 +17,7 @@ from touchstone.protocol.spec.game.inner_dispute import (
     InnerDispute,
     PostedTrace,
 )
-from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.statements import Vote, VoteWord
-
-NO_DRAW = (1 << 32) - 1
-"""In place of a draw: the statement is the claim."""
-Values = Mapping[str, Any]
+from touchstone.protocol.spec.game.log_values import Values, read_statement, read_vote
 
 
 def fold_inner(book: InnerBook, event: str, values: Values, block: int) -> InnerBook:
@@ -36,18 +31,6 @@ def _fold_opened(book: InnerBook, values: Values, block: int) -> InnerBook:
     place = (bytes(values["dispute"]), int(values["seat"]), statement, segment)
     opened = InnerDispute(*place, str(values["opener"]).lower(), int(values["clock_block"]))
     return _put(book, opened)
-
-
-def read_statement(ref: Any) -> StatementRef:
-    """A statement as a log names it."""
-    draw = None if ref.draw == NO_DRAW else int(ref.draw)
-    return StatementRef(int(ref.round), int(ref.slot), draw, int(ref.rank))
-
-
-def read_vote(said: Any) -> Vote:
-    """A vote as a log names it."""
-    vote = Vote(**{one.name: getattr(said, one.name) for one in fields(Vote)})
-    return replace(vote, word=VoteWord(vote.word))
 
 
 def _fold_roots(book: InnerBook, values: Values, block: int) -> InnerBook:

@@ -6,12 +6,10 @@ Events come as they are decoded: the name as in Solidity, values by their names 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
 
 from touchstone.protocol.spec.contest_tree import compute_nodes_below
+from touchstone.protocol.spec.game.log_values import Values
 from touchstone.protocol.spec.merkle import Levels
-
-Values = Mapping[str, Any]
 
 
 class InnerTurn(IntEnum):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.root_posting import get_post_window
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.round_seals import get_seal_audits_window, get_seal_round_window
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import (

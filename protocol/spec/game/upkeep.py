@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.contests import is_moot
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.pools import is_closed, is_enough
 from touchstone.protocol.spec.game.root_posting import get_waiting_round, is_stand_due
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.round_opening import get_start_flaw
 from touchstone.protocol.spec.game.round_seals import get_seal_audits_window, get_seal_round_window
 from touchstone.protocol.spec.game.seat_payments import get_pay_out_flaw

@@ -12,7 +12,7 @@ from touchstone.explorer.number import ConvictedNumber
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import PAID, MoneyKind, MoneyReason
 from touchstone.protocol.spec.game.purse import PotKind
 

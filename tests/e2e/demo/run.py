@@ -46,7 +46,7 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import get_state_at
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.scripts.chain_commands import open_browser
 from touchstone.scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
 

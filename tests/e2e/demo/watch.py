@@ -9,7 +9,7 @@ from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.state import GameRound, Pool
 from touchstone.protocol.spec.training_codec import decode_training
 

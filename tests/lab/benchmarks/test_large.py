@@ -34,7 +34,7 @@ from touchstone.protocol.compute.bounds.retrace import retrace
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.ledger import count_contest_levels
+from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec

@@ -22,7 +22,7 @@ from tests.e2e.world import make_dataset
 from touchstone.node.submit import build_task
 from touchstone.node.training import claims, worker_team
 from touchstone.protocol.compute.program.step import train_segment
-from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.typed_data import SigningDomain

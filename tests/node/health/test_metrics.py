@@ -42,7 +42,7 @@ from touchstone.protocol.spec.game.inner_dispute import (
     InnerBook,
     InnerDispute,
 )
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.statements import Vote, VoteWord

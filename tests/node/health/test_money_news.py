@@ -12,7 +12,7 @@ from tests.protocol.spec.game.test_logs import play_fall, play_questions
 from tests.protocol.spec.game.world import World
 from touchstone.node.health.money_news import MoneyNews
 from touchstone.protocol.adapters.chain.answers import Head
-from touchstone.protocol.spec.game.ledger import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
 
 BLOCK_S = 12

@@ -23,7 +23,7 @@ from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import read_terms
+from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.posted_terms import PostedTerms, make_spec
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal

@@ -15,7 +15,7 @@ from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_contest import ContestFolds
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.typed_data import SigningDomain

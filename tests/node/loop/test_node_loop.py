@@ -26,7 +26,7 @@ from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.calls import CloseGame
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import Purse, stake_of
 from touchstone.protocol.spec.game.state import RunningDispute, Seat, StatementRef, create_game

@@ -7,7 +7,7 @@ from tests.kit.views import Standin, view_of
 from tests.protocol.spec.game.world import SUBMITTER, make_world
 from touchstone.node.upkeep.upkeep_duties import find_next_block, list_calls
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.logs import LoggedGame
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.state import GameState
 

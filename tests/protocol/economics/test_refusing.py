@@ -22,8 +22,8 @@ from touchstone.protocol.economics.refusing import (
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.claim_status import count_unserved
-from touchstone.protocol.spec.game.ledger import apply, fold_all
 from touchstone.protocol.spec.game.presets import WINDOWS_12S
+from touchstone.protocol.spec.game.round_machine import apply, fold_all
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.statements import VoteWord
 

@@ -10,9 +10,9 @@ from tests.architecture.sources import ROOT
 from touchstone.protocol.spec import float32, outer_update, params, pseudo_gradient
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
-from touchstone.protocol.spec.game.dispute_reducer import NO_DRAW
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.ledger import EXACT_FORMAT
+from touchstone.protocol.spec.game.log_values import NO_DRAW
+from touchstone.protocol.spec.game.logged_terms import EXACT_FORMAT
 from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.hashing import WORD_BYTES, sha256_of, tag_word

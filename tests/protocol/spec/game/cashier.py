@@ -8,12 +8,13 @@ from tests.protocol.spec.game.world import START_BLOCK, World
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account, compute_money
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.ledger import LoggedGame, get_state_at
+from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, OUTSIDE, PotKind, credit_of
 from touchstone.protocol.spec.game.reducer import fold
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.terms import compute_escrow
 

@@ -8,11 +8,11 @@ from typing import Any
 from tests.protocol.spec.game.world import make_word
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.claim_status import get_votes
-from touchstone.protocol.spec.game.dispute_reducer import NO_DRAW
 from touchstone.protocol.spec.game.enums import ContestTurn
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.inner_contest import InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage
+from touchstone.protocol.spec.game.log_values import NO_DRAW
 from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.state import GameState, RootContest, StatementRef

@@ -21,10 +21,10 @@ from tests.protocol.spec.game.world import (
 from touchstone.protocol.spec.game import calls, events
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.ledger import apply
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import OUTSIDE, SLASHED
 from touchstone.protocol.spec.game.reducer import _FOLDS, fold
+from touchstone.protocol.spec.game.round_machine import apply
 from touchstone.protocol.spec.game.state import create_game
 
 KINDS = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, GameEvent)]

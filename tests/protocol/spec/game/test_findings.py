@@ -25,9 +25,9 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
 from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, ProofKind, RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.ledger import apply
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.round_machine import apply
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
 from touchstone.protocol.spec.game.terms_check import check_terms

@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from touchstone.protocol.spec.game.dispute_reducer import NO_DRAW, fold_inner
+from touchstone.protocol.spec.game.dispute_reducer import fold_inner
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, DemandedLeaf, DisputeStage, InnerBook
+from touchstone.protocol.spec.game.log_values import NO_DRAW
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteWord

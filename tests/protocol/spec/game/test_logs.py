@@ -29,7 +29,8 @@ from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatStatus
 from touchstone.protocol.spec.game.events import ContestOver, EpochFreed, GameEvent
-from touchstone.protocol.spec.game.logs import _TAKERS, LoggedGame, take_log
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.logs import _HANDLERS, apply_log
 from touchstone.protocol.spec.game.money_book import AccountBook, MoneyBook, SettledRound, note_event
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
@@ -122,7 +123,7 @@ def tell(
     for place, event in enumerate(told):
         for name, values in list_logs(state, told, place):
             assert set(values) <= read_events()[name], "nothing is read that the contracts do not log"
-            game = take_log(game, name, values, block)
+            game = apply_log(game, name, values, block)
         state = fold(state, event, block)
     return game, state
 
@@ -157,16 +158,16 @@ def keep_own(purse: Purse) -> Purse:
 def test_every_log_of_a_task_is_taken_or_tells_nothing_of_the_round() -> None:
     """A log that the contracts add, or a name that is misspelt, would leave a node behind without a word."""
     of_tasks = {name for name, values in read_events().items() if "task" in values}
-    assert of_tasks - set(_TAKERS) == ELSEWHERE and set(_TAKERS) <= of_tasks | OF_PURSE
+    assert of_tasks - set(_HANDLERS) == ELSEWHERE and set(_HANDLERS) <= of_tasks | OF_PURSE
 
 
 def test_a_log_of_another_name_changes_nothing_and_one_of_what_is_not_open_is_an_error() -> None:
     state = create_game(make_judged().state.terms, LIMITS_LOCAL, START_BLOCK)
     game = LoggedGame(state.terms, state.limits, state.purse, state.root, START_BLOCK)
-    assert take_log(game, "LeafShown", {"dispute": b"d"}, 200) is game
+    assert apply_log(game, "LeafShown", {"dispute": b"d"}, 200) is game
     for name, values in (("ContestEnded", {"outcome": 4}), ("AskEnded", {"ending": 1})):
         with pytest.raises(KeyError):
-            take_log(game, name, {"id": b"unknown", **values}, 200)
+            apply_log(game, name, {"id": b"unknown", **values}, 200)
 
 
 def test_one_log_of_many_votes_counts_each_in_its_order() -> None:
@@ -174,8 +175,8 @@ def test_one_log_of_many_votes_counts_each_in_its_order() -> None:
     world = make_judged((None, None, None))
     own = {field.name: getattr(world.state, field.name) for field in fields(GameState)}
     votes = bytes([0, 0, 0, R, 0, 0, 1, A, 2, 0, 0, A])
-    game = take_log(LoggedGame(**own), "VotesCounted", {"round": 0, "votes": votes}, 120)
-    game = take_log(game, "VotesOpened", {"round": 0, "votes": votes[4:8]}, 121)
+    game = apply_log(LoggedGame(**own), "VotesCounted", {"round": 0, "votes": votes}, 120)
+    game = apply_log(game, "VotesOpened", {"round": 0, "votes": votes[4:8]}, 121)
     counted = {
         place: [(rank, vote.word, vote.block, vote.is_opened) for rank, vote in votes.items()]
         for place, votes in game.rounds[0].votes.items()
@@ -188,8 +189,8 @@ def test_revenue_is_spent_by_its_payer_and_won_by_holders_of_shares() -> None:
     terms = make_terms()
     state = create_game(terms, LIMITS_LOCAL, START_BLOCK)
     game = LoggedGame(terms, state.limits, state.purse, state.root, START_BLOCK)
-    game = take_log(game, "RevenuePaid", {"payer": "payer", "wei_": 9}, START_BLOCK)
-    game = take_log(game, "RevenueClaimed", {"holder": "holder", "wei_": 5}, START_BLOCK)
+    game = apply_log(game, "RevenuePaid", {"payer": "payer", "wei_": 9}, START_BLOCK)
+    game = apply_log(game, "RevenueClaimed", {"holder": "holder", "wei_": 5}, START_BLOCK)
     assert game.purse.get_wei(REVENUE) == 4
     money = compute_money(game, game.money, START_BLOCK)
     assert money["payer"].sums == {MoneyReason.PAID_REVENUE: 9} and money["payer"].change == -9

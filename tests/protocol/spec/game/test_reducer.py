@@ -12,10 +12,10 @@ from touchstone.protocol.spec.game import calls, events
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
-from touchstone.protocol.spec.game.ledger import fold_all
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import ESCROW, OUTSIDE, Purse, credit_of, stake_of
 from touchstone.protocol.spec.game.reducer import fold
+from touchstone.protocol.spec.game.round_machine import fold_all
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
     CountedVote,

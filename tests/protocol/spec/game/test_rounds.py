@@ -18,8 +18,8 @@ from tests.protocol.spec.game.world import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.ledger import get_state_at
 from touchstone.protocol.spec.game.purse import stake_of
+from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.silence import is_missed
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import compute_closing_block, compute_draw_window

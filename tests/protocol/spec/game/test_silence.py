@@ -25,10 +25,10 @@ from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes, is_unserved
 from touchstone.protocol.spec.game.enums import ClaimFate, GameOutcome, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import SeatConvicted, SeatSettled
-from touchstone.protocol.spec.game.ledger import fold_all
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.round_machine import fold_all
 from touchstone.protocol.spec.game.state import StatementRef, create_game
 from touchstone.protocol.spec.statements import VoteWord
 

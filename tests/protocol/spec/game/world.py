@@ -23,12 +23,12 @@ from touchstone.protocol.spec.game.events import (
     VoteOpened,
     WeiMoved,
 )
-from touchstone.protocol.spec.game.ledger import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
 from touchstone.protocol.spec.game.root_posting import get_post_window, get_waiting_round
+from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
     GameRound,

@@ -22,24 +22,15 @@ from tests.protocol.spec.game.world import (
     make_world,
     solver,
 )
-from touchstone.protocol.spec import contest_tree
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
-from touchstone.protocol.spec.game import calls, ledger
+from touchstone.protocol.spec.game import calls, logged_game, round_machine
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.convicting import take_stakes
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import WeiMoved
-from touchstone.protocol.spec.game.ledger import (
-    EXACT_FORMAT,
-    Ledger,
-    LoggedGame,
-    apply,
-    count_contest_levels,
-    fold_all,
-    get_state_at,
-    list_bits,
-    start_game,
-)
+from touchstone.protocol.spec.game.log_values import list_bits
+from touchstone.protocol.spec.game.logged_game import Ledger, LoggedGame, start_game
+from touchstone.protocol.spec.game.logged_terms import EXACT_FORMAT, count_contest_levels
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import (
@@ -53,6 +44,7 @@ from touchstone.protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
+from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.rule_refusals import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import compute_escrow
@@ -122,7 +114,6 @@ def test_a_contest_reaches_a_leaf_in_a_tensor_and_four_levels_at_a_time(leaves: 
     if leaves > 1:
         assert count_contest_levels((leaves - 1) * LEAF_ELEMENTS + 1) == levels, "a leaf that is not full"
     assert count_contest_levels(MAX_PARAMETERS) <= 16, "what a deployment allows"
-    assert ledger.FANOUT_LEVELS == contest_tree.FANOUT_LEVELS, "an answer opens what a contest descends"
 
 
 def make_posted(**changes: Any) -> dict[str, Any]:
@@ -168,7 +159,7 @@ def test_a_task_that_the_deployment_does_not_allow_is_refused_by_name(
     assert refusal.value.name == name
 
 
-SOURCES = Path(ledger.__file__).parent
+SOURCES = Path(logged_game.__file__).parent
 KINDS = [one for one in vars(calls).values() if isinstance(one, type) and issubclass(one, GameCall)]
 
 
@@ -188,7 +179,7 @@ def test_a_refusal_says_what_was_expected_found_and_what_to_do() -> None:
 
 
 def test_every_call_has_a_rule() -> None:
-    assert set(ledger._RULES) == set(KINDS) - {GameCall}
+    assert set(round_machine._RULES) == set(KINDS) - {GameCall}
 
 
 def test_a_state_at_a_block_is_what_a_call_of_that_block_finds() -> None:

@@ -1,0 +1,41 @@
+"""Logs of convictions: of a seat, of what it is convicted, and of what the slash pays for."""
+
+from dataclasses import replace
+
+from touchstone.protocol.spec.game.compensation import burn_lost_pay
+from touchstone.protocol.spec.game.enums import ProofKind
+from touchstone.protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
+from touchstone.protocol.spec.game.log_values import Values, read_statement
+from touchstone.protocol.spec.game.logged_game import Ledger
+from touchstone.protocol.spec.game.purse import BURNED, SLASHED, credit_of, restitution_of, stake_of
+from touchstone.protocol.spec.game.state import Fall
+
+
+def apply_seat_convicted(ledger: Ledger, values: Values) -> None:
+    """SeatConvicted: the stake is taken. It is shared with the log behind it."""
+    ledger.state = replace(ledger.game, finder=values["finder"])
+    ledger.emit(SeatConvicted(int(values["seat"]), ProofKind(int(values["proof"])), None))
+    ledger.move(stake_of(int(values["seat"])), SLASHED, values["stake_wei"])
+
+
+def apply_statement_convicted(ledger: Ledger, values: Values) -> None:
+    """StatementConvicted: of what the seat was convicted."""
+    ref, proof = read_statement(values["statement"]), ProofKind(int(values["proof"]))
+    ledger.emit(SeatConvicted(int(values["seat"]), proof, ref))
+    ledger.share_slash()
+
+
+def apply_pay_restored(ledger: Ledger, values: Values) -> None:
+    """PayRestored: out of what the slash would have burned."""
+    index, slot, account = int(values["round"]), int(values["slot"]), values["account"]
+    ledger.move(BURNED, credit_of(account), values["wei_"])
+    burn_lost_pay(ledger, ledger.state.rounds[index], slot)
+    ledger.emit(PayRestored(index, slot, account, values["wei_"]))
+
+
+def apply_restitution_held(ledger: Ledger, values: Values) -> None:
+    """RestitutionHeld: the end of a fall."""
+    number, held = int(values["fall"]), int(values["held_wei"])
+    owed = int(values["owed_wei"])
+    ledger.emit(PayHeld(Fall(number, int(values["first_round"]), int(values["last_round"]), owed, held)))
+    ledger.share_slash(restitution_of(number), held)

@@ -1,0 +1,32 @@
+"""How values of logs are read: statements, votes, bitmaps."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.statements import Vote, VoteWord
+
+Values = Mapping[str, Any]
+"""What a log says, by names in snake case, in the order of the declaration."""
+
+
+NO_DRAW = (1 << 32) - 1
+"""In place of a draw: the statement is the claim."""
+
+
+def read_statement(ref: Any) -> StatementRef:
+    """A statement as a log names it."""
+    draw = None if ref.draw == NO_DRAW else int(ref.draw)
+    return StatementRef(int(ref.round), int(ref.slot), draw, int(ref.rank))
+
+
+def read_vote(said: Any) -> Vote:
+    """A vote as a log names it."""
+    vote = Vote(**{one.name: getattr(said, one.name) for one in fields(Vote)})
+    return replace(vote, word=VoteWord(vote.word))
+
+
+def list_bits(bitmap: int) -> tuple[int, ...]:
+    """The places of a bitmap's ones, ascending."""
+    return tuple(place for place in range(bitmap.bit_length()) if bitmap >> place & 1)

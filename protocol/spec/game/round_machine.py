@@ -1,0 +1,91 @@
+"""The machine: which rule a call follows. `apply` is the contract, `fold` (in `reducer.py`) is a node."""
+
+from collections.abc import Callable
+from typing import Any
+
+from touchstone.protocol.spec.game import (
+    asks,
+    calls,
+    contests,
+    disputes,
+    root_posting,
+    round_opening,
+    round_seals,
+    rounds,
+    seat_payments,
+    seats,
+    settling,
+    silence,
+    task_closing,
+    transaction_proofs,
+    vote_judging,
+)
+from touchstone.protocol.spec.game.calls import GameCall
+from touchstone.protocol.spec.game.draft import Draft
+from touchstone.protocol.spec.game.events import GameEvent
+from touchstone.protocol.spec.game.reducer import fold
+from touchstone.protocol.spec.game.rule_refusals import require
+from touchstone.protocol.spec.game.state import GameState
+
+_RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
+    calls.Deposit: seat_payments.apply_deposit,
+    calls.JoinSeat: seats.apply_join,
+    calls.TopUp: seats.apply_top_up,
+    calls.LeaveSeat: seats.apply_leave,
+    calls.MarkSilent: silence.apply_mark_silent,
+    calls.PayOut: seat_payments.apply_pay_out,
+    calls.WithdrawCredit: seat_payments.apply_withdraw,
+    calls.HaltTask: round_opening.apply_halt,
+    calls.StartRounds: round_opening.apply_start,
+    calls.SealStart: round_opening.apply_seal_start,
+    calls.SealRound: round_seals.apply_seal_round,
+    calls.SealAudits: round_seals.apply_seal_audits,
+    calls.SealClosing: round_seals.apply_seal_closing,
+    calls.CommitRound: rounds.apply_commit,
+    calls.JudgeVotes: vote_judging.apply_judge,
+    calls.PostRoot: root_posting.apply_post,
+    calls.LetStand: root_posting.apply_stand,
+    calls.OpenContest: contests.apply_open_contest,
+    calls.AnswerContest: contests.apply_answer_contest,
+    calls.NameChild: contests.apply_name_child,
+    calls.BringLeaf: contests.apply_bring_leaf,
+    calls.EndRootContest: contests.apply_end_contest,
+    calls.AskSigner: asks.apply_ask,
+    calls.AnswerAsk: asks.apply_answer_ask,
+    calls.EndAsk: asks.apply_end_ask,
+    calls.DisputeStatement: disputes.apply_dispute,
+    calls.EndDispute: disputes.apply_end_dispute,
+    calls.SealProof: transaction_proofs.apply_seal_proof,
+    calls.ConvictSeat: transaction_proofs.apply_convict,
+    calls.SettleSeat: settling.apply_settle,
+    calls.FreeEpoch: task_closing.apply_free_epoch,
+    calls.CloseGame: task_closing.apply_close,
+}
+_MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseGame)
+"""Refused once the task is closed. Every other rule needs a seat, a round that is not over or an open window,
+and a task closes only where there is none: what still passes then moves no money (`halt`, votes and openings
+that do not count, `freeEpoch`)."""
+
+
+def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[GameEvent, ...]:
+    """The events of a call that is made in `block`, those first that the clock made due. Raises GameRefusal,
+    by the name that the contract reverts with; then nothing has changed."""
+    draft = Draft(state, block)
+    require(not state.is_closed or not isinstance(call, _MEMBERS), "GameOver")
+    rounds.sync(draft)
+    _RULES[type(call)](draft, call, sender)
+    return tuple(draft.events)
+
+
+def fold_all(state: GameState, logged: tuple[GameEvent, ...], block: int) -> GameState:
+    """The state after the events of one block, in their order."""
+    for event in logged:
+        state = fold(state, event, block)
+    return state
+
+
+def get_state_at(state: GameState, block: int) -> GameState:
+    """The state as a call of `block` finds it: closed where the clock has closed it."""
+    draft = Draft(state, block)
+    rounds.sync(draft)
+    return draft.state

@@ -1,0 +1,65 @@
+"""Logs that move the money of seats and of the task: stakes, settlements, the escrow, revenue."""
+
+from touchstone.protocol.spec.game import events
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.log_values import Values
+from touchstone.protocol.spec.game.logged_game import Ledger
+from touchstone.protocol.spec.game.pools import get_stake
+from touchstone.protocol.spec.game.purse import BURNED, ESCROW, REVENUE, credit_of, restitution_of, stake_of
+from touchstone.protocol.spec.game.restitution import compute_restitution
+from touchstone.protocol.spec.game.settling import is_in_pool
+
+
+def apply_joined(ledger: Ledger, values: Values) -> None:
+    """SeatJoined: the stake comes out of the account's credit."""
+    seat = int(values["seat"])
+    ledger.emit(events.SeatJoined(seat, SeatRole(seat >> 16), values["account"]))
+    ledger.move(credit_of(values["account"]), stake_of(seat), values["stake_wei"])
+
+
+def apply_topped_up(ledger: Ledger, values: Values) -> None:
+    """SeatToppedUp: more stake."""
+    seat = int(values["seat"])
+    ledger.move(credit_of(ledger.state.seats[seat].account), stake_of(seat), values["wei_"])
+
+
+def apply_freed(ledger: Ledger, values: Values) -> None:
+    """SeatFreed: the stake goes back."""
+    seat = int(values["seat"])
+    account = ledger.state.seats[seat].account
+    ledger.move(stake_of(seat), credit_of(account), get_stake(ledger.state, seat))
+    ledger.emit(events.SeatFreed(seat))
+
+
+def apply_settled(ledger: Ledger, values: Values) -> None:
+    """SeatSettled. The log has the sums of pay and fees; what a slash holds for undone rounds is computed."""
+    seat, until = ledger.state.seats[int(values["seat"])], int(values["until_round"])
+    credit = credit_of(seat.account)
+    for index in range(seat.settled, until + 1):
+        game_round = ledger.state.rounds[index]
+        if is_in_pool(game_round, seat):
+            fall, wei = compute_restitution(ledger.state, seat, game_round, ledger.block)
+            ledger.move(restitution_of(fall), credit, wei)
+    ledger.move(ESCROW, credit, values["paid_wei"])
+    ledger.move(ESCROW, BURNED, values["burned_wei"])
+    ledger.move(stake_of(seat.number), BURNED, values["fee_wei"])
+    ledger.emit(events.SeatSettled(seat.number, until))
+
+
+def apply_closed(ledger: Ledger, values: Values) -> None:
+    """GameClosed: what is left of the escrow goes to the submitter."""
+    for fall in ledger.state.falls:
+        pot = restitution_of(fall.number)
+        ledger.move(pot, BURNED, ledger.state.purse.get_wei(pot))
+    ledger.move(ESCROW, credit_of(ledger.state.terms.submitter), values["refund_wei"])
+    ledger.emit(events.GameClosed())
+
+
+def apply_revenue(ledger: Ledger, values: Values) -> None:
+    """RevenuePaid."""
+    ledger.move(credit_of(values["payer"]), REVENUE, values["wei_"])
+
+
+def apply_claimed_revenue(ledger: Ledger, values: Values) -> None:
+    """RevenueClaimed."""
+    ledger.move(REVENUE, credit_of(values["holder"]), values["wei_"])
