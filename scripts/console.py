@@ -32,7 +32,7 @@ from rich.prompt import Confirm
 from rich.table import Table
 
 from touchstone.protocol.adapters.log_facts import RoundField
-from touchstone.protocol.economics.money import MoneyRule
+from touchstone.protocol.economics.money_rules import MoneyRule
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.tokens import format_tokens

@@ -34,7 +34,7 @@ from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import advance, begin_round
 from touchstone.protocol.compute.program.training_state import Batch
-from touchstone.protocol.economics.amounts import price_gas
+from touchstone.protocol.economics.gas_costs import price_gas
 from touchstone.protocol.spec.commitments import compute_state_root
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game.enums import SeatRole

@@ -22,9 +22,9 @@ from typing import Any, TypeVar, get_type_hints
 
 from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.adapters.signed_profiles import read_profile
-from touchstone.protocol.economics.amounts import price_gas
-from touchstone.protocol.economics.money import MoneyRule, check_money
-from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.economics.assumptions import Figures
+from touchstone.protocol.economics.gas_costs import price_gas
+from touchstone.protocol.economics.money_rules import MoneyRule, check_money
 from touchstone.protocol.spec.calibration_profile import Profile
 from touchstone.protocol.spec.calibration_rules import MARGIN, compute_maxima, merge_profiles
 from touchstone.protocol.spec.errors import InvalidInput
@@ -195,7 +195,7 @@ BOUNDS: Mapping[str, tuple[int, int | None]] = {
 
 @dataclass(frozen=True)
 class Stated:
-    """The table [economics]; money in wei. Symbols and meanings: `protocol/economics/refusing.py`.
+    """The table [economics]; money in wei. Symbols and meanings: `protocol/economics/assumptions.py`.
     proof_cost: the replay and the trace that it takes to prove a fault."""
 
     compute_cost: int

@@ -6,13 +6,9 @@ from typing import Any
 from rich.table import Table
 
 from touchstone.protocol.adapters.chain.pace import Pace
-from touchstone.protocol.economics.account_money import (
-    AccountMoney,
-    Lock,
-    LockKind,
-    RoundEntry,
-    compute_account,
-)
+from touchstone.protocol.economics.account_locks import Lock, LockKind
+from touchstone.protocol.economics.account_money import AccountMoney, compute_account
+from touchstone.protocol.economics.unsettled_rounds import RoundEntry
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import (

@@ -21,7 +21,7 @@ from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.compute.program.costs import measure_costs
 from touchstone.protocol.compute.program.known_steps import get_program
-from touchstone.protocol.economics.money import MoneyRule
+from touchstone.protocol.economics.money_rules import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.posted_terms import PostedTerms
 from touchstone.protocol.spec.game.presets import LIMITS

@@ -33,7 +33,7 @@ from typing import Any
 from touchstone.node.kit.retention_windows import WHOLE_GUESSES, WHOLE_ROUNDS
 from touchstone.node.submit import RoundPlan, find_plan_malformations
 from touchstone.protocol.economics.amounts import derive_amounts
-from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, LIMITS_LOCAL

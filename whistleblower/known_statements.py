@@ -12,8 +12,8 @@ claim does not have: the solver proves that (`evidence.py`).
 
 Whistleblowers ask; where a task has none, verifiers do. For the place of each vote each asker throws its own
 secret dice. On average all askers together ask about one of SPOT_ASKS such votes.
-`protocol/economics/money.py` makes a stake large enough for that. Askers read those votes from the chain
-first, because auditors hand their votes only to solvers.
+`protocol/economics/money_rules.py` makes a stake large enough for that. Askers read those votes from the
+chain first, because auditors hand their votes only to solvers.
 """
 
 import hashlib

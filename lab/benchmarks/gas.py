@@ -23,8 +23,8 @@ from lab.benchmarks.gas_bounds.gas_dispute import measure_dispute
 from lab.benchmarks.gas_bounds.gas_play import DRAWS, EPOCH_ROUNDS, Case, Play
 from lab.benchmarks.reports import BUILD, write_report
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
-from touchstone.protocol.economics.amounts import price_gas
-from touchstone.protocol.economics.refusing import GasCosts
+from touchstone.protocol.economics.assumptions import GasCosts
+from touchstone.protocol.economics.gas_costs import price_gas
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 
 CONTEST_LEVELS = 7
@@ -211,7 +211,7 @@ def main() -> None:
     print(write_report("gas", report))
     short = [one for one in prices if not one.holds]
     if short:
-        raise SystemExit(f"dearer than `protocol/economics/amounts.py` prices them: {short}")
+        raise SystemExit(f"dearer than `protocol/economics/gas_costs.py` prices them: {short}")
 
 
 if __name__ == "__main__":

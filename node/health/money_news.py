@@ -11,12 +11,8 @@ from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.adapters.chain.pace import Pace, measure_pace
-from touchstone.protocol.economics.account_money import (
-    AccountMoney,
-    compute_account,
-    estimate_round_blocks,
-    find_due,
-)
+from touchstone.protocol.economics.account_money import AccountMoney, compute_account
+from touchstone.protocol.economics.duty_ends import estimate_round_blocks, find_due
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_book import SettledRound

@@ -15,7 +15,7 @@ from touchstone.node.records.dispute_records import DisputeRecords
 from touchstone.node.training.worker_team import Team, open_team
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.step_facts import require_step_root
-from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.open_questions import has_bond_alone, has_duties
 from touchstone.protocol.spec.task_spec import TrainingSpec

@@ -10,7 +10,7 @@ from touchstone.node.joining.reachability import require_reached
 from touchstone.node.kit.party import Party
 from touchstone.node.records.round_seats import find_own_slot
 from touchstone.protocol.adapters.chain.gate import GateShut
-from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.calls import JoinSeat
 from touchstone.protocol.spec.game.enums import SeatRole

@@ -4,8 +4,8 @@ from touchstone.node.joining.start_weights import compute_start_bytes
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind, BlobRef
 from touchstone.protocol.compute.program.costs import ProgramCosts
-from touchstone.protocol.economics.money import check_money
-from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.economics.assumptions import Figures
+from touchstone.protocol.economics.money_rules import check_money
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms

@@ -1,6 +1,6 @@
 """How many times the gas of the stored figures duties take on the chain at hand.
 
-The figures of `economics/amounts.py` are those of Ethereum as it was when they were measured. Another
+The figures of `economics/gas_costs.py` are those of Ethereum as it was when they were measured. Another
 chain, or a fork, may let storage cost several times as much. A duty that is not due cannot be estimated. So
 the chain's node estimates one call that anybody may send at any time, and all figures grow in proportion.
 """

@@ -1,7 +1,7 @@
 """Which tasks exist: what a submitter could write to hurt nodes, and how each is refused.
 
 A node looks before it stakes, a submitter before it pays. The rules of members, windows and amounts are
-`game.terms_check.check_terms` and `economics.money.check_money`. What depends on a node's own speed it
+`game.terms_check.check_terms` and `economics.money_rules.check_money`. What depends on a node's own speed it
 measures itself. Every rule here is judged from numbers alone: nothing is fetched or built for a hostile task.
 What the program must keep is in `program_rules.py`.
 """

@@ -33,7 +33,8 @@ from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.program.step import begin_round, train_segment
-from touchstone.protocol.economics.account_money import AccountMoney, Lock, LockKind
+from touchstone.protocol.economics.account_locks import Lock, LockKind
+from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_terms import read_terms

@@ -32,7 +32,7 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import advance
-from touchstone.protocol.economics.amounts import price_gas
+from touchstone.protocol.economics.gas_costs import price_gas
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec

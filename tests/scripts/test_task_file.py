@@ -12,7 +12,7 @@ import pytest
 from tests.scripts.test_data_pack import make_tokenizer
 from touchstone.node.submit import build_task
 from touchstone.protocol.compute.batches import open_corpus
-from touchstone.protocol.economics.money import check_money
+from touchstone.protocol.economics.money_rules import check_money
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS_LOCAL

@@ -9,7 +9,7 @@ from msgspec import structs
 from tests.scripts.test_data_pack import make_tokenizer
 from tests.task_models import DecoderStep, record_decoder
 from touchstone.node.exports.model_note import hash_file
-from touchstone.protocol.economics.money import MoneyRule
+from touchstone.protocol.economics.money_rules import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.terms import DeploymentLimits

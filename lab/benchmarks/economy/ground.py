@@ -9,17 +9,16 @@ from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 
-from touchstone.protocol.economics.amounts import (
+from touchstone.protocol.economics.amounts import derive_amounts, refuse_bad_money
+from touchstone.protocol.economics.assumptions import Figures
+from touchstone.protocol.economics.gas_costs import (
     ANSWER_GAS,
     CLAIM_GAS,
     CONTEST_GAS,
     CONTEST_LEVEL_GAS,
     LEAF_GAS,
-    derive_amounts,
     price_gas,
-    refuse_bad_money,
 )
-from touchstone.protocol.economics.refusing import Figures
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL

@@ -22,7 +22,7 @@ from lab.benchmarks.economy.ground import (
 from lab.benchmarks.economy.play import EXTRAS, Play, Spots, name_parties
 from tests.protocol.spec.test_program import reduce_many
 from touchstone.protocol.economics.amounts import list_binding
-from touchstone.protocol.economics.money import check_money
+from touchstone.protocol.economics.money_rules import check_money
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, get_late_draw

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from touchstone.protocol.economics.money import compute_burned
-from touchstone.protocol.economics.odds import Cheat, list_cheats
-from touchstone.protocol.economics.refusing import Figures, compute_taken_fees, list_refusals, read_sampling
+from touchstone.protocol.economics.assumptions import Figures, read_sampling
+from touchstone.protocol.economics.false_claims import Cheat, list_cheats
+from touchstone.protocol.economics.refusing import compute_taken_fees, list_refusals
+from touchstone.protocol.economics.slashes import compute_burned
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
 from touchstone.scripts.chain_commands import TASK_FILE

@@ -8,7 +8,7 @@ import {Test} from "../Test.sol";
 /// @dev What it costs to pick the terms of a SELECTED_SUM, compiled as the product is.
 contract PickGasTest is Test {
     uint256 private constant TERMS = 4096;
-    /// @dev Less than a third of what the proof of a fault is priced by (`CONVICTION_GAS` in protocol/economics/amounts.py).
+    /// @dev Less than a third of what the proof of a fault is priced by (`CONVICTION_GAS` in protocol/economics/gas_costs.py).
     uint256 private constant MOST_GAS = 1_000_000;
 
     event log_named_uint(string key, uint256 value);

@@ -19,7 +19,7 @@ from touchstone.protocol.compute.batches import prepare_steps
 from touchstone.protocol.compute.bounds.exhibits import Exhibit
 from touchstone.protocol.compute.bounds.rehearsal import Rehearsal
 from touchstone.protocol.compute.program.step_facts import require_step_root
-from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput, TouchstoneError
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole

@@ -7,7 +7,9 @@ from tests.protocol.spec.game.mishaps import play_mishaps
 from tests.protocol.spec.game.test_logs import play_contests, play_fall, play_questions
 from tests.protocol.spec.game.troubled import PARTIES, TroubledWorld, make_troubled
 from tests.protocol.spec.game.world import KEEPER, World
-from touchstone.protocol.economics.account_money import AccountMoney, LockKind, RoundEntry
+from touchstone.protocol.economics.account_locks import LockKind
+from touchstone.protocol.economics.account_money import AccountMoney
+from touchstone.protocol.economics.unsettled_rounds import RoundEntry
 from touchstone.protocol.spec.game.events import SeatFreed
 from touchstone.protocol.spec.game.money_reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, sum_kind
 from touchstone.protocol.spec.game.settling import get_settled_until

@@ -6,9 +6,10 @@ from fractions import Fraction
 import pytest
 
 from tests.protocol.spec.game.world import AMOUNTS, make_terms
-from touchstone.protocol.economics.amounts import derive_amounts, list_binding, price_gas, refuse_bad_money
-from touchstone.protocol.economics.money import check_money
-from touchstone.protocol.economics.refusing import Figures
+from touchstone.protocol.economics.amounts import derive_amounts, list_binding, refuse_bad_money
+from touchstone.protocol.economics.assumptions import Figures
+from touchstone.protocol.economics.gas_costs import price_gas
+from touchstone.protocol.economics.money_rules import check_money
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import WINDOWS_12S
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms

@@ -11,20 +11,18 @@ from hypothesis import strategies as st
 from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.protocol.spec.game.world import AMOUNTS, get_burned, make_terms
-from touchstone.protocol.economics.money import (
-    MoneyRule,
-    check_money,
+from touchstone.protocol.economics.assumptions import Figures, GasCosts, count_closing_rounds, read_sampling
+from touchstone.protocol.economics.cheating_gains import (
     compute_burden,
-    compute_burned,
     compute_drift_pay,
     compute_least_auditor_burn,
     compute_least_idler_burn,
     compute_lies,
     compute_paid_beyond,
-    compute_stake_burning,
 )
-from touchstone.protocol.economics.odds import Cheat, list_cheats
-from touchstone.protocol.economics.refusing import Figures, GasCosts, count_closing_rounds, read_sampling
+from touchstone.protocol.economics.false_claims import Cheat, list_cheats
+from touchstone.protocol.economics.money_rules import MoneyRule, check_money
+from touchstone.protocol.economics.slashes import compute_burned, compute_stake_burning
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome

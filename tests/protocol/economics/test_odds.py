@@ -9,13 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocol.spec.game.draws import list_real_draws
-from touchstone.protocol.economics.odds import (
-    bound_by_pairs,
-    bound_by_steps,
-    compute_set_chances,
-    compute_worst_escape,
-    compute_worst_exact,
-)
+from touchstone.protocol.economics.escape_bounds import bound_by_pairs, bound_by_steps, compute_worst_escape
+from touchstone.protocol.economics.placement_odds import compute_set_chances, compute_worst_exact
 from touchstone.protocol.spec.audit_draws import count_draws, draw_circle_segments
 from touchstone.protocol.spec.errors import InvalidInput
 

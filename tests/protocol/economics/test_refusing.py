@@ -10,9 +10,9 @@ import pytest
 from tests.protocol.spec.game.test_deciding import make_drawn
 from tests.protocol.spec.game.test_settling import SETTLE, get_account, settle
 from tests.protocol.spec.game.world import AMOUNTS, World, make_terms, make_vote, vote
-from touchstone.protocol.economics.odds import DECIDING, compute_deciding_chance
+from touchstone.protocol.economics.assumptions import Figures
+from touchstone.protocol.economics.owned_auditors import DECIDING, compute_deciding_chance
 from touchstone.protocol.economics.refusing import (
-    Figures,
     Refusal,
     compute_fee_stake,
     compute_least_fee,

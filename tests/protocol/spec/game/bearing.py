@@ -5,20 +5,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-from touchstone.protocol.economics.money import (
-    compute_burned,
+from touchstone.protocol.economics.assumptions import Figures, count_closing_rounds, read_sampling
+from touchstone.protocol.economics.cheating_gains import (
     compute_lies,
     compute_paid_beyond,
     count_cheating_rounds,
 )
-from touchstone.protocol.economics.odds import list_cheats
-from touchstone.protocol.economics.refusing import (
-    Figures,
-    compute_taken_fees,
-    count_closing_rounds,
-    list_refusals,
-    read_sampling,
-)
+from touchstone.protocol.economics.false_claims import list_cheats
+from touchstone.protocol.economics.refusing import compute_taken_fees, list_refusals
+from touchstone.protocol.economics.slashes import compute_burned
 from touchstone.protocol.spec.game.terms import GameTerms
 
 UNBOUNDED = Fraction(1 << 128)

@@ -1,12 +1,14 @@
 """Exact odds that a false claim is detected, for any placement of what is spoiled: what the bounds of
-`protocol/economics/odds.py` are measured against."""
+`protocol/economics/escape_bounds.py` are measured against."""
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
 from itertools import combinations
 from math import comb
 
-from touchstone.protocol.economics.odds import Weights, compute_blind_chance, compute_worst_escape, list_free
+from touchstone.protocol.economics.escape_bounds import compute_worst_escape
+from touchstone.protocol.economics.owned_auditors import compute_blind_chance
+from touchstone.protocol.economics.placement_odds import Weights, list_free
 from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.params import LATE_RATE_ONE
 

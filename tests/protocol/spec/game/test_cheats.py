@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocol.spec.game.world import make_terms
-from touchstone.protocol.economics.odds import Cheat, Sampling, list_cheats, list_spans
-from touchstone.protocol.economics.refusing import Figures, read_sampling
+from touchstone.protocol.economics.assumptions import Figures, read_sampling
+from touchstone.protocol.economics.false_claims import Cheat, Sampling, list_cheats, list_spans
 
 THIRD = Fraction(1, 3)
 CLOSE = Fraction(1, 1 << 31)

@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import pytest
 
-from touchstone.protocol.economics.odds import (
+from touchstone.protocol.economics.owned_auditors import (
     compute_blind_chance,
     compute_deciding_chance,
     compute_deciding_exact,

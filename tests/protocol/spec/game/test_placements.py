@@ -14,7 +14,7 @@ from tests.protocol.spec.game.placements import (
     find_worst_placement,
     list_plausible_placements,
 )
-from touchstone.protocol.economics.odds import Sampling, list_cheats
+from touchstone.protocol.economics.false_claims import Sampling, list_cheats
 from touchstone.protocol.spec.audit_draws import count_draws, draw_circle_segments, draw_late
 
 THIRD = Fraction(1, 3)

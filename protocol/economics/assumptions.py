@@ -1,0 +1,86 @@
+"""What is assumed of the world outside a task. Figures are in wei and blocks.
+
+Symbols: C compute of a round, V what a false claim is worth outside, s the share of auditors that a cheat
+may own, D rounds from detection to closure.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from touchstone.protocol.economics.false_claims import Sampling
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.terms import ANSWERS_MAX, GameTerms, compute_least_segments
+from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT
+
+
+@dataclass(frozen=True)
+class GasCosts:
+    """What acts cost in gas, in wei of the task's token. solver_round: commitment and share of the round;
+    vote: with its opening; answer: to an ask; defence: all answers of a dispute; contest: all answers of a
+    contest; conviction: opening a dispute and proving a fault, with the replay and the trace for it; fall:
+    all of a contester's moves down to a wrong leaf, where all seats are taken."""
+
+    solver_round: int = 0
+    vote: int = 0
+    answer: int = 0
+    defence: int = 0
+    contest: int = 0
+    conviction: int = 0
+    fall: int = 0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """cost: C. gain: V. round_blocks: a usual round. refused_gain: the smaller V that the task states to bear
+    against refusal to serve, None where it is V. drift_gain: V of drift that the limits of single steps leave
+    room for: it costs a claim and never a seat. voided_share: of honest claims, voided in unstable phases.
+    owned: s. detection: d, the chance that an honest auditor sees a false segment that it replays."""
+
+    cost: int
+    gain: int
+    round_blocks: int
+    gas: GasCosts = GasCosts()
+    refused_gain: int | None = None
+    drift_gain: int = 0
+    voided_share: Fraction = Fraction(0)
+    owned: Fraction = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
+    detection: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        least = min(self.cost, self.gain, self.refused_gain or 0, self.drift_gain)
+        is_share = 0 <= self.owned < 1 and 0 <= self.voided_share < 1 and 0 < self.detection <= 1
+        if least < 0 or not is_share or self.round_blocks < 1:
+            raise InvalidInput(
+                what="impossible figures",
+                expected="no negative amount, shares below 1, a detection above 0, rounds of a block or more",
+                actual=self,
+                remedy="Correct the figures.",
+            )
+
+    @property
+    def refusal_gain(self) -> int:
+        """V of a false claim whose solver refuses to serve where honest auditors are drawn."""
+        return self.gain if self.refused_gain is None else self.refused_gain
+
+
+def read_sampling(terms: GameTerms, figures: Figures) -> Sampling:
+    """What a task samples, as the figures see it."""
+    return Sampling(
+        terms.segment_count,
+        terms.draws,
+        terms.late_chance,
+        terms.least_verifiers,
+        figures.owned,
+        figures.detection,
+        compute_least_segments(terms),
+    )
+
+
+def count_closing_rounds(terms: GameTerms, figures: Figures) -> int:
+    """D: rounds that a seat still plays after the round whose claim gives it away. The claim is decided after
+    twice audit_max at the latest, the dispute ends after its answers and a move of the opener before each
+    (`compute_dispute_clock`). Late audits come a round later."""
+    windows = terms.windows
+    late = figures.round_blocks if terms.late_chance else 0
+    blocks = late + 2 * windows.audit_max + 2 * ANSWERS_MAX * windows.respond
+    return -(-blocks // figures.round_blocks)

@@ -1,0 +1,89 @@
+"""The chances of a cheat that owns seats among the auditors of its claims.
+
+A draw's primary and reserves are three places of one permutation of the pool, and no two draws of a claim
+share a place. So the cheat's seats fall on them without replacement (hypergeometric). A draw is accepted by
+its primary, or by both reserves.
+"""
+
+from fractions import Fraction
+from functools import lru_cache
+from math import comb
+
+from touchstone.protocol.spec.audit_draws import RANKS
+from touchstone.protocol.spec.errors import InvalidInput
+
+POOLS_TRIED = 64
+"""So many pool sizes from the least on are computed exactly; a bound holds for all larger ones."""
+DECIDING = (0, 1, 3, 1)
+"""Of a draw's three seats 0, 1, 2 or 3 are the cheat's: in how many ways do they accept it? One must be the
+primary; any two do, because they are the primary or both reserves."""
+
+
+def count_owned(share: Fraction, pool: int) -> int:
+    """How many seats of a pool a cheat has that owns at most `share` of them."""
+    return int(share * pool)
+
+
+@lru_cache(maxsize=256)
+def _count_deciding(audits: int) -> tuple[int, ...]:
+    """In how many ways i own seats among the 3 places of each of `audits` draws accept all of them, by i."""
+    ways = [1]
+    for _ in range(audits):
+        longer = [0] * (len(ways) + RANKS)
+        for i, count in enumerate(ways):
+            for own, more in enumerate(DECIDING):
+                longer[i + own] += count * more
+        ways = longer
+    return tuple(ways)
+
+
+def compute_deciding_exact(owned: int, pool: int, audits: int) -> Fraction:
+    """Chance that `owned` of `pool` seats accept `audits` draws of one claim, whatever the others say."""
+    rest = pool - RANKS * audits
+    if not 0 <= owned <= pool or rest < 0:
+        raise InvalidInput(
+            what="no such pool",
+            expected=f"0 to {pool} own seats, at least {RANKS * audits} in all",
+            actual=f"{owned} of {pool}",
+            remedy="Draw from at least three seats for each draw of a claim.",
+        )
+    ways = _count_deciding(audits)
+    hits = sum(count * comb(rest, owned - i) for i, count in enumerate(ways) if i <= owned)
+    return Fraction(hits, comb(pool, owned))
+
+
+@lru_cache(maxsize=1024)
+def compute_deciding_chance(share: Fraction, least_pool: int, audits: int) -> Fraction:
+    """The same for a cheat that owns at most `share` of a pool of `least_pool` seats or more: the worst size.
+
+    Beyond the sizes that are tried: of an honest primary's two reserves the second is own less often once the
+    first is, so both are with chance at most (K / (V - 1))^2 <= (s V / (V - 1))^2, which falls with V. Draws
+    of one claim share no seat, and own seats that stand at one draw are missing at the others, so all draws
+    are decided at most as often as if each were on its own."""
+    last = least_pool + POOLS_TRIED
+    tried = (compute_deciding_exact(count_owned(share, v), v, audits) for v in range(least_pool, last))
+    both = min(share * last / (last - 1), Fraction(1)) ** 2
+    return max(*tried, (share + (1 - share) * both) ** audits)
+
+
+def compute_blind_chance(share: Fraction, audits: int) -> Fraction:
+    """Chance that no honest seat looks at any of `audits` draws of a claim: all primaries are the cheat's.
+    Without replacement it is less in any pool."""
+    return share**audits
+
+
+def compute_fee_chance(share: Fraction, least_pool: int) -> Fraction:
+    """Least chance that a draw which serves only the cheat's own auditors costs it the fee of UNSERVED: it
+    does unless own auditors accept it.
+
+    An own primary accepts at once, and then no word counts any more. Two own reserves leave one honest word
+    of UNSERVED. In all other cases the primary and a reserve are honest. Both words count, whatever the other
+    reserve says first: in a draw that has failed an UNSERVED counts until its time is over."""
+    return 1 - compute_deciding_chance(share, least_pool, 1)
+
+
+def compute_paid_votes(share: Fraction, least_pool: int) -> Fraction:
+    """At most so many votes of a draw are the cheat's and paid, on average: the primary alone where it
+    accepts, else those of own reserves."""
+    reserve = min(share * least_pool / (least_pool - 1), Fraction(1))
+    return share + (1 - share) * 2 * reserve

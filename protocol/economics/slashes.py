@@ -1,0 +1,19 @@
+"""What a slash takes: at least half of it is burned, the rest goes to finder and submitter."""
+
+from fractions import Fraction
+from math import ceil
+
+SHARE_DIVISOR = 4
+"""Of a slash the finder and the submitter get at most a quarter each, so at least half is burned."""
+
+
+def compute_burned(stake: int, finder_cap: int) -> int:
+    """What a slash of `stake` takes from a cheat that is finder and submitter itself."""
+    quarter = stake // SHARE_DIVISOR
+    return stake - min(quarter, finder_cap) - quarter
+
+
+def compute_stake_burning(burned: int, finder_cap: int) -> int:
+    """The least stake from which on a slash burns at least `burned`: half of it, or three quarters less the
+    finder's cap, whichever is more."""
+    return max(0, min(2 * burned, ceil(Fraction(4 * (burned + finder_cap), 3))))
