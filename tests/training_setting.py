@@ -22,7 +22,7 @@ from touchstone.protocol.spec.merkle import compute_levels
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
 from touchstone.protocol.spec.program import Program, Role
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingSpec
-from touchstone.scripts.chain_commands import read_python_sources
+from touchstone.scripts.tasks.task_example import read_python_sources
 from touchstone.step.plain_decoder import DecoderConfig
 
 

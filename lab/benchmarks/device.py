@@ -50,8 +50,8 @@ from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate, compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.chain_commands import run_task_example
-from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.tasks.task_example import run_task_example
+from touchstone.scripts.tasks.task_file import read_task_file
 from touchstone.step.plain_decoder import Decoder
 from touchstone.step.record_step import next_token_loss
 

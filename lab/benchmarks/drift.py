@@ -31,7 +31,8 @@ from touchstone.protocol.compute.audit.compare import judge_state
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.calibrate_commands import Segment, Workplace, make_starts
+from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
+from touchstone.scripts.calibration.measuring import make_starts
 from touchstone.whistleblower.step_judging import find_false_step
 
 # --- One phase of one model ---------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ from touchstone.protocol.compute.determinism import describe_kernels, pin_kernel
 from touchstone.protocol.compute.program.training_state import TrainingState
 from touchstone.protocol.spec.calibration_rules import MARGIN
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.calibrate_commands import Segment, Workplace, make_starts
+from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
+from touchstone.scripts.calibration.measuring import make_starts
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 1.0)
 BINS_PER_DECADE = 10

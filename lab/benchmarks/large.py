@@ -50,9 +50,9 @@ from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.scripts.chain_commands import read_python_sources
-from touchstone.scripts.data_pack import PackPlan, pack
-from touchstone.scripts.task_file import TaskFile, read_task_file
+from touchstone.scripts.data.data_pack import PackPlan, pack
+from touchstone.scripts.tasks.task_example import read_python_sources
+from touchstone.scripts.tasks.task_file import TaskFile, read_task_file
 from touchstone.step.plain_decoder import Decoder, DecoderConfig, describe_decoder
 from touchstone.step.record_step import Shape, record_step
 

@@ -42,7 +42,7 @@ from touchstone.protocol.spec.program_codec import compute_program_root
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.task_spec import StepContext, StepFacts
-from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(256, 128, 416, 4, 4, 4, 128)

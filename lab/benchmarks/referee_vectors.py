@@ -41,7 +41,7 @@ from touchstone.protocol.spec.params import FORMAT_NUMBERS, PRODUCT_BITS
 from touchstone.protocol.spec.program import ELEMENT_BYTES, QUANTIZED_ROLES
 from touchstone.protocol.spec.program_operations import BOUNDED_OPERATIONS, QUANTIZED_LIMITS, Operation
 from touchstone.protocol.spec.referee import judge_operation
-from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 
 HARNESS = "tests/contracts/JudgeHarness.sol"
 CASE_TYPE = "(uint8,uint32,uint32,uint256,uint256,uint256,(bytes,uint256,bool)[])[]"

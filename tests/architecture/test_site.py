@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from touchstone.scripts.console import ExitCode
+from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.toolchain import ROOT
 from touchstone.scripts.touchstone import make_parser
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from touchstone.protocol.adapters.keys import keystore
-from touchstone.scripts.command_table import COMMANDS
-from touchstone.scripts.role_commands import ROLES
+from touchstone.scripts.command_line.command_table import COMMANDS
+from touchstone.scripts.seats.role_commands import ROLES
 
 CLIENT = """\
 import json, os, socket, sys

@@ -35,26 +35,30 @@ from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.scripts import devnet
-from touchstone.scripts.chain_commands import make_home
-from touchstone.scripts.closing_commands import (
+from touchstone.scripts.account.task_names import read_state
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.home.home_config import read_config
+from touchstone.scripts.home.init_command import make_home
+from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.models.eval_command import measure_task
+from touchstone.scripts.models.export_command import export_model
+from touchstone.scripts.models.replay_command import replay_segment
+from touchstone.scripts.money.shares_commands import (
     claim_revenue,
     halt_by_vote,
     pay_revenue,
     show_shares,
     vote_halt,
 )
-from touchstone.scripts.console import Console, Document
-from touchstone.scripts.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
-from touchstone.scripts.home import read_config
-from touchstone.scripts.home_checks import open_config
-from touchstone.scripts.model_commands import export_model, measure_task, replay_segment
-from touchstone.scripts.money_commands import withdraw
-from touchstone.scripts.role_commands import Offer, play_role
-from touchstone.scripts.status_commands import tell_status
-from touchstone.scripts.task_creation import create_task
-from touchstone.scripts.task_file import read_task_file
-from touchstone.scripts.wallet import read_state
+from touchstone.scripts.money.withdraw_command import withdraw
+from touchstone.scripts.network import devnet
+from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, run_devnet
+from touchstone.scripts.seats.role_commands import play_role
+from touchstone.scripts.seats.seat_agreement import Offer
+from touchstone.scripts.status.status_tables import tell_status
+from touchstone.scripts.tasks.task_creation import create_task
+from touchstone.scripts.tasks.task_file import read_task_file
 from touchstone.step.step_folder import save_step
 
 TASK_FILE = """

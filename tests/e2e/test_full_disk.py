@@ -26,7 +26,7 @@ from touchstone.node.loop.opening import open_party
 from touchstone.protocol.adapters.reports.node_state import HealthIssue, read_node_state
 from touchstone.protocol.spec.game.enums import ClaimFate
 from touchstone.protocol.spec.game.state import GameRound
-from touchstone.scripts.status_commands import list_node_lines
+from touchstone.scripts.status.node_lines import list_node_lines
 
 NAME, ROUNDS, SIZE = "solver 0", 4, "200m"
 PLAN = replace(

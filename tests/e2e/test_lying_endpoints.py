@@ -19,7 +19,7 @@ from touchstone.protocol.adapters.chain.gate import Gate
 from touchstone.protocol.adapters.keys.signatures import Signed
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.statements import Vote, VoteWord
-from touchstone.scripts.devnet import run_anvil
+from touchstone.scripts.network.devnet import run_anvil
 
 CLOCKS_OFF_S = {"clock + 90 s": 90, "clock - 90 s": -90, "clock + 1 h": 3_600, "clock - 1 h": -3_600}
 AMID = {

@@ -33,8 +33,9 @@ from touchstone.protocol.adapters.chain.transactions import MiningPatience, Send
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.keystore import import_keystore
 from touchstone.protocol.spec.params import TOKEN_WEI
-from touchstone.scripts.deploy import DEV_TOKEN, create
-from touchstone.scripts.devnet import BLOCK_GAS, DevnetClock, claim_port, run_anvil
+from touchstone.scripts.network.contract_creation import DEV_TOKEN, create
+from touchstone.scripts.network.devnet import BLOCK_GAS, claim_port, run_anvil
+from touchstone.scripts.network.devnet_clock import DevnetClock
 from touchstone.scripts.toolchain import ROOT, anvil_path
 
 PAGE = ROOT / "docs" / "node.md"

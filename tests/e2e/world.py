@@ -29,8 +29,8 @@ from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig
-from touchstone.scripts.deploy import deploy_game
-from touchstone.scripts.devnet import fund, give_coin, run_anvil
+from touchstone.scripts.network.contract_creation import deploy_game
+from touchstone.scripts.network.devnet import fund, give_coin, run_anvil
 from touchstone.step.plain_decoder import DecoderConfig
 
 TINY_MODEL = DecoderConfig(256, 16, 32, 1, 2, 1, 32)

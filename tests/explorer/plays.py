@@ -15,7 +15,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDeployment
 from touchstone.protocol.adapters.chain.follower import LogBatch
-from touchstone.scripts.devnet import CHAIN_ID
+from touchstone.scripts.network.devnet import CHAIN_ID
 
 STEPS = 160
 

@@ -15,7 +15,7 @@ from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from touchstone.protocol.adapters.chain.transactions import MiningPatience
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.scripts.devnet import fund
+from touchstone.scripts.network.devnet import fund
 
 
 @pytest.fixture

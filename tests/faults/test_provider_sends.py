@@ -34,7 +34,7 @@ from touchstone.protocol.adapters.chain.rpc import Endpoint
 from touchstone.protocol.adapters.chain.transactions import MiningPatience
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.scripts.devnet import fund
+from touchstone.scripts.network.devnet import fund
 
 TRIES = 20
 DEPOSITS = 3

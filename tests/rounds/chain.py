@@ -15,7 +15,7 @@ from touchstone.protocol.adapters.chain.creation import compute_creation_address
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.headers import encode_header
 from touchstone.protocol.spec.game.terms import DeploymentLimits
-from touchstone.scripts.devnet import run_anvil
+from touchstone.scripts.network.devnet import run_anvil
 
 GAS = 16_700_000
 """of every transaction: just below what one may ask for (EIP-7825)."""

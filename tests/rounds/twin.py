@@ -43,7 +43,7 @@ from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
 from touchstone.protocol.spec.typed_data import SigningDomain
-from touchstone.scripts.devnet import CHAIN_ID
+from touchstone.scripts.network.devnet import CHAIN_ID
 
 WEALTH_WEI = 10**24
 STRANGER = "stranger"

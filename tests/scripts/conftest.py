@@ -11,7 +11,7 @@ import pytest
 
 from tests.scripts.money import Operators
 from tests.scripts.network import DEADLINE_S, ROOT, Network, init, wait_for_line
-from touchstone.scripts.devnet import claim_port
+from touchstone.scripts.network.devnet import claim_port
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.scripts.deploy import create, predict_game
-from touchstone.scripts.devnet import CHAIN_ID
+from touchstone.scripts.network.contract_creation import create, predict_game
+from touchstone.scripts.network.devnet import CHAIN_ID
 
 STRANGER = "0x" + 20 * "ee"
 """Who takes what the deployment takes."""

@@ -23,8 +23,8 @@ from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.training_codec import encode_training
-from touchstone.scripts.devnet import GRANT_TOKEN_WEI, give_coin
-from touchstone.scripts.home import unlock_key
+from touchstone.scripts.home.home_folder import unlock_key
+from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, give_coin
 from touchstone.scripts.touchstone import main
 
 WEALTH_WEI = GRANT_TOKEN_WEI

@@ -20,9 +20,10 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.state import Seat, create_game
-from touchstone.scripts import role_commands
-from touchstone.scripts.console import Console
-from touchstone.scripts.role_commands import Offer, Sitting
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.seats import role_commands
+from touchstone.scripts.seats.role_commands import Sitting
+from touchstone.scripts.seats.seat_agreement import Offer
 
 TASK = b"t" * 32
 NOW: Any = None

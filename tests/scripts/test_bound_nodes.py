@@ -28,9 +28,10 @@ from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import OpenAsk, RunningDispute, StatementRef, create_game
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.scripts import role_commands, wallet
-from touchstone.scripts.console import NotNeeded
-from touchstone.scripts.home import list_left, note_left
+from touchstone.scripts.account import task_names
+from touchstone.scripts.command_line.command_errors import NotNeeded
+from touchstone.scripts.home.home_folder import list_left, note_left
+from touchstone.scripts.seats import role_commands
 from touchstone.verifier import audit_duties
 
 TASK = b"t" * 32
@@ -272,7 +273,7 @@ def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_bond() -> None:
     state: Any = SimpleNamespace(
         games={TASK: replace(game, **OPEN["dispute"](ACCOUNT)), alike: game}, refused={}, account=ACCOUNT
     )
-    assert wallet.find_own_game(state, TASK[:6].hex())[0] == TASK
+    assert task_names.find_own_game(state, TASK[:6].hex())[0] == TASK
 
 
 @pytest.mark.parametrize("is_start_given", [False, True])

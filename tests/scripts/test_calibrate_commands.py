@@ -23,9 +23,11 @@ from touchstone.protocol.spec.calibration_rules import compute_maxima
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.task_spec import TaskSpec
-from touchstone.scripts import calibrate_commands
-from touchstone.scripts.calibrate_commands import list_segments, measure, require_disk, write_workplace
-from touchstone.scripts.home import HomeConfig, create_home
+from touchstone.scripts.calibration import calibrate_command, measuring
+from touchstone.scripts.calibration.calibration_folder import list_segments, write_workplace
+from touchstone.scripts.calibration.measuring import measure, require_disk
+from touchstone.scripts.home.home_config import HomeConfig
+from touchstone.scripts.home.home_folder import create_home
 from touchstone.scripts.touchstone import main
 
 OPERATOR = "0x" + "12" * 20
@@ -51,7 +53,7 @@ def profile(spec: TaskSpec, dataset: bytes, tmp_path_factory: pytest.TempPathFac
         KernelConfiguration(1, True, capability, mkl="COMPATIBLE"),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate_commands, "list_every_configuration", lambda *_: two)
+        patch.setattr(measuring, "list_every_configuration", lambda *_: two)
         folder = tmp_path_factory.mktemp("calibration")
         start = make_start(spec)
         return measure(folder, spec, dataset, start, list_segments(spec, 8), OPERATOR, lambda line: None)
@@ -72,8 +74,8 @@ def test_measure_names_a_configuration_that_does_not_run(
     spec: TaskSpec, dataset: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = (KernelConfiguration(0, True, "default"),)
-    monkeypatch.setattr(calibrate_commands, "list_every_configuration", lambda *_: broken)
-    monkeypatch.setattr(calibrate_commands, "keep_well_conditioned", lambda noise: list(noise)[1:])
+    monkeypatch.setattr(measuring, "list_every_configuration", lambda *_: broken)
+    monkeypatch.setattr(measuring, "keep_well_conditioned", lambda noise: list(noise)[1:])
     said: list[str] = []
     with pytest.raises(EnvironmentFault, match="default-0-onednn"):
         segments = list_segments(spec, 1)[:1]
@@ -83,7 +85,7 @@ def test_measure_names_a_configuration_that_does_not_run(
 
 def test_an_exact_task_is_not_calibrated(spec: TaskSpec) -> None:
     with pytest.raises(InvalidInput, match="no limits"):
-        calibrate_commands._require_limits(replace(spec.training, numeric_format="exact15"))
+        calibrate_command._require_limits(replace(spec.training, numeric_format="exact15"))
 
 
 def test_list_segments_takes_as_many_slots_as_it_needs(spec: TaskSpec) -> None:
@@ -130,8 +132,8 @@ def test_run_calibrate_signs_what_it_measured(
     task = tmp_path / "task.toml"
     task.write_text("")
     weights = make_start(spec)
-    monkeypatch.setattr(calibrate_commands, "_read_task", lambda *_: (spec, dataset, weights))
-    monkeypatch.setattr(calibrate_commands, "measure", measure_nothing)
+    monkeypatch.setattr(calibrate_command, "_read_task", lambda *_: (spec, dataset, weights))
+    monkeypatch.setattr(calibrate_command, "measure", measure_nothing)
     out = tmp_path / "profile.json"
     options = ["--out", str(out), "--home", str(home), "--segments", "8"]
     assert main(["calibrate", str(task), *options]) == 0
@@ -150,17 +152,15 @@ def test_run_calibrate_signs_what_it_measured(
 def test_what_a_task_begins_with_is_what_is_measured(tmp_path: Path) -> None:
     """Noise of a trained model is another than that of a fresh one."""
     path = write_step(tmp_path)
-    spec, data, weights = calibrate_commands._read_task(path, OPERATOR)
+    spec, data, weights = calibrate_command._read_task(path, OPERATOR)
     layout = make_files().layout
     start = draw_weights(layout, 99)
     assert torch.equal(weights, start) and spec.terms.initial_weights_root == tensor_root(start)
     segments = list_segments(spec, 1, 1)[:1]
     (tmp_path / "work").mkdir()
     workplace = write_workplace(tmp_path / "work", spec.training, data, segments)
-    calibrate_commands.make_starts(
-        workplace, weights, spec.terms.outer_learning_rate, spec.terms.outer_momentum
-    )
+    measuring.make_starts(workplace, weights, spec.terms.outer_learning_rate, spec.terms.outer_momentum)
     assert torch.equal(workplace.load("start", segments[0], 0).weights, start)
     path.write_text(path.read_text().replace("[model]", "initial_seed = 7\n[model]"))
-    spec, _, weights = calibrate_commands._read_task(path, OPERATOR)
+    spec, _, weights = calibrate_command._read_task(path, OPERATOR)
     assert torch.equal(weights, draw_weights(layout, 7))

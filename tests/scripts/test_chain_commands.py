@@ -20,9 +20,10 @@ from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, fail, 
 from touchstone.explorer.node_reports import Asked
 from touchstone.protocol.adapters.chain.deployment import write_game_deployment
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.scripts.chain_commands import choose_asked, choose_index
-from touchstone.scripts.devnet import claim_port
-from touchstone.scripts.home import HomeConfig, create_home, read_config, unlock_key
+from touchstone.scripts.home.home_config import HomeConfig, read_config
+from touchstone.scripts.home.home_folder import create_home, unlock_key
+from touchstone.scripts.network.devnet import claim_port
+from touchstone.scripts.network.explorer_command import choose_asked, choose_index
 from touchstone.scripts.touchstone import main, make_parser
 
 NOWHERE = "http://127.0.0.1:1"

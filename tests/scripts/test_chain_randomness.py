@@ -9,7 +9,12 @@ from tools.vectors.fixed_values import word
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.scripts.deploy import SAMPLE_BLOCKS, Sample, choose_contract, find_weakness
+from touchstone.scripts.network.randomness_choice import (
+    SAMPLE_BLOCKS,
+    Sample,
+    choose_contract,
+    find_weakness,
+)
 
 RANDOM = tuple(int.from_bytes(word(f"block {number}"), "big") for number in range(40))
 

@@ -26,16 +26,8 @@ from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.scripts.devnet import (
-    CHAIN_ID,
-    FAR_BLOCKS,
-    GRANT_COIN_WEI,
-    PAGE_BLOCKS,
-    DevnetClock,
-    compute_skip,
-    give_coin,
-    run_anvil,
-)
+from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.scripts.network.devnet_clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, compute_skip
 
 HEAD = 100
 POLL_S = 0.02
@@ -176,8 +168,8 @@ async def wait_for_pool(chain: GameChain, count: int = 1) -> None:
 @pytest.fixture
 async def clock(net: Net, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DevnetClock]:
     """A clock whose own blocks are out of the way: a slow test must not see one."""
-    monkeypatch.setattr("touchstone.scripts.devnet.BLOCK_S", 1e9)
-    monkeypatch.setattr("touchstone.scripts.devnet.BURST_S", 1e9)
+    monkeypatch.setattr("touchstone.scripts.network.devnet_clock.BLOCK_S", 1e9)
+    monkeypatch.setattr("touchstone.scripts.network.devnet_clock.BURST_S", 1e9)
     clock = DevnetClock(net.chain)
     async with clock:
         yield clock
@@ -246,7 +238,7 @@ async def test_who_has_just_sent_something_is_not_skipped_over(
     await wait_for_pool(net.chain)
     assert await clock.tick() == 0
     # A short while later the transaction gets its block.
-    monkeypatch.setattr("touchstone.scripts.devnet.BURST_S", 0.0)
+    monkeypatch.setattr("touchstone.scripts.network.devnet_clock.BURST_S", 0.0)
     assert await clock.tick() == 1
     await sending
     assert await clock.tick() == 0
@@ -306,7 +298,7 @@ async def test_a_block_comes_in_time_whoever_is_busy(
 ) -> None:
     head = await set_all_waiting(net.chain, parties, 50, 0)
     assert await clock.tick() == 0
-    monkeypatch.setattr("touchstone.scripts.devnet.BLOCK_S", 0.0)
+    monkeypatch.setattr("touchstone.scripts.network.devnet_clock.BLOCK_S", 0.0)
     assert await clock.tick() == 1
     assert (await net.chain.head()).number == head + 1
 
@@ -314,7 +306,7 @@ async def test_a_block_comes_in_time_whoever_is_busy(
 async def test_a_running_clock_makes_the_blocks_alone(
     net: Net, clock: DevnetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("touchstone.scripts.devnet.BLOCK_S", 0.1)
+    monkeypatch.setattr("touchstone.scripts.network.devnet_clock.BLOCK_S", 0.1)
     running = asyncio.create_task(clock.run())
     await net.chain.wait_for_block((await net.chain.head()).number + 3)
     receipt = await net.chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32)

@@ -13,9 +13,11 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.tokens import format_tokens
-from touchstone.scripts import closing_commands, wallet
-from touchstone.scripts.closing_commands import SHOWN_SEATS, close_task, halt_task
-from touchstone.scripts.console import Console
+from touchstone.scripts.account import sending
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.money import shares_commands
+from touchstone.scripts.tasks import closing_commands
+from touchstone.scripts.tasks.closing_commands import SHOWN_SEATS, close_task, halt_task
 
 NAME = TASK.hex()[:8]
 
@@ -42,8 +44,9 @@ def open_chain(chain: WorldChain, monkeypatch: pytest.MonkeyPatch) -> GameChain:
     async def read_pace(_: GameChain) -> Pace:
         return Pace(chain.world.block - 1, None)
 
-    monkeypatch.setattr(closing_commands, "read_pace", read_pace)
-    return use(chain, monkeypatch, closing_commands, wallet)
+    for module in (closing_commands, shares_commands):
+        monkeypatch.setattr(module, "read_pace", read_pace)
+    return use(chain, monkeypatch, closing_commands, sending)
 
 
 # --- Close --------------------------------------------------------------------------------------------------

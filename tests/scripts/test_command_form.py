@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from touchstone.scripts.command_form import read_path
+from touchstone.scripts.command_line.typed_input import read_path
 
 
 def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:

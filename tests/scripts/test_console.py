@@ -25,17 +25,17 @@ from touchstone.protocol.adapters.log_facts import about_round
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts import touchstone
-from touchstone.scripts.command_form import Command
-from touchstone.scripts.command_table import COMMANDS
-from touchstone.scripts.console import (
-    Console,
+from touchstone.scripts.command_line.command_errors import (
     explain_bug,
     explain_disk,
     is_of_disk,
-    open_logs,
-    parse_tokens,
     render_error,
 )
+from touchstone.scripts.command_line.command_form import Command
+from touchstone.scripts.command_line.command_table import COMMANDS
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.log_lines import open_logs
+from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.touchstone import main
 
 

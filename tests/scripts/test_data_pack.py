@@ -13,9 +13,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.compute.batches import dataset_root
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.scripts import data_pack, documents
-from touchstone.scripts.data_pack import PackPlan, open_dataset, pack
-from touchstone.scripts.documents import Fields, list_files, read_pieces, read_tokenizer
+from touchstone.scripts.data import data_pack, documents, tokenizing
+from touchstone.scripts.data.data_pack import PackPlan, pack
+from touchstone.scripts.data.documents import Fields, list_files, read_pieces
+from touchstone.scripts.data.packed_dataset import open_dataset
+from touchstone.scripts.data.tokenizing import read_tokenizer
 from touchstone.scripts.touchstone import main
 
 END = "<|end|>"
@@ -230,4 +232,4 @@ def test_the_command_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["data", "pack", str(tmp_path / "a.txt"), "--out", str(tmp_path / "out")]) == 0
     assert "tokens to train on" in capsys.readouterr().out
     assert open_dataset(tmp_path / "out").note is not None
-    assert documents.ByteTokens().decode(read_tokens(tmp_path / "out"))[:5] == "text "
+    assert tokenizing.ByteTokens().decode(read_tokens(tmp_path / "out"))[:5] == "text "

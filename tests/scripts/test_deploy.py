@@ -26,8 +26,10 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS_2S, LIMITS_LOCAL
 from touchstone.protocol.spec.quicknet import compute_round_after
 from touchstone.scripts import deploy
-from touchstone.scripts.deploy import Sample, deploy_game, deploy_game_once, require_address
-from touchstone.scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.scripts.network import randomness_choice
+from touchstone.scripts.network.contract_creation import deploy_game, deploy_game_once, require_address
+from touchstone.scripts.network.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.scripts.network.randomness_choice import Sample
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,7 @@ async def test_a_chain_without_randomness_gets_no_contracts(
     async def measure(connection: Connection) -> Sample:
         return Sample(1, (5, 6))
 
-    monkeypatch.setattr(deploy, "measure", measure)
+    monkeypatch.setattr(randomness_choice, "measure", measure)
     before = (await chain.head()).number
     with pytest.raises(EnvironmentFault, match="not random"):
         await deploy_game(chain.connection, placed.key, LIMITS_LOCAL, report=lambda _: None)

@@ -9,8 +9,8 @@ from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.scripts import devnet
-from touchstone.scripts.devnet import (
+from touchstone.scripts.network import devnet
+from touchstone.scripts.network.devnet import (
     GRANT_COIN_WEI,
     GRANT_TOKEN_WEI,
     DevnetOptions,

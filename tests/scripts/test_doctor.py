@@ -37,18 +37,27 @@ from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.task_spec import NamedBytes, TrainingSpec
 from touchstone.protocol.spec.training_codec import encode_training
-from touchstone.scripts import doctor, endpoint_checks, home_checks, provider_checks
-from touchstone.scripts.devnet import claim_port, give_coin
-from touchstone.scripts.home import GWEI, read_config
-from touchstone.scripts.home_checks import NotTested, Patient
+from touchstone.scripts.doctor import (
+    chain_checks,
+    deployment_checks,
+    endpoint_checks,
+    home_checks,
+    machine_checks,
+    money_checks,
+    provider_checks,
+    room_checks,
+)
+from touchstone.scripts.doctor.patient import NotTested, Patient
+from touchstone.scripts.home.home_config import GWEI, read_config
+from touchstone.scripts.network.devnet import claim_port, give_coin
 from touchstone.scripts.touchstone import main
 
 Capture = pytest.CaptureFixture[str]
-CHAIN, HEAD = doctor.check_chain, doctor.check_head
+CHAIN, HEAD = chain_checks.check_chain, chain_checks.check_head
 PROVIDER, LIMITS, FEE = (
     provider_checks.check_provider,
-    provider_checks.check_limits,
-    provider_checks.check_fee,
+    deployment_checks.check_limits,
+    deployment_checks.check_fee,
 )
 CHAINS_OF_ONE = "chain id 31337"
 Check = Callable[[Patient], Any]
@@ -260,27 +269,27 @@ def test_the_most_that_gas_may_cost_is_compared_with_what_it_costs(
 def test_the_coin_that_a_seat_keeps_is_the_alerts(operators: Operators) -> None:
     """Manual, alert and doctor have one figure."""
     alerts = (ROOT / "docs" / "monitoring" / "alerts.yml").read_text()
-    assert f"touchstone_gas_left < {doctor.KEPT_GAS / 1e6:.0f}e6 * touchstone_gas_factor" in alerts
+    assert f"touchstone_gas_left < {money_checks.KEPT_GAS / 1e6:.0f}e6 * touchstone_gas_factor" in alerts
     assert (
-        f"{doctor.KEPT_GAS / 1e6:.0f} million gas at the price of now"
+        f"{money_checks.KEPT_GAS / 1e6:.0f} million gas at the price of now"
         in (ROOT / "docs" / "node.md").read_text()
     )
     home = operators.home_of("keeper")
-    assert "WARNING" not in look(make_patient(home), CHAIN, doctor.check_gas)
+    assert "WARNING" not in look(make_patient(home), CHAIN, money_checks.check_gas)
 
     async def leave_coin(chain: GameChain) -> None:
         price_wei = (await chain.head()).base_fee_wei + await chain.connection.priority_fee()
         await give_coin(chain.connection, chain.address, 47_000_000 * price_wei)
 
     operators.act("keeper", leave_coin)
-    said = look(make_patient(home), CHAIN, doctor.check_gas)
+    said = look(make_patient(home), CHAIN, money_checks.check_gas)
     assert "WARNING: at the price of now that is 4" in said and "keeps coin for 48" in said
 
 
 def test_tokens_are_compared_with_what_a_seat_of_the_task_takes(operators: Operators) -> None:
     task = operators.post_task("submitter")
     patient = make_patient(operators.home_of("alice"), task_name=task[:8])
-    checks = (CHAIN, doctor.check_task, doctor.check_stake)
+    checks = (CHAIN, chain_checks.check_task, money_checks.check_stake)
     assert "no seat yet; a seat takes " in look(patient, *checks)
 
     async def give_away(chain: GameChain) -> None:
@@ -316,8 +325,8 @@ class StandingChain:
     ],
 )
 def test_a_lagging_head(home: Path, chain: StandingChain, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "LOOK_S", 0.05)
-    monkeypatch.setattr(doctor, "BLOCK_S", {"2s": 0.1})
+    monkeypatch.setattr(chain_checks, "LOOK_S", 0.05)
+    monkeypatch.setattr(chain_checks, "BLOCK_S", {"2s": 0.1})
     edit_config(home, "limits", "2s")
     fault = find(make_patient(home, chain=cast(Any, chain)), HEAD)
     assert "lags behind" in fault.what and said in str(fault.actual)
@@ -325,9 +334,9 @@ def test_a_lagging_head(home: Path, chain: StandingChain, said: str, monkeypatch
 
 def test_a_balance_below_the_gas_of_a_round(operators: Operators) -> None:
     home = operators.home_of("poor")
-    assert "enough for" in look(make_patient(home), CHAIN, doctor.check_gas)
+    assert "enough for" in look(make_patient(home), CHAIN, money_checks.check_gas)
     operators.take_coin("poor")
-    fault = find(make_patient(home), CHAIN, doctor.check_gas)
+    fault = find(make_patient(home), CHAIN, money_checks.check_gas)
     assert "gas of one round" in fault.what and fault.actual == "0.000000000 coin"
 
 
@@ -336,7 +345,7 @@ def test_where_calls_take_more_gas_a_round_takes_more_coin(
 ) -> None:
     """A fork may let storage cost five times as much: the figures that Touchstone has do not know of it."""
     home, factor = operators.home_of("thrifty"), 5
-    head_price = look(make_patient(home), CHAIN, doctor.check_gas)
+    head_price = look(make_patient(home), CHAIN, money_checks.check_gas)
     assert "times as much gas" not in head_price
     estimate = Connection.estimate_gas
 
@@ -348,17 +357,17 @@ def test_where_calls_take_more_gas_a_round_takes_more_coin(
 
         async def leave(chain: GameChain) -> None:
             price_wei = (await chain.head()).base_fee_wei + await chain.connection.priority_fee()
-            round_wei = price_gas(price_wei, doctor.CONTEST_LEVELS, 0).solver_round
+            round_wei = price_gas(price_wei, money_checks.CONTEST_LEVELS, 0).solver_round
             await give_coin(chain.connection, chain.address, rounds * round_wei)
 
         operators.act("thrifty", leave)
 
     leave_coin_of(4)
-    assert "enough for 4 rounds" in look(make_patient(home), CHAIN, doctor.check_gas)
+    assert "enough for 4 rounds" in look(make_patient(home), CHAIN, money_checks.check_gas)
     monkeypatch.setattr(Connection, "estimate_gas", estimate_more)
-    assert "gas of one round" in find(make_patient(home), CHAIN, doctor.check_gas).what
+    assert "gas of one round" in find(make_patient(home), CHAIN, money_checks.check_gas).what
     leave_coin_of(6)
-    said = look(make_patient(home), CHAIN, doctor.check_gas)
+    said = look(make_patient(home), CHAIN, money_checks.check_gas)
     assert "enough for 1 rounds" in said and "calls take 5.0 times as much gas" in said
 
 
@@ -366,10 +375,10 @@ def test_a_seat_below_its_stake(operators: Operators, monkeypatch: pytest.Monkey
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     patient = make_patient(operators.home_of("alice"), task_name=task[:8])
-    checks = (CHAIN, doctor.check_task, doctor.check_stake)
+    checks = (CHAIN, chain_checks.check_task, money_checks.check_stake)
     assert look(patient, *checks).startswith("1 seat, with at least")
     # As a fee that was taken at settlement leaves it.
-    monkeypatch.setattr(doctor, "get_stake", lambda game, number: AMOUNTS.auditor_stake - 1)
+    monkeypatch.setattr(money_checks, "get_stake", lambda game, number: AMOUNTS.auditor_stake - 1)
     fault = find(replace(patient, opened=Patient(patient.home).opened), *checks)
     assert "less at stake" in fault.what and f"verifier 0 of 0x{task[:12]}" in fault.where
 
@@ -404,10 +413,10 @@ def test_a_password_file_that_others_can_read(home: Path, password: Path) -> Non
 
 
 def test_a_disk_below_need(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "MB free" in look(make_patient(home), home_checks.check_disk)
+    assert "MB free" in look(make_patient(home), room_checks.check_disk)
     usage = SimpleNamespace(free=900_000_000)
-    monkeypatch.setattr("touchstone.scripts.home_checks.shutil.disk_usage", lambda path: usage)
-    fault = find(make_patient(home), home_checks.check_disk)
+    monkeypatch.setattr("touchstone.scripts.seats.seat_needs.shutil.disk_usage", lambda path: usage)
+    fault = find(make_patient(home), room_checks.check_disk)
     assert "too little room" in fault.what and fault.actual == "900 MB free"
 
 
@@ -444,13 +453,13 @@ def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
 # --- The machine --------------------------------------------------------------------------------------------
 def test_a_changed_torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotTested):
-        look(make_patient(home), doctor.check_versions)
+        look(make_patient(home), machine_checks.check_versions)
     write_bits(home, {"ab" * 32: DeterminismFingerprint("python 3.11, torch 2.6.0", "00" * 32)})
-    monkeypatch.setattr(doctor, "describe_machine", lambda: "python 3.11, torch 2.7.1")
-    fault = find(make_patient(home), doctor.check_versions)
+    monkeypatch.setattr(machine_checks, "describe_machine", lambda: "python 3.11, torch 2.7.1")
+    fault = find(make_patient(home), machine_checks.check_versions)
     assert (fault.expected, fault.actual) == ("torch 2.6.0", "torch 2.7.1")
     write_bits(home, {"ab" * 32: DeterminismFingerprint("python 3.11, torch 2.7.1", "00" * 32)})
-    assert look(make_patient(home), doctor.check_versions) == "as in the last run"
+    assert look(make_patient(home), machine_checks.check_versions) == "as in the last run"
 
 
 def test_a_node_that_ran_here_has_the_same_versions(home: Path) -> None:
@@ -459,13 +468,13 @@ def test_a_node_that_ran_here_has_the_same_versions(home: Path) -> None:
     write_bits(home, {"ab" * 32: DeterminismFingerprint(describe_machine(), "00" * 32)})
     torch.set_deterministic_debug_mode("default")
     torch.set_num_threads(2)
-    assert look(make_patient(home), doctor.check_versions) == "as in the last run"
+    assert look(make_patient(home), machine_checks.check_versions) == "as in the last run"
     pin_kernels(1)
 
 
 def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One number of the second run is off by its last bit."""
-    training, runs = doctor.sketch_training(), list[float]()
+    training, runs = machine_checks.sketch_training(), list[float]()
 
     def err(*arguments: Any) -> Any:
         end, loss = advance(*arguments)
@@ -476,16 +485,18 @@ def test_bits_that_do_not_repeat(home: Path, monkeypatch: pytest.MonkeyPatch) ->
             end = replace(end, weights=weights)
         return end, loss
 
-    doctor.require_repeated_bits(training, 1, "cpu")
-    monkeypatch.setattr(doctor, "advance", err)
-    fault = find(make_patient(home), doctor.check_bits)
+    machine_checks.require_repeated_bits(training, 1, "cpu")
+    monkeypatch.setattr(machine_checks, "advance", err)
+    fault = find(make_patient(home), machine_checks.check_bits)
     assert "other bits each time" in fault.what and str(fault.actual) not in str(fault.expected)
 
 
 def test_a_task_that_no_node_would_join_is_not_computed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a stranger has posted could take all memory of the machine, and a node beside it its stake."""
     computed: list[TrainingSpec] = []
-    monkeypatch.setattr(doctor, "require_repeated_bits", lambda training, *rest: computed.append(training))
+    monkeypatch.setattr(
+        machine_checks, "require_repeated_bits", lambda training, *rest: computed.append(training)
+    )
     spec, task = get_spec(), b"t" * 32
     keep_step(BlobStore(home / STORE_FOLDER, is_durable=False), spec.training, get_step(spec.training))
 
@@ -495,8 +506,8 @@ def test_a_task_that_no_node_would_join_is_not_computed(home: Path, monkeypatch:
         )
         return make_patient(home, task_name="0x74", task=task, state=cast(Any, state))
 
-    look(name(spec.training), doctor.check_bits)
+    look(name(spec.training), machine_checks.check_bits)
     assert computed == [spec.training]
     huge = replace(spec.training, program=NamedBytes(bytes(32), 1 << 40))
-    fault = find(name(huge), doctor.check_bits)
+    fault = find(name(huge), machine_checks.check_bits)
     assert "malformed" in fault.what and computed == [spec.training]

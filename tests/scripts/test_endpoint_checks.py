@@ -37,11 +37,12 @@ from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identi
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.scripts import doctor, endpoint_checks, home_checks
-from touchstone.scripts.devnet import claim_port
-from touchstone.scripts.endpoint_checks import judge_reach
-from touchstone.scripts.home import read_config, unlock_key
-from touchstone.scripts.home_checks import NotTested, Patient
+from touchstone.scripts.doctor import chain_checks, home_checks, peer_checks
+from touchstone.scripts.doctor.patient import NotTested, Patient
+from touchstone.scripts.doctor.peer_checks import judge_reach
+from touchstone.scripts.home.home_config import read_config
+from touchstone.scripts.home.home_folder import unlock_key
+from touchstone.scripts.network.devnet import claim_port
 
 URL = "https://node.example:8443"
 
@@ -72,12 +73,17 @@ async def announce(operators: Operators, name: str, public_url: str, listen_port
 async def examine(operators: Operators, name: str, task: str, *, is_locked: bool = False) -> str:
     """What the check says, after those that it needs. is_locked: no password is at hand."""
     patient = Patient(operators.home_of(name), task[:8])
-    needed = [home_checks.check_configuration, home_checks.check_key, doctor.check_chain, doctor.check_task]
+    needed = [
+        home_checks.check_configuration,
+        home_checks.check_key,
+        chain_checks.check_chain,
+        chain_checks.check_task,
+    ]
     async with patient.opened:
         for check in needed:
             if not is_locked or check is not home_checks.check_key:
                 await check(patient)
-        return await endpoint_checks.check_peers(patient)
+        return await peer_checks.check_peers(patient)
 
 
 def prepare(operators: Operators, *names: str) -> str:
@@ -384,4 +390,4 @@ async def test_without_any_other_endpoint_nobody_can_be_asked(home: Path) -> Non
     patient.home, patient.config = home, read_config(home)
     own = Peer("0xown", "https://127.0.0.1:8443", load_or_create_identity(home).fingerprint)
     with pytest.raises(NotTested, match="nobody could be asked"):
-        await endpoint_checks._ask_peers(patient, make_key(1), own, 8443)
+        await peer_checks._ask_peers(patient, make_key(1), own, 8443)

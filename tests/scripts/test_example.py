@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.scripts.chain_commands import CORPUS_BYTES, run_task_example
-from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.tasks.task_example import CORPUS_BYTES, run_task_example
+from touchstone.scripts.tasks.task_file import read_task_file
 
 
 def test_the_example_is_a_whole_task_and_replaces_nothing(tmp_path: Path) -> None:

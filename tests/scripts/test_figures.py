@@ -26,17 +26,14 @@ from touchstone.protocol.spec.game.presets import LIMITS_2S, LIMITS_12S, LIMITS_
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.chain_commands import TASK_FILE
-from touchstone.scripts.console import Console
-from touchstone.scripts.figures import (
-    build_container,
-    find_strictest,
-    read_figures,
-    refuse_other_limits,
-    run_policy,
-)
-from touchstone.scripts.task_creation import justify
-from touchstone.scripts.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.scripts.calibration.limit_policy import run_policy
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.tasks.figures import read_figures
+from touchstone.scripts.tasks.task_creation import justify
+from touchstone.scripts.tasks.task_example import TASK_FILE
+from touchstone.scripts.tasks.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.scripts.tasks.terms_checks import find_strictest, refuse_other_limits
+from touchstone.scripts.tasks.toml_tables import build_container
 
 PATH = Path("config.toml")
 

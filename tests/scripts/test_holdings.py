@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.enums import GameOutcome, SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.upkeep import list_upkeep
-from touchstone.scripts.money_commands import Holding, find_holding, tell_release
+from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
 
 
 def hold(world: World, account: str) -> Holding:

@@ -9,17 +9,11 @@ from msgspec.structs import replace
 
 from touchstone.protocol.adapters.wire.object_storage import ObjectStorage
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.scripts.console import Console
-from touchstone.scripts.home import (
-    CONFIG_FILE,
-    KEYSTORE_FILE,
-    HomeConfig,
-    check_config,
-    create_home,
-    read_config,
-    unlock_key,
-)
-from touchstone.scripts.home_checks import open_config
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.home.home_config import HomeConfig, check_config, read_config
+from touchstone.scripts.home.home_files import CONFIG_FILE, KEYSTORE_FILE
+from touchstone.scripts.home.home_folder import create_home, unlock_key
+from touchstone.scripts.home.party_config import open_config
 
 CONFIG = HomeConfig(rpc_url="http://127.0.0.1:1", deployment="/d.json", listen_port=5, threads=2)
 
@@ -300,7 +294,7 @@ def test_a_full_disk_leaves_no_half_of_a_configuration(
 
     home = tmp_path / "home"
     with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left.*config\.toml"):
-        patch.setattr("touchstone.scripts.home.replace_private_file", refuse)
+        patch.setattr("touchstone.scripts.home.home_folder.replace_private_file", refuse)
         create_home(home, CONFIG, "secret", is_devnet=True)
     assert not (home / CONFIG_FILE).exists()
     key = create_home(home, CONFIG, "secret", is_devnet=True)

@@ -13,9 +13,10 @@ from tests.task_models import init_parameters, make_step
 from touchstone.node.exports.model_note import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
 from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.scripts import model_commands
-from touchstone.scripts.data_pack import PackPlan, pack
-from touchstone.scripts.model_commands import run_replay, show_text, tell_replayed
+from touchstone.scripts.data.data_pack import PackPlan, pack
+from touchstone.scripts.models import replay_command
+from touchstone.scripts.models.replay_command import run_replay, tell_replayed
+from touchstone.scripts.models.sample_command import show_text
 from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.verifier.seatless_audit import Replayed
@@ -124,8 +125,8 @@ def test_the_exit_status_tells_what_a_replay_found(monkeypatch: pytest.MonkeyPat
     async def find(*_: object) -> dict[str, str]:
         return {"result": word.name}
 
-    monkeypatch.setattr(model_commands, "open_config", lambda *_: None)
-    monkeypatch.setattr(model_commands, "replay_segment", find)
+    monkeypatch.setattr(replay_command, "open_config", lambda *_: None)
+    monkeypatch.setattr(replay_command, "replay_segment", find)
     options = argparse.Namespace(task="0x3fa9", round=0, solver="0", segment=1)
     assert run_replay(options) == {"result": word.name}
     assert getattr(options, "exit_status", 0) == (word != VoteWord.ACCEPT)

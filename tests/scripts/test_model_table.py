@@ -11,9 +11,9 @@ from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import GIVEN_START
-from touchstone.scripts.chain_commands import TASK_FILE
-from touchstone.scripts.model_table import count_parameters
-from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.tasks.decoder_table import count_parameters
+from touchstone.scripts.tasks.task_example import TASK_FILE
+from touchstone.scripts.tasks.task_file import read_task_file
 from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.step_folder import StepFiles, save_step

@@ -29,9 +29,12 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
-from touchstone.scripts import money_commands, role_commands, wallet
-from touchstone.scripts.console import ExitCode, NotNeeded
-from touchstone.scripts.home import LEFT_FILE, list_left, note_left
+from touchstone.scripts.account import requirements, task_names
+from touchstone.scripts.command_line.command_errors import ExitCode, NotNeeded
+from touchstone.scripts.home.home_files import LEFT_FILE
+from touchstone.scripts.home.home_folder import list_left, note_left
+from touchstone.scripts.money import stake_commands
+from touchstone.scripts.seats import role_commands
 
 TASK = b"t" * 32
 STATEMENT = StatementRef(round=0, slot=0)
@@ -65,9 +68,9 @@ def test_a_service_locks_no_stake_again_after_a_conviction() -> None:
         seated = fold_seats(ACCOUNT, name)
         assert seated.is_convicted(ACCOUNT, TASK) is (name == "SeatConvicted")
         assert not seated.is_convicted("another", TASK) and not seated.is_convicted(ACCOUNT, b"o" * 32)
-    wallet.refuse_unasked(TASK, has_left=False, is_convicted=False)
+    requirements.refuse_unasked(TASK, has_left=False, is_convicted=False)
     with pytest.raises(NotNeeded, match="was convicted in the task"):
-        wallet.refuse_unasked(TASK, has_left=False, is_convicted=True)
+        requirements.refuse_unasked(TASK, has_left=False, is_convicted=True)
 
 
 def test_a_conviction_counts_though_another_account_has_the_number_of_the_seat() -> None:
@@ -93,7 +96,7 @@ def test_a_seat_that_a_lagging_nodes_events_hide_is_not_given_up(
     task = leave_verifier(operators, is_paid_out=False)
 
     async def read_late(chain: GameChain, account: str = "") -> Any:
-        state = await wallet.read_state(chain, account)
+        state = await task_names.read_state(chain, account)
         found = await chain.read_events(chain.deployment.deploy_block, state.head_block)
         posted = next(one for one in found if one.arguments.get("task") == bytes.fromhex(task))
         known = tuple(one for one in found if one.block_number <= posted.block_number)
@@ -112,7 +115,7 @@ def test_a_bond_that_a_lagging_nodes_events_hide_is_not_given_up(
     """It was killed as soon as it had opened a dispute. What the node takes of its credit for that shows: it
     keeps some for dearer bonds."""
     task = leave_verifier(operators)
-    late = operators.act("alice", lambda chain: wallet.read_state(chain, chain.address))
+    late = operators.act("alice", lambda chain: task_names.read_state(chain, chain.address))
 
     async def read_late(chain: GameChain, account: str = "") -> Any:
         return late
@@ -126,7 +129,7 @@ def test_a_bond_that_a_lagging_nodes_events_hide_is_not_given_up(
 
 def test_an_old_head_hides_what_came_after_it(operators: Operators, monkeypatch: pytest.MonkeyPatch) -> None:
     task = leave_verifier(operators)
-    monkeypatch.setattr(wallet, "is_old", lambda *_: True)
+    monkeypatch.setattr(requirements, "is_old", lambda *_: True)
     lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
     assert "cannot tell yet" in lines[0] and "its newest block" in lines[2]
 
@@ -184,15 +187,15 @@ def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_seat(operators: Ope
     that starts with them ended the node at its next start, for as long as nobody looked."""
     task, account = operators.post_task("submitter"), operators.account_of("alice")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
-    state = operators.act("alice", lambda chain: wallet.read_state(chain, chain.address))
+    state = operators.act("alice", lambda chain: task_names.read_state(chain, chain.address))
     alike = bytes.fromhex(task)[:6] + bytes(26)
     state.games[alike] = replace(state.games[bytes.fromhex(task)], seats={})
     assert state.account == account
-    assert wallet.find_own_game(state, f"0x{task[:12]}")[0].hex() == task
-    assert wallet.find_own_game(state, alike.hex())[0] == alike, "a whole id means that task alone"
+    assert task_names.find_own_game(state, f"0x{task[:12]}")[0].hex() == task
+    assert task_names.find_own_game(state, alike.hex())[0] == alike, "a whole id means that task alone"
     state.games[bytes.fromhex(task)] = state.games[alike]
     with pytest.raises(InvalidInput, match="several tasks start like that"):
-        wallet.find_own_game(state, f"0x{task[:12]}")
+        task_names.find_own_game(state, f"0x{task[:12]}")
 
 
 # --- What was left stays left -------------------------------------------------------------------------------
@@ -241,7 +244,7 @@ def test_what_the_disk_did_not_take_is_written_down_when_it_is_typed_again(
     task = operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     with monkeypatch.context() as full:
-        full.setattr(money_commands, "note_left", refuse)
+        full.setattr(stake_commands, "note_left", refuse)
         said = operators.run("alice", "leave", task[:8], "--yes")
     assert "type this command again" in said and "--yes" in said
     assert list_left(operators.home_of("alice")) == set()
@@ -310,7 +313,7 @@ def test_a_leave_that_the_chain_refuses_leaves_a_node_with_its_seat(
         raise ContractRefused(what="no", expected="", actual="", remedy="", name="No", values={})
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(money_commands, "send", refuse)
+        refusing.setattr(stake_commands, "send", refuse)
         operators.fail("alice", "leave", task[:8], "--yes")
     assert list_left(operators.home_of("alice")) == {task}
     monkeypatch.setitem(role_commands.ROLES, SeatRole.VERIFIER, f"{__name__}:play_on")

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, init, wait_for_line
 from tests.scripts.schemas import check
 from touchstone.protocol.adapters.reports.node_state import read_node_state
-from touchstone.scripts.devnet import claim_port
+from touchstone.scripts.network.devnet import claim_port
 from touchstone.scripts.touchstone import main
 
 

@@ -19,9 +19,10 @@ from touchstone.protocol.adapters.chain.deployment import read_game_deployment, 
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.scripts.deploy import DEV_TOKEN, create
-from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
-from touchstone.scripts.home import HomeConfig, create_home
+from touchstone.scripts.home.home_config import HomeConfig
+from touchstone.scripts.home.home_folder import create_home
+from touchstone.scripts.network.contract_creation import DEV_TOKEN, create
+from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 from touchstone.scripts.touchstone import main
 
 Capture = pytest.CaptureFixture[str]

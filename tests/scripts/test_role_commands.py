@@ -33,14 +33,15 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S
 from touchstone.protocol.spec.game.purse import Purse
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.terms import GameAmounts
-from touchstone.scripts import role_commands
-from touchstone.scripts.chain_commands import TASK_FILE
-from touchstone.scripts.console import ExitCode
-from touchstone.scripts.home import read_config
-from touchstone.scripts.home_checks import choose_executor
-from touchstone.scripts.role_commands import ROLES, Offer, refuse_seat
+from touchstone.scripts.account.task_words import tell_format, tell_seat, tell_solver
+from touchstone.scripts.command_line.command_errors import ExitCode
+from touchstone.scripts.home.home_config import read_config
+from touchstone.scripts.home.party_config import choose_executor
+from touchstone.scripts.seats import seat_agreement
+from touchstone.scripts.seats.role_commands import ROLES
+from touchstone.scripts.seats.seat_agreement import Offer, refuse_seat
+from touchstone.scripts.tasks.task_example import TASK_FILE
 from touchstone.scripts.touchstone import main
-from touchstone.scripts.wallet import tell_format, tell_seat, tell_solver
 
 
 @pytest.mark.parametrize("command", ["solve", "verify", "watch", "export"])
@@ -89,7 +90,7 @@ def test_a_second_node_of_a_home_is_refused_at_once_with_the_process_of_the_firs
 ) -> None:
     """It loaded torch first, asked for the password, and did not say which process to stop."""
     code = (
-        "import sys; from scripts.touchstone import main\n"
+        "import sys; from touchstone.scripts.touchstone import main\n"
         "status = main(sys.argv[1:])\n"
         "print(status, 'torch' in sys.modules, 'web3' in sys.modules)"
     )
@@ -296,7 +297,7 @@ def test_a_service_ends_in_peace_where_the_task_takes_no_seat_any_more(
     def refuse(*_: object) -> None:
         raise GameRefusal(name=name)
 
-    monkeypatch.setattr(role_commands, "require_joinable", refuse)
+    monkeypatch.setattr(seat_agreement, "require_joinable", refuse)
     status = ExitCode.REFUSED if name == "SeatsTaken" else ExitCode.NOT_NEEDED
     task = operators.post_task("submitter")
     assert name in operators.fail("alice", "verify", task[:8], "--yes", status=status)[0]

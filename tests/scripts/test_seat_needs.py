@@ -35,11 +35,19 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.program import Program
-from touchstone.scripts import home_checks, role_commands
-from touchstone.scripts.home import HomeConfig
-from touchstone.scripts.home_checks import PROCESS_BYTES, Need, compute_audit_bytes, compute_need, find_room
-from touchstone.scripts.role_commands import ROLES
-from touchstone.scripts.task_file import compute_disk_bytes, sketch_terms
+from touchstone.scripts.home import party_config
+from touchstone.scripts.home.home_config import HomeConfig
+from touchstone.scripts.seats import role_commands, seat_agreement, seat_needs
+from touchstone.scripts.seats.role_commands import ROLES
+from touchstone.scripts.seats.seat_needs import (
+    PROCESS_BYTES,
+    Need,
+    compute_audit_bytes,
+    compute_need,
+    find_room,
+)
+from touchstone.scripts.tasks.task_file import sketch_terms
+from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 
 
 # --- What a seat takes of the machine -----------------------------------------------------------------------
@@ -78,15 +86,15 @@ def test_a_seat_that_takes_more_than_the_home_allows_or_the_machine_has_is_refus
     has_mb = measure_memory_bytes() / 1e6
     lines = posted.refuse(("memory_mb", int(has_mb) + 10))
     assert "more memory than this machine has" in lines[0] and f"{has_mb:,.0f} MB" in lines[2]
-    monkeypatch.setattr(home_checks, "measure_memory_bytes", lambda: 100_000_000)
+    monkeypatch.setattr(seat_needs, "measure_memory_bytes", lambda: 100_000_000)
     lines = posted.refuse()
     assert "more memory than this machine has" in lines[0] and lines[2].endswith("100 MB")
     assert "Set memory_mb" in lines[3]
-    monkeypatch.setattr(home_checks, "measure_memory_bytes", measure_memory_bytes)
+    monkeypatch.setattr(seat_needs, "measure_memory_bytes", measure_memory_bytes)
     monkeypatch.setattr(
-        "touchstone.scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0)
+        "touchstone.scripts.seats.seat_needs.shutil.disk_usage", lambda path: SimpleNamespace(free=0)
     )
-    monkeypatch.setattr(home_checks, "measure_kept_bytes", lambda home: 0)
+    monkeypatch.setattr(seat_needs, "measure_kept_bytes", lambda home: 0)
     assert "the disk has too little room for a solver of this task" in posted.refuse()[0]
 
 
@@ -122,18 +130,18 @@ async def test_what_other_tasks_keep_in_a_home_is_no_room_for_a_new_seat(
     with store.get_path(key).open("wb") as file:
         file.truncate(1 << 40)
     monkeypatch.setattr(
-        "touchstone.scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=0)
+        "touchstone.scripts.seats.seat_needs.shutil.disk_usage", lambda path: SimpleNamespace(free=0)
     )
-    monkeypatch.setattr(home_checks, "read_checked_spec", lambda state, task: SPEC)
+    monkeypatch.setattr(seat_needs, "read_checked_spec", lambda state, task: SPEC)
     state: Any = SimpleNamespace(games={TASK: SimpleNamespace(terms=TERMS)})
     config: Any = SimpleNamespace(home=tmp_path, say=print)
 
     async def fetch(*_: object) -> Program:
         return get_program(TRAINING).program
 
-    monkeypatch.setattr(home_checks, "open_reader", lambda _: nullcontext())
-    monkeypatch.setattr(home_checks, "as_reader", lambda *_: None)
-    monkeypatch.setattr(home_checks, "fetch_program", fetch)
+    monkeypatch.setattr(seat_needs, "open_reader", lambda _: nullcontext())
+    monkeypatch.setattr(seat_needs, "as_reader", lambda *_: None)
+    monkeypatch.setattr(seat_needs, "fetch_program", fetch)
     words = (config, HOME, SeatRole.SOLVER, state, TASK)
     if is_own:
         await find_room(*words)
@@ -141,7 +149,7 @@ async def test_what_other_tasks_keep_in_a_home_is_no_room_for_a_new_seat(
     with pytest.raises(EnvironmentFault, match="the disk has too little room for a solver"):
         await find_room(*words)
     monkeypatch.setattr(
-        "touchstone.scripts.home_checks.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 40)
+        "touchstone.scripts.seats.seat_needs.shutil.disk_usage", lambda path: SimpleNamespace(free=1 << 40)
     )
     await find_room(*words)
     with pytest.raises(InvalidInput, match="more disk than this home allows"):
@@ -172,7 +180,7 @@ def test_files_that_go_while_a_home_is_measured_are_no_fault(
 
     monkeypatch.setattr(os, "lstat", look_and_delete)
     monkeypatch.setattr(os, "stat", look_and_delete)
-    assert 2_000 <= home_checks.measure_kept_bytes(tmp_path) < 2_200 and len(gone) == 2
+    assert 2_000 <= seat_needs.measure_kept_bytes(tmp_path) < 2_200 and len(gone) == 2
 
 
 def test_a_solver_is_told_the_same_figure_of_disk_as_the_submitter() -> None:
@@ -293,7 +301,7 @@ def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_c
         return False
 
     monkeypatch.setattr(role_commands, "resolve_name", lambda name: type_until_it_is_seen)
-    monkeypatch.setattr(role_commands, "refuse_bad_money", lambda *_: None)
+    monkeypatch.setattr(seat_agreement, "refuse_bad_money", lambda *_: None)
     task = operators.post_task("submitter")
     said = operators.run("alice", "verify", task[:8], "--yes", "--when-idle")
     assert reasons == ["somebody types in a terminal"]
@@ -310,6 +318,6 @@ def test_a_machine_that_does_not_tell_how_it_is_used_is_refused(
     made.place("pid:[4026532300]")
     lines = operators.fail("alice", "solve", "0x00", "--when-idle")
     assert "does not tell whether somebody uses the machine" in lines[0] and "container" in lines[2]
-    monkeypatch.setattr(home_checks, "load_ray", lambda address: None)
+    monkeypatch.setattr(party_config, "load_ray", lambda address: None)
     lines = operators.fail("alice", "verify", "0x00", "--when-idle", "--executor", "ray")
     assert "looks like the work of somebody else" in lines[0]

@@ -9,8 +9,9 @@ import pytest
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.params import TOKEN_WEI
-from touchstone.scripts import closing_commands
-from touchstone.scripts.closing_commands import (
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.money import shares_commands
+from touchstone.scripts.money.shares_commands import (
     Shares,
     halt_by_vote,
     parse_votes,
@@ -18,7 +19,6 @@ from touchstone.scripts.closing_commands import (
     show_shares,
     vote_halt,
 )
-from touchstone.scripts.console import Console
 
 NO_SEATS = (1 << 32) - 1
 """What the contract answers where no seat is left that could have to settle anything."""
@@ -56,7 +56,7 @@ class OddChain:
             ("require_tokens", None),
             ("tell_wallet", 0),
         ):
-            monkeypatch.setattr(closing_commands, name, _make_answering(answer))
+            monkeypatch.setattr(shares_commands, name, _make_answering(answer))
 
     async def settled_by(self, _task: bytes) -> int:
         """The first round that a seat has not settled."""

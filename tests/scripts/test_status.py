@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.world import AMOUNTS
 from tests.scripts.money import Operators
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.scripts.status_commands import list_node_lines
+from touchstone.scripts.status.node_lines import list_node_lines
 
 
 def read_rows(said: str) -> dict[str, str]:

@@ -20,10 +20,10 @@ from touchstone.node.submit import build_task
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.params import GIVEN_START
-from touchstone.scripts import task_creation
-from touchstone.scripts.data_pack import PackedDataset
-from touchstone.scripts.task_creation import create_task
-from touchstone.scripts.wallet import show_task
+from touchstone.scripts.account.task_names import show_task
+from touchstone.scripts.data.packed_dataset import PackedDataset
+from touchstone.scripts.tasks import task_creation
+from touchstone.scripts.tasks.task_creation import create_task
 
 ESCROW_WEI = 7
 ACCOUNT = "0x" + 40 * "1"

@@ -19,11 +19,14 @@ from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS_LOCAL
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.training_codec import decode_training, encode_training
-from touchstone.scripts.chain_commands import TASK_FILE
-from touchstone.scripts.console import parse_tokens, render_error
-from touchstone.scripts.data_pack import DatasetNote, PackPlan, pack
-from touchstone.scripts.task_creation import refuse_other_root
-from touchstone.scripts.task_file import compute_disk_bytes, read_task_file, sketch_terms
+from touchstone.scripts.command_line.command_errors import render_error
+from touchstone.scripts.command_line.typed_amounts import parse_tokens
+from touchstone.scripts.data.data_pack import PackPlan, pack
+from touchstone.scripts.data.packed_dataset import DatasetNote
+from touchstone.scripts.tasks.task_creation import refuse_other_root
+from touchstone.scripts.tasks.task_example import TASK_FILE
+from touchstone.scripts.tasks.task_file import read_task_file, sketch_terms
+from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 
 
 @pytest.fixture

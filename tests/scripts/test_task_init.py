@@ -14,19 +14,13 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.params import GIVEN_START
-from touchstone.scripts import task_init
-from touchstone.scripts.console import Console
-from touchstone.scripts.data_pack import PackPlan, pack
-from touchstone.scripts.figures import refuse_bad_terms
-from touchstone.scripts.task_creation import justify
-from touchstone.scripts.task_file import TaskFile, read_task_file, sketch_terms
-from touchstone.scripts.task_init import (
-    QUESTIONS,
-    SIZE,
-    SIZES,
-    answer,
-    write_task_file,
-)
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.data.data_pack import PackPlan, pack
+from touchstone.scripts.tasks import task_check
+from touchstone.scripts.tasks.task_creation import justify
+from touchstone.scripts.tasks.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.scripts.tasks.task_init import QUESTIONS, SIZE, SIZES, answer, write_task_file
+from touchstone.scripts.tasks.terms_checks import refuse_bad_terms
 from touchstone.scripts.touchstone import main
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.step_folder import StepFiles, save_step
@@ -65,7 +59,7 @@ def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
         seen.append(limits.name)
         return []
 
-    monkeypatch.setattr(task_init, "justify", justify)
+    monkeypatch.setattr(task_check, "justify", justify)
     out = tmp_path / "task.toml"
     write_task_file(out, make_answers(make_raw(tmp_path), size="tiny", preset="12s"))
     assert main(["task", "check", "--config", str(out)]) == 0

@@ -22,11 +22,12 @@ from tests.scripts.network import DEADLINE_S, ROOT
 from tests.scripts.schemas import read_one
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts import touchstone
-from touchstone.scripts.chain_commands import CORPUS_BYTES
-from touchstone.scripts.command_form import LOGS, Command
-from touchstone.scripts.command_table import COMMANDS
-from touchstone.scripts.console import ExitCode
-from touchstone.scripts.touchstone import find_home, main, make_parser, render
+from touchstone.scripts.command_line.command_errors import ExitCode
+from touchstone.scripts.command_line.command_form import LOGS, Command
+from touchstone.scripts.command_line.command_table import COMMANDS
+from touchstone.scripts.command_line.completion import render
+from touchstone.scripts.tasks.task_example import CORPUS_BYTES
+from touchstone.scripts.touchstone import find_home, main, make_parser
 
 WANTED = {
     "devnet",
@@ -117,7 +118,7 @@ HEAVY = {"torch", "numba", "numpy", "web3", "aiohttp", "eth_account"}
 )
 def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> None:
     code = (
-        "import sys; from scripts.touchstone import main\n"
+        "import sys; from touchstone.scripts.touchstone import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
         "print('loaded:', *sorted({name.split('.')[0] for name in sys.modules}))"
@@ -126,14 +127,28 @@ def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> No
         [sys.executable, "-c", code, *words.split()], cwd=ROOT, capture_output=True, text=True
     )
     loaded = result.stdout.rsplit("loaded:", 1)[1].split()
-    assert "rich" in loaded and not HEAVY & set(loaded)
+    assert "touchstone" in loaded and not HEAVY & set(loaded)
 
 
 @pytest.mark.parametrize(
-    "module", ["money_commands", "chain_commands", "closing_commands", "figures", "status_commands"]
+    "module",
+    [
+        "money.stake_commands",
+        "money.withdraw_command",
+        "money.shares_commands",
+        "home.init_command",
+        "network.devnet_command",
+        "network.explorer_command",
+        "tasks.task_example",
+        "tasks.closing_commands",
+        "tasks.figures",
+        "tasks.terms_checks",
+        "calibration.limit_policy",
+        "status.status_command",
+    ],
 )
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
-    code = f"import scripts.{module}, sys; print('torch' in sys.modules)"
+    code = f"import touchstone.scripts.{module}, sys; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert result.stdout == "False\n", result.stderr
 

@@ -23,21 +23,12 @@ from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.timing import get_duty_until
-from touchstone.scripts import wallet
-from touchstone.scripts.console import Console
-from touchstone.scripts.wallet import (
-    is_node_running,
-    is_task_closable,
-    list_open,
-    pick_task,
-    require_agreement,
-    require_coin,
-    require_tokens,
-    send,
-    send_dues,
-    tell_first_round,
-    tell_missing,
-)
+from touchstone.scripts.account import sending
+from touchstone.scripts.account.requirements import require_agreement, require_coin, require_tokens
+from touchstone.scripts.account.sending import is_node_running, send, send_dues
+from touchstone.scripts.account.task_names import pick_task
+from touchstone.scripts.account.task_words import is_task_closable, list_open, tell_first_round, tell_missing
+from touchstone.scripts.command_line.console import Console
 
 TASK = b"t" * 32
 
@@ -118,7 +109,7 @@ async def test_all_that_is_due_is_sent_settlements_first(monkeypatch: pytest.Mon
     """Only a seat that has settled is paid out."""
     chain = WorldChain(play_over())
     seats = set(chain.world.state.seats)
-    await send_dues(use(chain, monkeypatch, wallet), TASK)
+    await send_dues(use(chain, monkeypatch, sending), TASK)
     kinds = [type(call) for call in chain.sent]
     assert set(kinds[: len(seats)]) == {calls.SettleSeat} and calls.SettleSeat not in kinds[len(seats) :]
     assert {one.seat for one in chain.sent if isinstance(one, calls.PayOut)} == seats
@@ -129,7 +120,7 @@ async def test_for_one_account_only_its_own_seat_is_settled(monkeypatch: pytest.
     """`touchstone withdraw` pays gas for the seats of no other account."""
     chain = WorldChain(play_over(), "verifier1")
     own = chain.world.get_seat("verifier1").number
-    await send_dues(use(chain, monkeypatch, wallet), TASK, "verifier1")
+    await send_dues(use(chain, monkeypatch, sending), TASK, "verifier1")
     assert [type(one) for one in chain.sent] == [calls.SettleSeat, calls.PayOut]
     assert {one.seat for one in chain.sent} == {own}  # type: ignore[attr-defined]
     assert own not in chain.world.state.seats and len(chain.world.state.seats) > 5
@@ -139,9 +130,9 @@ async def test_what_a_running_node_sends_first_stops_nothing(monkeypatch: pytest
     """Each of its calls comes just before that of the command, whose own is refused."""
     chain = WorldChain(play_over())
     quiet = WorldChain(play_over())
-    await send_dues(use(quiet, monkeypatch, wallet), TASK)
+    await send_dues(use(quiet, monkeypatch, sending), TASK)
     chain.rivals = set(quiet.sent)
-    await send_dues(use(chain, monkeypatch, wallet), TASK)
+    await send_dues(use(chain, monkeypatch, sending), TASK)
     assert chain.sent == quiet.sent and not chain.world.state.seats
 
 

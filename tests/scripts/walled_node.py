@@ -18,9 +18,10 @@ from touchstone.node.kit.chain_state import Network
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.scripts.endpoint_checks import check_peers, check_reach
-from touchstone.scripts.home import HomeConfig
-from touchstone.scripts.home_checks import Patient
+from touchstone.scripts.doctor.endpoint_checks import check_reach
+from touchstone.scripts.doctor.patient import Patient
+from touchstone.scripts.doctor.peer_checks import check_peers
+from touchstone.scripts.home.home_config import HomeConfig
 
 NODE, PEER = 1, 2
 ADDRESSES = {NODE: "10.77.0.1", PEER: "10.77.0.2"}

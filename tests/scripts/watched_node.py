@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from touchstone.node.loop.opening import open_party
-from touchstone.scripts.console import Console, open_logs
-from touchstone.scripts.home_checks import open_config
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.log_lines import open_logs
+from touchstone.scripts.home.party_config import open_config
 
 
 async def run(home: Path) -> None:

@@ -43,7 +43,7 @@ from touchstone.protocol.spec.statements import (
     compute_seal,
 )
 from touchstone.protocol.spec.typed_data import SigningDomain
-from touchstone.scripts.devnet import CHAIN_ID
+from touchstone.scripts.network.devnet import CHAIN_ID
 
 SOLVER, VERIFIER, WHISTLEBLOWER = 1, 2, 3
 SEGMENTS, SEGMENT_STEPS, DRAWS, LATE_CHANCE = 16, 10, 2, 1 << 15

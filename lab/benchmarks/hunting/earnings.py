@@ -17,8 +17,8 @@ from touchstone.protocol.economics.refusing import compute_taken_fees, list_refu
 from touchstone.protocol.economics.slashes import compute_burned
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import CHEAT_VERIFIER_SHARE_PERCENT, LATE_RATE_ONE, TOKEN_WEI
-from touchstone.scripts.chain_commands import TASK_FILE
-from touchstone.scripts.task_file import read_task_file, sketch_terms
+from touchstone.scripts.tasks.task_example import TASK_FILE
+from touchstone.scripts.tasks.task_file import read_task_file, sketch_terms
 
 OWNED = Fraction(CHEAT_VERIFIER_SHARE_PERCENT, 100)
 """The share of verifiers, and of whistleblowers, that a coalition may own."""

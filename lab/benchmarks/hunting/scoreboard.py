@@ -148,7 +148,8 @@ def _list_attacks(figures: Figures) -> list[str]:
         "disputes, and the seat is kept. Seat: rejected claims that keep it. Moved: W's distance from",
         "honest work over the update, at most; loss: what that does to the held-out loss at a segment's",
         "end, nats. Saved: share of the honest compute. Net: tokens beyond honest work at the sampling",
-        "and amounts of `scripts/task.toml`, half of all auditors owned. Worth: what one spoiled segment",
+        "and amounts of `scripts/tasks/task.toml`, half of all auditors owned. Worth: what one spoiled "
+        "segment",
         "must be worth to an outsider before it pays, the same half owned.",
         "",
         "| # | attack | samples | rejected | margin | steps | seat | moved | loss | saved | net | worth "

@@ -49,7 +49,8 @@ from touchstone.protocol.compute.program.step import compute_scalars, train_segm
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.calibrate_commands import SEED, Segment, Workplace
+from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
+from touchstone.scripts.calibration.measuring import SEED
 from touchstone.whistleblower.step_judging import SHAKES
 
 Product = Callable[..., Tensor]

@@ -44,7 +44,7 @@ from touchstone.protocol.compute.program.training_state import Batch, GetBatch, 
 from touchstone.protocol.spec.calibration_rules import MARGIN
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig, TrainingSpec
-from touchstone.scripts.calibrate_commands import Segment, Workplace
+from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 from touchstone.step.plain_decoder import DecoderConfig
 
 CONSTANT_TOKEN = 32

@@ -51,7 +51,7 @@ from touchstone.protocol.compute.program.training_state import GetBatch, Trainin
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.task_spec import TrainingSpec
-from touchstone.scripts.devnet import Devnet, DevnetOptions, fund, run_devnet
+from touchstone.scripts.network.devnet import Devnet, DevnetOptions, fund, run_devnet
 
 Tell = Callable[[int, int, float], None]
 """(global step, steps, seconds of the computation without the wait)."""

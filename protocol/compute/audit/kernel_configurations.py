@@ -1,6 +1,6 @@
 """Ways for this machine to compute, standing in for other operators' machines.
 
-`scripts/calibrate_commands.py` starts a process for each of them.
+`scripts/calibration` starts a process for each of them.
 """
 
 import itertools

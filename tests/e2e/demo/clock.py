@@ -3,7 +3,8 @@ is at work one every few seconds. Windows hold thousands of such blocks."""
 
 from tests.e2e.own_time import OwnTime
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
-from touchstone.scripts.devnet import Devnet, DevnetClock
+from touchstone.scripts.network.devnet import Devnet
+from touchstone.scripts.network.devnet_clock import DevnetClock
 
 SLOW_BLOCK_S = 3.0
 """Between blocks while somebody is at work and sends nothing."""

@@ -27,7 +27,7 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.compute.program.training_state import Batch, TrainingState
 from touchstone.protocol.spec.task_spec import Limits
-from touchstone.scripts.calibrate_commands import Segment, Workplace
+from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 
 TRACK = Track("long", "campaign", 2, 1, "rate x 10")
 SEGMENTS = 8

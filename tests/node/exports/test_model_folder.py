@@ -39,8 +39,8 @@ from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.compute.digest import tensor_root
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.scripts.console import render_error
-from touchstone.scripts.documents import read_tokenizer
+from touchstone.scripts.command_line.command_errors import render_error
+from touchstone.scripts.data.tokenizing import read_tokenizer
 from touchstone.step.plain_decoder import DecoderConfig
 
 MODEL = DecoderConfig(312, 32, 48, 1, 2, 2, 16)

@@ -19,7 +19,7 @@ from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.posted_terms import make_spec
 from touchstone.protocol.spec.params import GIVEN_START
-from touchstone.scripts.task_file import read_task_file
+from touchstone.scripts.tasks.task_file import read_task_file
 from touchstone.scripts.touchstone import main
 from touchstone.step.lora import Lora, add_lora
 from touchstone.step.optimizers import Lion

@@ -14,8 +14,8 @@ from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.scripts.deploy import deploy_game
-from touchstone.scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.scripts.network.contract_creation import deploy_game
+from touchstone.scripts.network.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 WORDS = {"what": "", "expected": "", "actual": "", "remedy": ""}
 

@@ -31,7 +31,7 @@ from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
 from touchstone.protocol.spec.game.purse import Purse, stake_of
 from touchstone.protocol.spec.game.state import RunningDispute, Seat, StatementRef, create_game
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
-from touchstone.scripts.console import open_logs
+from touchstone.scripts.command_line.log_lines import open_logs
 from touchstone.whistleblower.dispute_duties import DisputeDuty
 
 TASK = b"t" * 32

@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, 
 from touchstone.protocol.adapters.wire.request_handler import format_handler
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.scripts.devnet import claim_port
+from touchstone.scripts.network.devnet import claim_port
 
 Announce = Callable[[str, bytes], Awaitable[None]]
 PUBLIC = "https://node.example"

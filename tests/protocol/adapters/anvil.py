@@ -18,7 +18,7 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, GameDe
 from touchstone.protocol.adapters.chain.erc20 import ERC20_ABI
 from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.scripts.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
+from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, fund, give_coin, run_anvil
 
 STAKE_WEI = 10**18
 QUICK = MiningPatience(resend_after_s=0.3, attempts=5)

@@ -33,7 +33,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.presets import LIMITS, LIMITS_LOCAL
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.typed_data import SigningDomain
-from touchstone.scripts import devnet
+from touchstone.scripts.network import devnet
 
 ADDRESSES = [f"0x{number:040x}" for number in range(1, 14)]
 DEPLOYMENT = make_deployment(31337, ADDRESSES)

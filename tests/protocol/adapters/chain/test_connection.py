@@ -17,7 +17,7 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.endpoint_health import NoAnswer, RpcHealth
 from touchstone.protocol.adapters.chain.provider_errors import Kind, ProviderError
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.scripts.devnet import claim_port
+from touchstone.scripts.network.devnet import claim_port
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from touchstone.protocol.adapters.chain.own_contracts import (
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.scripts.deploy import deploy_game
-from touchstone.scripts.devnet import GRANT_COIN_WEI, give_coin, run_anvil
+from touchstone.scripts.network.contract_creation import deploy_game
+from touchstone.scripts.network.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
 VOTES = "0x" + 20 * "ab"
 PUSH1, PUSH32, STOP = b"\x60", b"\x7f", b"\x00"

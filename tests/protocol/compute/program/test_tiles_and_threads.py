@@ -25,7 +25,7 @@ from touchstone.protocol.compute.program.interpreter import Interpreter
 from touchstone.protocol.compute.program.step import begin_round, train_segment
 from touchstone.protocol.spec.program import Program
 from touchstone.protocol.spec.program_operations import Operation
-from touchstone.scripts.model_table import record_decoder
+from touchstone.scripts.tasks.decoder_table import record_decoder
 from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.record_step import Shape

@@ -1,0 +1,85 @@
+"""How commands name tasks and seats, and find the one that is meant."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.follower import LogBatch
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.open_questions import has_duties
+from touchstone.protocol.spec.game.state import Seat
+
+OTHER_TASK = "Choose another task: `touchstone status` lists them."
+DIGITS = 12
+"""Hexadecimal digits of a task's id that are shown: enough to tell tasks apart."""
+NUMBER_BITS = 16
+"""of a seat's id: its number among the seats of its role."""
+
+
+def show_task(task: bytes) -> str:
+    """The first digits of a task's id."""
+    return f"0x{task.hex()[:DIGITS]}"
+
+
+def show_seat(seat: Seat) -> str:
+    """The seat as people say it: `verifier 3`."""
+    return f"{seat.role.name.lower()} {seat.number & (1 << NUMBER_BITS) - 1}"
+
+
+async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0) -> ChainState:
+    """Everything that the chain tells, folded up to its head, as `account` sees it. behind_blocks: so many of
+    the newest blocks are left out."""
+    state, head = ChainState(account.lower(), chain.limits, chain.signing), await chain.head()
+    until = max(chain.deployment.deploy_block, head.number - behind_blocks)
+    found = await chain.read_events(chain.deployment.deploy_block, until)
+    state.take(LogBatch(head, tuple(found)))
+    return state
+
+
+def find_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
+    """The one task that `name` means. Raises InvalidInput for none or several, and for one that this version
+    does not understand."""
+    task = pick_task([*state.games, *state.refused], name)
+    if task in state.refused:
+        raise InvalidInput(
+            what="the task cannot be understood",
+            expected="a task that this version can fold",
+            actual=state.refused[task],
+            where=show_task(task),
+            remedy="Do not stake on it; its submitter has to post a corrected one.",
+        )
+    return task, state.games[task]
+
+
+def find_own_game(state: ChainState, name: str) -> tuple[bytes, LoggedGame]:
+    """As `find_game`; of several tasks the one in which this account has a seat or a bond. Else any
+    account could post a task whose id starts like another one's, and keep a node that is started again from
+    what it has to do there."""
+    own = [task for task, game in state.games.items() if has_duties(game, state.account)]
+    with suppress(InvalidInput):
+        name = pick_task(own, name).hex()
+    return find_game(state, name)
+
+
+def pick_task(known: Sequence[bytes], name: str) -> bytes:
+    """The one task whose id starts with the hexadecimal digits of `name`. Raises InvalidInput for none or
+    several."""
+    digits = name.lower().removeprefix("0x")
+    found = [task for task in known if digits and task.hex().startswith(digits)]
+    if not known:
+        raise InvalidInput(
+            what="unknown task: none was ever posted",
+            expected="the id of a posted task",
+            actual=repr(name),
+            remedy="Post one with `touchstone task create`, or correct rpc_url in the home's config.toml.",
+        )
+    if len(found) != 1:
+        raise InvalidInput(
+            what="unknown task" if not found else "several tasks start like that",
+            expected=f"one of: {', '.join(map(show_task, known))}",
+            actual=repr(name),
+            remedy="Copy the id from `touchstone status` or from its submitter.",
+        )
+    return found[0]

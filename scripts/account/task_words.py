@@ -1,0 +1,116 @@
+"""A task in words: what of it is open, what it waits for, what a seat in it means."""
+
+from collections.abc import Iterator
+
+from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.protocol.adapters.chain.pace import Pace, show_duration
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.task_closing import is_closable
+from touchstone.protocol.spec.game.terms import GameTerms, compute_release_blocks
+from touchstone.protocol.spec.game.timing import find_first_round, get_live_round, is_over
+from touchstone.protocol.spec.params import LATE_RATE_ONE
+from touchstone.protocol.spec.tokens import format_tokens
+
+
+def list_open(game: GameState, block: int) -> Iterator[str]:
+    """What of a task is not over yet, in words. block: the next one."""
+    now, terms = get_state_at(game, block), game.terms
+    live, left = get_live_round(now), terms.rounds - now.next_round
+    if live is not None:
+        yield f"round {live.index}: {tell_phase(game, block)}"
+    if left and not is_over(now, block):
+        yield f"rounds still to open: {left}"
+    for count, what in (
+        (len(now.contests), "contests"),
+        (len(now.disputes), "disputes"),
+        (len(now.asks), "asks"),
+        (len(now.seats), "seats still to be paid out"),
+    ):
+        if count:
+            yield f"{what}: {count}"
+
+
+def is_task_closable(game: GameState, block: int) -> bool:
+    """Whether `closeTask` passes in `block`."""
+    now = get_state_at(game, block)
+    return not now.is_closed and is_closable(now, block)
+
+
+def tell_missing(game: GameState) -> str:
+    """Which seats a task lacks before it can play; empty where it lacks none."""
+    pools = zip(
+        SeatRole,
+        (game.terms.least_solvers, game.terms.least_verifiers, game.terms.least_whistleblowers),
+        strict=True,
+    )
+    missing = [
+        f"{least - count} more {role.name.lower()}{'s' if least - count > 1 else ''}"
+        for role, least in pools
+        if (count := count_sitting(game, role)) < least
+    ]
+    return ", ".join(missing)
+
+
+def tell_first_round(game: GameState) -> Iterator[str]:
+    """Tells from which round on a seat works that is taken while a round runs: pools are frozen ahead."""
+    first, rounds = find_first_round(game), game.terms.rounds
+    if first is None:
+        return
+    if first < rounds:
+        yield f"a seat that is taken now works from round {first} on; the task ends with round {rounds - 1}"
+    else:
+        yield (
+            "WARNING: it is fixed already who works in each round that is left. A seat that is taken now "
+            "earns nothing, unless the task stands still and starts again"
+        )
+
+
+def tell_solver(terms: GameTerms, disk_bytes: int) -> Iterator[str]:
+    """What a solver has to have: disk, and where `respond` is short, speed."""
+    yield f"a solver takes up to {disk_bytes / 1e6:,.0f} MB of disk"
+    respond, train_min = terms.windows.respond, terms.windows.train_min
+    if respond < train_min:
+        yield (
+            "WARNING: an answer in a dispute on an older round may take the training of that round again. It "
+            f"has {respond} blocks (respond), a round {train_min} (train_min): join only with a machine that "
+            f"trains a whole round in less than {respond} blocks, or silence can cost the stake"
+        )
+
+
+def tell_format(terms: GameTerms) -> Iterator[str]:
+    """What a member of an exact task has to know before it stakes."""
+    if terms.is_exact:
+        yield (
+            "an exact task: a result counts only with the bits that every other machine gets. Such tasks are "
+            "new: lock only what you can lose"
+        )
+
+
+def tell_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
+    """What a new seat locks, until when, and what a round earns it."""
+    blocks, amounts = compute_release_blocks(game.terms.windows), game.terms.amounts
+    hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
+    yield (
+        f"joining as a {role.name.lower()} locks {format_tokens(stake_wei)}. You get them back some "
+        f"{blocks:,} blocks{hours} after you leave (`touchstone leave`) or the task ends. If you are proven "
+        "wrong you lose all of them"
+    )
+    if role is SeatRole.SOLVER:
+        earns = f"a round earns {format_tokens(amounts.solver_pay)} if your claim is accepted"
+    else:
+        wei = amounts.audit_pay if role is SeatRole.VERIFIER else amounts.late_pay
+        earns = (
+            f"an audit earns {format_tokens(wei)}, and you have about {count_audits(game, role):.1f} a round"
+        )
+    yield f"{earns}. It is paid about as long after its round (`touchstone status`)"
+
+
+def count_audits(game: GameState, role: SeatRole) -> float:
+    """Returns how many audits a round has on average for a new seat beside those that sit now."""
+    terms = game.terms
+    solvers = max(count_sitting(game, SeatRole.SOLVER), terms.least_solvers)
+    draws = terms.draws if role is SeatRole.VERIFIER else terms.late_chance / LATE_RATE_ONE
+    least = terms.least_verifiers if role is SeatRole.VERIFIER else terms.least_whistleblowers
+    return solvers * draws / max(count_sitting(game, role) + 1, least)

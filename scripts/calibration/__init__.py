@@ -1,0 +1,1 @@
+"""Limits of a task, measured on this machine."""

@@ -1,0 +1,93 @@
+"""`touchstone calibrate`: how far the kernel configurations of this machine differ on a task."""
+
+import argparse
+import asyncio
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from torch import Tensor
+
+from touchstone.node.joining.dataset import fetch_dataset
+from touchstone.node.joining.joining import catch_up
+from touchstone.node.joining.start_weights import load_start, make_start
+from touchstone.node.joining.task_reading import read_spec
+from touchstone.node.joining.task_step import StepSource, fetch_step
+from touchstone.node.kit.peers import list_peers
+from touchstone.node.loop.opening import open_party
+from touchstone.node.submit import build_task
+from touchstone.protocol.adapters.signed_profiles import write_profile
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.protocol.spec.calibration_profile import QUANTITIES
+from touchstone.protocol.spec.calibration_rules import compute_maxima
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.posted_terms import make_spec
+from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
+from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
+from touchstone.scripts.account.task_names import find_game
+from touchstone.scripts.calibration.calibration_folder import list_segments
+from touchstone.scripts.calibration.measuring import measure
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.typed_input import read_path
+from touchstone.scripts.home.home_folder import unlock_key
+from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.tasks.task_file import read_task_file
+
+LIMIT_KEYS = ("tau_m", "tau_v", "tau_w")
+"""Which limit each of QUANTITIES is compared with."""
+
+
+def run_calibrate(options: argparse.Namespace) -> Document:
+    """Measure a task on this machine's kernels and write the signed profile."""
+    console, key = Console(), unlock_key(options.home, options.password_file)
+    operator = key.address.lower()
+    if read_path(options.task).is_file():
+        spec, data, weights = _read_task(read_path(options.task), operator)
+    else:
+        spec, data, weights = asyncio.run(_fetch_task(options, console))
+    _require_limits(spec.training)
+    pin_kernels(1)
+    segments = list_segments(spec, options.segments, options.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        profile = measure(Path(folder), spec, data, weights, segments, operator, console.say)
+    write_profile(options.out, profile, key)
+    maxima = [float(value) for value in compute_maxima(profile)]
+    for name, limit, value in zip(QUANTITIES, LIMIT_KEYS, maxima, strict=True):
+        console.say(f"largest distance of {name}, to be compared with {limit}: {value:.3g}")
+    console.say(f"signed by {operator}: {options.out}")
+    distances = dict(zip(LIMIT_KEYS, maxima, strict=True))
+    return {"profile": str(options.out), "operator": operator, "largest_distances": distances}
+
+
+def _require_limits(training: TrainingSpec) -> None:
+    if training.numeric_format in PRODUCT_BITS:
+        raise InvalidInput(
+            what="an exact task has no limits to be measured",
+            expected="a numeric format whose machines differ",
+            actual=training.numeric_format,
+            where="numeric_format",
+            remedy="Submit the task without [limits]: every machine gets the same bits.",
+        )
+
+
+def _read_task(path: Path, operator: str) -> tuple[TaskSpec, bytes, Tensor]:
+    """What a task file would post, with its dataset and its first weights; the limits in it have no part in
+    the measurement."""
+    file = read_task_file(path)
+    data, start = file.dataset.read_bytes(), None if file.weights is None else file.weights.read()
+    spec = make_spec(*build_task(file.plan, data, operator, bytes(32), start))
+    return spec, data, make_start(spec) if start is None else start
+
+
+async def _fetch_task(options: argparse.Namespace, console: Console) -> tuple[TaskSpec, bytes, Tensor]:
+    """A posted task, its dataset and its first weights."""
+    async with open_party(open_config(options, console)) as party:
+        await catch_up(party)
+        task, _ = find_game(party.state, options.task)
+        spec = read_spec(party.state, task)
+        refuse_broken(find_training_malformations(spec))
+        peers = partial(list_peers, party, task, first=spec.terms.submitter)
+        await fetch_step(StepSource(party.store, party.client, peers, party.say), spec)
+        return spec, await fetch_dataset(party, task, spec), await load_start(party, task, spec)

@@ -1,0 +1,48 @@
+"""`touchstone policy`: what operators measured becomes the limits of a task."""
+
+import argparse
+
+from touchstone.protocol.adapters.files.durable_files import replace_file
+from touchstone.protocol.adapters.signed_profiles import read_profile
+from touchstone.protocol.spec.calibration_profile import Profile
+from touchstone.protocol.spec.calibration_rules import MARGIN, compute_maxima, merge_profiles
+from touchstone.protocol.spec.params import TAU_FRACTION_BITS, UNIT_EXPONENT
+from touchstone.protocol.spec.task_spec import Limits
+from touchstone.scripts.command_line.command_results import Document
+
+
+def run_policy(options: argparse.Namespace) -> Document:
+    """Merge signed profiles into limits, in the form of a task file."""
+    profiles = [read_profile(path) for path in options.profiles]
+    limits = merge_profiles(profiles)
+    text = render_policy(profiles, limits)
+    if options.out:
+        replace_file(options.out, text.encode())
+    print(text, end="")
+    operators = [profile.operator for profile in profiles]
+    return {"operators": operators, "limits": {name: str(value) for name, value in vars(limits).items()}}
+
+
+def render_policy(profiles: list[Profile], limits: Limits) -> str:
+    """The table `[limits]`, and above it what it rests on."""
+    subject, lines = profiles[0].subject, []
+    lines.append(f"# {MARGIN} times the largest honest distance of these profiles")
+    lines.append(f"# training {subject.training}, {subject.numeric_format}, k = {subject.segment_steps}")
+    for profile in profiles:
+        maxima = ", ".join(f"{float(value):.3g}" for value in compute_maxima(profile))
+        counts = f"{profile.segments} segments, {len(profile.configurations)} configurations"
+        lines.append(f"# {profile.operator}: {counts}, maxima {maxima} ({profile.machine})")
+    lines += ["", "[limits]", *_render_limits(limits)]
+    return "\n".join(lines) + "\n"
+
+
+def _render_limits(limits: Limits) -> list[str]:
+    """As integers in the units of docs/spec.md, section 6, where nothing is rounded; a comment says how much
+    that is. TOML's integers have 64 bits with the sign, Python's reader takes them of any size."""
+    return [
+        f"{name} = {value}  # {value * 2.0 ** _get_unit(name):.3g}" for name, value in vars(limits).items()
+    ]
+
+
+def _get_unit(name: str) -> int:
+    return -TAU_FRACTION_BITS if name.startswith("tau_") else UNIT_EXPONENT

@@ -1,0 +1,27 @@
+"""Replays all segments in a process of its own, on one kernel configuration."""
+
+import json
+import sys
+from pathlib import Path
+
+from touchstone.protocol.compute.audit.kernel_configurations import KernelConfiguration
+from touchstone.protocol.compute.determinism import pin_kernels
+from touchstone.scripts.calibration.calibration_folder import open_workplace
+
+
+def run_worker(folder: Path, configuration: KernelConfiguration) -> None:
+    """Replay every segment on this process's kernels and store its end."""
+    pin_kernels(configuration.threads, configuration.onednn, configuration.device)
+    workplace = open_workplace(folder)
+    for segment in workplace.segments:
+        workplace.save(configuration.name, segment, workplace.replay(segment))
+
+
+def main() -> None:
+    """With a folder and a configuration in JSON: replay."""
+    folder, text = sys.argv[1:]
+    run_worker(Path(folder), KernelConfiguration(**json.loads(text)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command line: its commands as a table, what they print, how they end."""

@@ -1,0 +1,90 @@
+"""How a command ends: its exit codes, and errors in four lines."""
+
+import errno
+from enum import IntEnum
+
+from touchstone.protocol.spec.errors import Declined, EnvironmentFault, TouchstoneError
+from touchstone.scripts.command_line.command_results import Document
+
+
+def describe_error(error: TouchstoneError, status: int) -> Document:
+    """The document of a command that failed (docs/schemas/error.json)."""
+    names = ("what", "where", "expected", "actual", "remedy")
+    return {"error": {name: str(getattr(error, name)) for name in names}, "exit_status": int(status)}
+
+
+class ExitCode(IntEnum):
+    """The exit status of `touchstone`; docs/commands.md lists them."""
+
+    DONE = 0
+    FOUND = 1
+    """A command that looks for faults found one."""
+    REFUSED = 2
+    """An error that the operator can mend, or a wrong option."""
+    NOT_NEEDED = 3
+    """The node has no seat, and is to take none: a service need not try again."""
+    BUG = 70
+    """EX_SOFTWARE of sysexits.h: not the operator's fault."""
+    INTERRUPTED = 130
+
+
+class NotNeeded(Declined):
+    """A node that has no seat and is to take none: its task is over, or was left for good."""
+
+
+WRITE_ERRORS = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS})
+"""A disk alone answers so."""
+PATH_ERRORS = frozenset(
+    {
+        errno.EACCES,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EPERM,
+    }  # fmt: skip
+)
+"""Of a disk where a path is named: a port may be refused in the same words."""
+
+
+def is_of_disk(error: OSError) -> bool:
+    """Whether a disk refused a file or a folder: the operator's to mend, and no bug."""
+    return error.errno in WRITE_ERRORS or (error.errno in PATH_ERRORS and error.filename is not None)
+
+
+def explain_disk(error: OSError) -> EnvironmentFault:
+    """The error of a file or folder that cannot be read or written, naming it where the system does."""
+    return EnvironmentFault(
+        what="the disk refuses a file or folder",
+        expected="a readable and writable place with room",
+        actual=error.strerror,
+        where=str(error.filename or ""),
+        remedy="Make room or mend its rights, or choose another --home or --out.",
+        retryable=False,
+    )
+
+
+def render_error(error: TouchstoneError) -> str:
+    """Four lines: what, expected, actual, what to do."""
+    where = f" ({error.where})" if error.where else ""
+    return "\n".join(
+        (
+            f"error:    {error.what}{where}",
+            f"expected: {error.expected}",
+            f"actual:   {error.actual}",
+            f"do:       {error.remedy}",
+        )
+    )
+
+
+def explain_bug(error: Exception) -> EnvironmentFault:
+    """An error that the code did not foresee, in the same four parts."""
+    return EnvironmentFault(
+        what="this is a bug of Touchstone",
+        expected="a result, or an error that says what to do",
+        actual=f"{type(error).__name__}: {error}",
+        remedy="Run again with --debug and report the traceback.",
+        retryable=False,
+    )

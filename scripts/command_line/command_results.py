@@ -1,0 +1,76 @@
+"""The result of a command as JSON.
+
+With `--json` a command writes one object to standard output and nothing else there; lines, tables and
+questions go to standard error. docs/schemas has a schema for each command, and `error.json` for a command
+that failed. Amounts are texts of wei: a number of JSON loses digits in many readers.
+"""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TextIO, TypeAlias
+
+Document: TypeAlias = Mapping[str, Any]
+"""What a command found or did, as JSON has it."""
+Put: TypeAlias = Callable[[Document], None]
+"""Takes the document of a command that goes on to run."""
+
+
+class JsonOutput:
+    """Where the document of a command goes; nowhere without a stream. The first one counts: a command that
+    has told its result and runs on, then fails, says so on standard error and by its exit status."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def put(self, document: Document) -> None:
+        """Write the document in one line."""
+        if self._stream is not None:
+            self._stream.write(json.dumps(document) + "\n")
+            self._stream.flush()
+            self._stream = None
+
+
+@contextmanager
+def open_output(*, is_json: bool) -> Iterator[JsonOutput]:
+    """The output of a command. is_json: as long as this is open, whatever is printed, by a child process too,
+    goes to standard error."""
+    if not is_json:
+        yield JsonOutput(None)
+        return
+    with _keep_stdout() as stream, redirect_stdout(sys.stderr):
+        yield JsonOutput(stream)
+
+
+@contextmanager
+def _keep_stdout() -> Iterator[TextIO]:
+    """What standard output was, while its file descriptor leads to standard error."""
+    stream = sys.stdout
+    try:
+        number = stream.fileno()
+    except io.UnsupportedOperation:
+        number = -1
+    if number != 1:
+        yield stream
+        return
+    stream.flush()
+    kept = os.dup(number)
+    os.dup2(2, number)
+    try:
+        with os.fdopen(os.dup(kept), "w", encoding="utf-8") as own:
+            yield own
+    finally:
+        os.dup2(kept, number)
+        os.close(kept)
+
+
+def ignore(_: Document) -> None:
+    """A Put for whom no document matters."""
+
+
+def spell_id(value: bytes) -> str:
+    """An id of 32 bytes, whole: `0x` and 64 hexadecimal digits."""
+    return f"0x{value.hex()}"

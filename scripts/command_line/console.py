@@ -1,0 +1,30 @@
+"""What a command tells its operator, and asks, at a terminal."""
+
+import time
+
+import rich.console
+from rich.prompt import Confirm
+
+from touchstone.scripts.command_line.log_lines import show_time, tell
+
+
+class Console:
+    """The operator's terminal."""
+
+    def __init__(self, rich_console: rich.console.Console | None = None) -> None:
+        self.rich = rich_console or rich.console.Console(highlight=False)
+
+    def say(self, line: str) -> None:
+        """One line, with the time of day on a terminal and else with date and zone too; logged as well. It is
+        broken on a terminal only: a file keeps a path or an id whole."""
+        if tell(line):
+            stamp = time.strftime("%H:%M:%S") if self.rich.is_terminal else show_time(time.time())
+            self.rich.print(f"{stamp} {line}", markup=False, soft_wrap=not self.rich.is_terminal)
+
+    def confirm(self, question: str) -> bool:
+        """Ask; no answer means no."""
+        try:
+            return Confirm.ask(question, default=False, console=self.rich)
+        except EOFError:
+            self.rich.print()
+            return False

@@ -1,0 +1,87 @@
+"""What a command logs: lines of the operator, and of modules.
+
+What modules log goes to standard error. A log file gets what the operator is told as well: an event a line,
+with its time, its round and its transaction.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+
+from touchstone.protocol.adapters.log_facts import RoundField
+
+LEVELS = ("debug", "info", "warning", "error")
+OWN = logging.getLogger("touchstone")
+"""Whose lines are logged from the chosen level on; libraries only warn."""
+SAID = logging.getLogger("touchstone.said")
+"""What is told to the operator. Its level says what is shown too."""
+SAID.setLevel(logging.INFO)
+WARNING_WORD = "WARNING: "
+"""Begins a line that warns."""
+
+
+def show_time(seconds: float) -> str:
+    """A moment (seconds since 1970) in local time with its zone: `2027-01-31T12:00:00+01:00`."""
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+
+
+class OneLine(logging.Formatter):
+    """Time with zone, level, message, then `round=` and `transaction=` where the event has them. A line break
+    in a message, or in a traceback, becomes ` | `: no line of a log can be made up by what a peer sends."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record in one line."""
+        message, number = record.getMessage(), getattr(record, "round", None)
+        transaction = getattr(record, "transaction", None)
+        facts = [f" round={number}"] if number is not None else []
+        facts += [f" transaction=0x{transaction}"] if transaction else []
+        if record.exc_info:
+            message += "\n" + self.formatException(record.exc_info)
+        line = " | ".join(part for part in message.splitlines() if part.strip())
+        return f"{show_time(record.created)} {record.levelname} {line}{''.join(facts)}"
+
+
+def tell(line: str) -> bool:
+    """Log a line that is told to the operator; whether it is to be shown as well."""
+    level = logging.WARNING if line.startswith(WARNING_WORD) else logging.INFO
+    SAID.log(level, "%s", line.removeprefix(WARNING_WORD))
+    return SAID.isEnabledFor(level)
+
+
+@contextmanager
+def open_logs(level: str | None, path: Path | None, *, is_debug: bool = False) -> Iterator[None]:
+    """Log to standard error, and to the file at `path`, as long as this is open. level: one of LEVELS;
+    without one a file gets `info` and standard error `warning` (`info` with is_debug). The file is opened
+    anew where something moved it away. Raises OSError where it cannot be written."""
+    usual = logging.INFO if is_debug else logging.WARNING
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setLevel(level.upper() if level else usual)
+    # The console has shown it.
+    shown.addFilter(lambda record: record.name != SAID.name)
+    handlers: list[logging.Handler] = [shown]
+    if path is not None:
+        kept = WatchedFileHandler(path, encoding="utf-8")
+        kept.setLevel(level.upper() if level else logging.INFO)
+        handlers.append(kept)
+    root = logging.getLogger()
+    before = [(one, one.level) for one in (root, SAID, OWN)]
+    least = min(handler.level for handler in handlers)
+    root.setLevel(usual)
+    SAID.setLevel(level.upper() if level else logging.INFO)
+    OWN.setLevel(least)
+    for handler in handlers:
+        handler.setFormatter(OneLine())
+        handler.addFilter(RoundField())
+        root.addHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            root.removeHandler(handler)
+            handler.close()
+        for logger, former in before:
+            logger.setLevel(former)

@@ -1,0 +1,45 @@
+"""Shows how far a task is, beside the work of a command."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.scripts.command_line.console import Console
+
+if TYPE_CHECKING:  # Whoever only asks for help waits for no library of the chain.
+    from touchstone.protocol.adapters.chain.chain_client import GameChain
+
+
+Result = TypeVar("Result")
+PROGRESS_POLL_S = 1.0
+
+
+async def show_progress(chain: "GameChain", task: bytes, console: Console) -> None:
+    """A bar with round and block under the lines, for ever; on a terminal only."""
+    if not console.rich.is_terminal:
+        return
+    rounds = (await chain.tasks.terms_of(task)).rounds
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console.rich, transient=True) as progress:
+        bar = progress.add_task("", total=rounds)
+        while True:
+            try:
+                opened = await chain.rounds.next_round(task)
+                text = f"rounds opened: {opened}/{rounds}, block {(await chain.head()).number}"
+                progress.update(bar, description=text, completed=opened)
+            except EnvironmentFault as fault:
+                progress.update(bar, description=fault.what)
+            await asyncio.sleep(PROGRESS_POLL_S)
+
+
+async def with_company(work: Coroutine[Any, Any, Result], company: Coroutine[Any, Any, None]) -> Result:
+    """What `work` comes to, with `company` beside it: that ends with it, and its failure is of no weight."""
+    beside = asyncio.create_task(company)
+    try:
+        return await work
+    finally:
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)

@@ -1,0 +1,95 @@
+"""What operators type: paths, numbers, keys, and variables of the environment."""
+
+import os.path
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from touchstone.protocol.spec.errors import InvalidInput
+
+PREFIX = "TOUCHSTONE_"
+"""`TOUCHSTONE_THREADS=2` stands for `threads = 2`."""
+OTHERS = frozenset({"HOME"})
+"""Variables with this prefix that stand for no key."""
+MAX_SHOWN_CHARACTERS = 40
+SECRET = re.compile(r"PASSWORD$|PASSPHRASE|SECRET|MNEMONIC|SEED|(^|_)KEY$")
+
+
+def find_nearest(name: str, known: Iterable[str]) -> str:
+    """The known key that a name is a slip of, as far as letters tell; empty where none is near."""
+    return next(iter(get_close_matches(name, list(known), 1)), "")
+
+
+def expect_known(name: str, known: Iterable[str]) -> str:
+    """What is expected in the place of an unknown key."""
+    keys = list(known)
+    nearest = find_nearest(name, keys)
+    return f"one of {', '.join(keys)}" + (f"; the nearest is {nearest}" if nearest else "")
+
+
+def read_overrides(environment: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
+    """Known keys that variables of an environment stand for, with their texts. Raises InvalidInput for a
+    variable that looks like a secret, or like a slip of a known one; its value is not shown. Other ones are
+    left alone: what starts a container may set some with this prefix."""
+    keys, found = {key.upper(): key for key in known}, dict[str, str]()
+    for variable, text in sorted(environment.items()):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in OTHERS:
+            continue
+        if name in keys:
+            found[keys[name]] = text
+        elif SECRET.search(name):
+            raise InvalidInput(
+                what="a secret stands in the environment",
+                expected=f"a password in a file of mode 0600, named by {PREFIX}PASSWORD_FILE",
+                actual="a variable that every process of this account can read",
+                where=variable,
+                remedy="Unset it, and change that secret if others may have seen it.",
+            )
+        elif nearest := find_nearest(name, keys):
+            raise InvalidInput(
+                what="an environment variable stands for no key",
+                expected=f"{PREFIX}{nearest}, or another key of config.toml in capitals",
+                actual="an unknown name",
+                where=variable,
+                remedy="Correct its name, or unset it.",
+            )
+    return found
+
+
+def read_path(text: str) -> Path:
+    """A path as it was typed; `~` is the home folder of the operator also where no shell has replaced it. A
+    user that the system does not know is left as it stands."""
+    return Path(os.path.expanduser(text))
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Returns what reads a whole number of this range, both ends included, as argparse takes it."""
+    return partial(_read_number, int, least, most)
+
+
+def decimal(least: float, most: float) -> Callable[[str], float]:
+    """Returns what reads a decimal number of this range, both ends included, as argparse takes it."""
+    return partial(_read_number, float, least, most)
+
+
+def _read_number(kind: Callable[[str], Any], least: Any, most: Any, text: str) -> Any:
+    with suppress(ValueError):
+        number = kind(text)
+        if least <= number <= most:
+            return number
+    what = "a whole number" if kind is int else "a number"
+    shown = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{len(text)} characters"
+    raise ArgumentTypeError(f"expected {what} from {least} to {most}, got {shown!r}")
+
+
+PORT = whole(0, 65_535)
+COUNT = whole(1, 2**31 - 1)
+"""Of what there is at least one of."""
+NUMBER = whole(0, 2**31 - 1)
+"""Counted from 0; or a count whose 0 says something else."""

@@ -1,0 +1,1 @@
+"""Texts that become the tokens of a task."""

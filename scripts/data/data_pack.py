@@ -1,0 +1,239 @@
+"""`touchstone data pack`: texts become a folder with the tokens of a task (`packed_dataset.py`).
+
+Documents stream: memory holds one batch of them. Each batch goes to the held-out part or to the part that is
+trained on, by a hash of its number, so both are of the same kind. The folder appears whole, by one rename, or
+not at all.
+"""
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+
+from touchstone.node.exports.model_note import TOKENIZER_NAME
+from touchstone.protocol.adapters.files.durable_files import sync
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
+from touchstone.protocol.spec.params import LEAF_BYTES
+from touchstone.protocol.spec.task_spec import count_token_bytes
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.data.documents import Fields, Piece, list_files, read_pieces
+from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote
+from touchstone.scripts.data.tokenizing import ByteTokens, FileTokens, Tokens, read_tokenizer
+
+BATCH_PIECES = 512
+BATCH_CHARACTERS = 1 << 20
+"""A batch has no more pieces, and ends with the first that brings it to so many characters."""
+COPY_BYTES = 1 << 20
+HELDOUT_TAG = b"touchstone.heldout"
+MOST_HELDOUT = 0.5
+HELDOUT_NAME = "heldout.bin"
+SHOWN, SHOWN_CHARACTERS = 5, 40
+"""Names in an error, and of each so much."""
+
+
+@dataclass(frozen=True)
+class PackPlan:
+    """What is packed and how. tokenizer: a tokenizer.json, None for bytes as tokens; end_of_text: the name of
+    the token behind each document, empty for none; heldout: the share of the tokens that is held out."""
+
+    inputs: Sequence[Path]
+    out: Path
+    fields: Fields = field(default_factory=Fields)
+    tokenizer: Path | None = None
+    end_of_text: str = ""
+    heldout: float = 0.01
+
+
+def run_data_pack(options: argparse.Namespace) -> Document:
+    """Pack what the options name, and say what came of it."""
+    fields = Fields(options.field, options.column)
+    plan = PackPlan(
+        options.inputs, options.out, fields, options.tokenizer, options.end_of_text, options.heldout
+    )
+    note, console = pack(plan), Console()
+    console.say(
+        f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "
+        f"{note.documents:,} documents, to {plan.out}"
+    )
+    console.say(f"vocabulary {note.vocabulary_size:,}, {_tell_width(note.token_bytes)}, root {note.root}")
+    console.say(f'Next: dataset = "{plan.out}" in a task file; `touchstone task init` writes one')
+    names = ("token_count", "heldout_tokens", "documents", "vocabulary_size", "token_bytes", "root")
+    return {"folder": str(plan.out), **{name: getattr(note, name) for name in names}}
+
+
+def _tell_width(token_bytes: int) -> str:
+    return "one byte a token" if token_bytes == 1 else f"{token_bytes} bytes a token"
+
+
+def pack(plan: PackPlan) -> DatasetNote:
+    """Write the folder; returns its dataset.json. Raises InvalidInput for an input, a tokenizer or an option
+    that cannot be used, and where `out` is there already; then nothing is left behind."""
+    if plan.out.exists():
+        remedy = "Choose another --out, or delete what is there."
+        raise _refuse_input(
+            "the dataset would replace something", "a new folder", str(plan.out), "--out", remedy
+        )
+    if not 0 < plan.heldout <= MOST_HELDOUT:
+        expected = f"above 0 and at most {MOST_HELDOUT}"
+        raise _refuse_input("not a share to hold out", expected, str(plan.heldout), "--heldout")
+    files, tokenizer, copy = list_files(plan.inputs), None, b""
+    if plan.tokenizer is not None:
+        tokenizer, copy = read_tokenizer(plan.tokenizer)
+    tail = _find_end(tokenizer, plan.end_of_text)
+    with _make_aside(plan.out) as folder:
+        packer = _Packer(folder, tokenizer or ByteTokens(), tail, plan.heldout)
+        for path in files:
+            packer.take(read_pieces(path, plan.fields))
+        packer.finish()
+        note = DatasetNote(
+            format=FORMAT,
+            vocabulary_size=packer.tokens.vocabulary_size,
+            token_bytes=packer.token_bytes,
+            token_count=packer.trained,
+            heldout_tokens=packer.held,
+            root=compute_file_root(folder / TOKENS_NAME).hex(),
+            tokenizer_sha256="" if tokenizer is None else tokenizer.sha256,
+            end_of_text=plan.end_of_text,
+            documents=packer.documents,
+            sources=[(path.name, path.stat().st_size) for path in files],
+            field=plan.fields.field,
+            column=plan.fields.column,
+            heldout=plan.heldout,
+            made_with=f"touchstone {version('touchstone')}",
+        )
+        if copy:
+            (folder / TOKENIZER_NAME).write_bytes(copy)
+        (folder / NOTE_NAME).write_bytes(msgspec.json.format(msgspec.json.encode(note)) + b"\n")
+    return note
+
+
+def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
+    """The token behind each document, if any."""
+    if not name:
+        return ()
+    found = None if tokenizer is None else tokenizer.find(name)
+    if found is None:
+        raise _refuse_input(
+            "no token to end a document with",
+            _name_special(tokenizer) if tokenizer else "no such option: bytes as tokens have no token for it",
+            f"{name!r}: no such token",
+            "--end-of-text",
+        )
+    return (found,)
+
+
+def _name_special(tokenizer: FileTokens) -> str:
+    """Its first special tokens, as an error names them."""
+    names = [repr(name[:SHOWN_CHARACTERS]) for name in tokenizer.list_special()]
+    shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+    return f"the name of a token; special ones are {shown or 'none'}"
+
+
+@contextmanager
+def _make_aside(out: Path) -> Iterator[Path]:
+    """A folder beside `out` that takes its name at the end of the block, all files on the disk; it is gone
+    where the block raises."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        yield folder
+        for path in folder.iterdir():
+            sync(path)
+        folder.chmod(0o755)
+        folder.rename(out)
+        sync(out.parent)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def compute_file_root(path: Path) -> bytes:
+    """Root of the tree over a file of at least one byte, which is read leaf by leaf."""
+    growing = GrowingRoot()
+    with path.open("rb") as file:
+        while leaf := file.read(LEAF_BYTES):
+            growing.add(hash_leaf(leaf.ljust(LEAF_BYTES, b"\0")))
+    return growing.finish()
+
+
+class _Packer:
+    """Writes tokens to two files and joins them at the end."""
+
+    def __init__(self, folder: Path, tokens: Tokens, tail: Sequence[int], heldout: float) -> None:
+        self.tokens, self.token_bytes = tokens, count_token_bytes(tokens.vocabulary_size)
+        self.trained = self.held = self.documents = 0
+        self._folder, self._tail, self._share = folder, np.array(tail, self._type), heldout
+        self._batches = 0
+        self._files: tuple[BinaryIO, BinaryIO] = (
+            (folder / TOKENS_NAME).open("wb"),
+            (folder / HELDOUT_NAME).open("wb"),
+        )
+
+    @property
+    def _type(self) -> np.dtype[Any]:
+        return np.dtype(f"<u{self.token_bytes}")
+
+    def take(self, pieces: Iterable[Piece]) -> None:
+        """All documents of a file."""
+        batch: list[Piece] = []
+        size = 0
+        for piece in pieces:
+            batch.append(piece)
+            size += len(piece.text)
+            if len(batch) >= BATCH_PIECES or size >= BATCH_CHARACTERS:
+                self._write(batch)
+                batch, size = [], 0
+        if batch:
+            self._write(batch)
+
+    def _write(self, batch: Sequence[Piece]) -> None:
+        for piece, tokens in zip(batch, self.tokens.encode([one.text for one in batch]), strict=True):
+            is_held = self._is_held(self._batches)
+            found = (
+                np.frombuffer(tokens, self._type)
+                if isinstance(tokens, bytes)
+                else np.array(tokens, self._type)
+            )
+            parts = [found, self._tail] if piece.is_last else [found]
+            self._files[is_held].write(b"".join(part.tobytes() for part in parts))
+            count = sum(len(part) for part in parts)
+            self.held, self.trained = self.held + count * is_held, self.trained + count * (not is_held)
+            self.documents += piece.is_last
+            self._batches += 1
+
+    def _is_held(self, number: int) -> bool:
+        draw = sha256(HELDOUT_TAG + number.to_bytes(8, "big")).digest()
+        return int.from_bytes(draw[:8], "big") < self._share * 2**64
+
+    def finish(self) -> None:
+        """The held-out tokens behind the others. Where no piece was drawn, or all were, the last tokens are
+        held out."""
+        train, held = self._files
+        held.close()
+        with (self._folder / HELDOUT_NAME).open("rb") as source:
+            shutil.copyfileobj(source, train, COPY_BYTES)
+        train.close()
+        (self._folder / HELDOUT_NAME).unlink()
+        total = self.trained + self.held
+        if total < 2:
+            raise _refuse_input("the inputs hold no tokens", "two or more", str(total), "the inputs")
+        if not self.held or not self.trained:
+            self.held = max(1, int(total * self._share))
+            self.trained = total - self.held
+
+
+def _refuse_input(
+    what: str, expected: str, actual: str, where: str, remedy: str = "Correct it."
+) -> InvalidInput:
+    return InvalidInput(what=what, expected=expected, actual=actual, where=where, remedy=remedy)

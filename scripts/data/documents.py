@@ -1,0 +1,167 @@
+"""Documents of files, read piece by piece.
+
+A document is a text that stands for itself. A text file is one document; a long one comes in pieces, cut at
+ends of lines. Nothing of an input is executed, and what is malformed is refused with its file and line.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
+from touchstone.protocol.spec.errors import InvalidInput
+
+PIECE_BYTES = 64 * 1024
+"""of a text file"""
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""of a line of JSONL"""
+MAX_DEPTH = 2_000
+"""of Python's calls while a line is read"""
+BATCH_ROWS = 256
+"""of Parquet that are read at a time"""
+JSONL, PARQUET = (".jsonl", ".ndjson"), (".parquet",)
+HINT = "Correct the input, or leave it out."
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text of a document. is_last: whether the document ends with it."""
+
+    text: str
+    is_last: bool = True
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Which field of a line of JSONL, and which column of Parquet, is the text."""
+
+    field: str = "text"
+    column: str = "text"
+
+
+def list_files(inputs: Iterable[Path]) -> list[Path]:
+    """The files, and those in the folders, by name. Hidden ones in a folder are left out. Raises InvalidInput
+    for what is not there, and where there is no file at all."""
+    found: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            inside = (one for one in sorted(path.rglob("*")) if one.is_file())
+            found += [one for one in inside if not _is_hidden(one.relative_to(path))]
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise _refuse("an input is not there", "a file or a folder", "nothing", str(path))
+    if not found:
+        raise _refuse("there is nothing to read", "one file or more", "none", ", ".join(map(str, inputs)))
+    return found
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def read_pieces(path: Path, fields: Fields) -> Iterator[Piece]:
+    """The documents of a file, by the end of its name. Raises InvalidInput, with the place, for what is
+    malformed, and where a library is missing."""
+    if path.suffix.lower() in JSONL:
+        yield from _read_jsonl(path, fields.field)
+    elif path.suffix.lower() in PARQUET:
+        yield from _read_parquet(path, fields.column)
+    else:
+        yield from _read_text(path)
+
+
+def _read_text(path: Path) -> Iterator[Piece]:
+    with path.open("rb") as file:
+        left = b""
+        number = 0
+        while part := file.read(PIECE_BYTES):
+            left += part
+            cut = left.rfind(b"\n") + 1
+            if cut == 0 and len(left) < MAX_LINE_BYTES:
+                continue
+            if cut == 0:
+                raise _refuse(
+                    "a line of a text is too long", f"at most {MAX_LINE_BYTES} bytes", "more", str(path)
+                )
+            yield Piece(_decode(left[:cut], path, number), is_last=False)
+            left, number = left[cut:], number + cut
+        # An empty piece ends a document whose last line had its end.
+        yield Piece(_decode(left, path, number))
+
+
+def _decode(data: bytes, path: Path, first: int) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = f"{path}, byte {first + error.start}"
+        raise _refuse(
+            "a text is not UTF-8", "UTF-8", repr(data[error.start : error.start + 4]), place
+        ) from error
+
+
+def _read_jsonl(path: Path, field: str) -> Iterator[Piece]:
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            where = f"{path}, line {number}"
+            if len(line) > MAX_LINE_BYTES:
+                raise _refuse("a line is too long", f"at most {MAX_LINE_BYTES} bytes", "more", where)
+            if line.strip():
+                yield Piece(_read_field(line, field, where))
+
+
+def _read_field(line: bytes, field: str, where: str) -> str:
+    try:
+        with _shallow():
+            found: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _refuse("a line is no JSON", "an object", str(error), where) from error
+    text = found.get(field) if isinstance(found, dict) else None
+    if not isinstance(text, str):
+        names = ", ".join(list(found)[:8]) if isinstance(found, dict) else type(found).__name__
+        raise _refuse(
+            "a line has no such text", f"a text in the field {field!r}", names, where, "Name it with --field."
+        )
+    # JSON can write half of a pair of UTF-16 alone, which is no character.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+@contextmanager
+def _shallow() -> Iterator[None]:
+    """Nested JSON ends in a RecursionError inside: a library of ours raises Python's limit so far that the
+    process would end instead."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(min(limit, MAX_DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _read_parquet(path: Path, column: str) -> Iterator[Piece]:
+    parquet, arrow = (load_extra(name, f"{path.name} (Parquet)") for name in ("pyarrow.parquet", "pyarrow"))
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if column not in names:
+                raise _refuse(
+                    "the file has no such column", f"the column {column!r}", ", ".join(names[:8]), str(path),
+                    "Name it with --column.",
+                )  # fmt: skip
+            kind = file.schema_arrow.field(column).type
+            if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+                raise _refuse("a column holds no texts", "strings", str(kind), f"{path}, column {column}")
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[column]):
+                yield from (Piece(text) for text in batch.column(0).to_pylist() if text is not None)
+    except arrow.ArrowException as error:
+        raise _refuse("a file is no Parquet", "a Parquet file", str(error)[:200], str(path)) from error
+
+
+def _refuse(what: str, expected: str, actual: str, where: str, remedy: str = HINT) -> InvalidInput:
+    return InvalidInput(what=what, expected=expected, actual=actual, where=where, remedy=remedy)

@@ -1,0 +1,130 @@
+"""A dataset as a folder: the tokens of a task, and what is known of them.
+
+    tokens.bin       tokens to train on, then held-out ones: little-endian, 1, 2 or 4 bytes by the vocabulary
+    dataset.json     what is in it and how it was made (`DatasetNote`)
+    tokenizer.json   a copy of the tokenizer, where there was one
+
+A task may also have a raw file of tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from touchstone.node.exports.model_note import BYTE_VOCABULARY, TOKENIZER_NAME
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.task_spec import count_token_bytes
+from touchstone.scripts.data.documents import JSONL, PARQUET
+
+TOKENS_NAME, NOTE_NAME = "tokens.bin", "dataset.json"
+FORMAT = 1
+READ_BYTES = 1 << 22
+MAX_NOTE_BYTES = 16 * 1024 * 1024
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
+
+
+class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """dataset.json. token_count: tokens to train on; root: of the tree over tokens.bin, hex; the rest says
+    how it was made. end_of_text: the token behind each document, empty where there is none; sources: names of
+    the files that were read, with their bytes."""
+
+    format: int
+    vocabulary_size: Annotated[int, msgspec.Meta(ge=2, le=1 << 32)]
+    token_bytes: int
+    token_count: Count
+    heldout_tokens: Count
+    root: Hex
+    tokenizer_sha256: Hex = ""
+    end_of_text: str = ""
+    documents: Count = 0
+    sources: Sequence[tuple[str, int]] = ()
+    field: str = ""
+    column: str = ""
+    heldout: float = 0.0
+    made_with: str = ""
+
+
+@dataclass(frozen=True)
+class PackedDataset:
+    """Where the tokens are and what is known of them. A raw file has no note: one byte a token."""
+
+    tokens: Path
+    size_bytes: int
+    note: DatasetNote | None = None
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Tokens are below this."""
+        return BYTE_VOCABULARY if self.note is None else self.note.vocabulary_size
+
+    @property
+    def token_bytes(self) -> int:
+        """Of one token."""
+        return count_token_bytes(self.vocabulary_size)
+
+    @property
+    def tokenizer_sha256(self) -> str:
+        """Of the tokenizer.json, hex; empty where tokens are bytes."""
+        return "" if self.note is None else self.note.tokenizer_sha256
+
+
+def open_dataset(path: Path) -> PackedDataset:
+    """A packed folder, or a raw file of tokens of one byte. Raises InvalidInput where it is neither, or a
+    file of the folder is not what its note says. A file of JSONL or Parquet is refused: its bytes are not
+    meant as tokens. The root is not computed here."""
+    if path.is_file():
+        if path.suffix.lower() in (*JSONL, *PARQUET):
+            raise _refuse("a packed dataset", "texts, in a file of their own format", path)
+        return PackedDataset(path, path.stat().st_size)
+    note = read_note(path / NOTE_NAME)
+    tokens, tokenizer = path / TOKENS_NAME, path / TOKENIZER_NAME
+    size, expected = _measure(tokens), (note.token_count + note.heldout_tokens) * note.token_bytes
+    if note.token_bytes != count_token_bytes(note.vocabulary_size) or size != expected:
+        raise _refuse(f"{expected} bytes", "no such file" if size < 0 else f"{size} bytes", tokens)
+    if note.tokenizer_sha256:
+        found = sha256(tokenizer.read_bytes()).hexdigest() if tokenizer.is_file() else "no such file"
+        if found != note.tokenizer_sha256:
+            raise _refuse(f"SHA-256 {note.tokenizer_sha256}", found, tokenizer)
+    return PackedDataset(tokens, size, note)
+
+
+def find_largest_token(dataset: PackedDataset) -> int:
+    """The largest token, from all of the file, read in parts; -1 where there is none."""
+    largest = -1
+    with dataset.tokens.open("rb") as file:
+        while part := file.read(READ_BYTES):
+            largest = max(largest, int(np.frombuffer(part, f"<u{dataset.token_bytes}").max()))
+    return largest
+
+
+def _measure(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else -1
+
+
+def read_note(path: Path) -> DatasetNote:
+    """dataset.json. Raises InvalidInput where it is missing, malformed or of another version."""
+    if not 0 <= _measure(path) <= MAX_NOTE_BYTES:
+        raise _refuse("the note of a packed dataset", "no such file", path)
+    try:
+        note = msgspec.json.decode(path.read_bytes(), type=DatasetNote)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refuse("the note of a packed dataset", str(error), path) from error
+    if note.format != FORMAT:
+        raise _refuse(f"format {FORMAT}", f"format {note.format}", path)
+    return note
+
+
+def _refuse(expected: str, actual: str, where: Path) -> InvalidInput:
+    return InvalidInput(
+        what="not a packed dataset",
+        expected=expected,
+        actual=actual,
+        where=str(where),
+        remedy="Pack the texts with `touchstone data pack`, or name a raw file of one byte a token.",
+    )

@@ -1,0 +1,111 @@
+"""Texts to tokens and back: bytes as tokens, or a Hugging Face tokenizer.json through `tokenizers`.
+
+A tokenizer.json is data: it is parsed, and nothing in it is executed. What stands for a special token inside
+a document is read as plain text, so that no document can end itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+from touchstone.node.exports.model_note import BYTE_VOCABULARY, TOKENIZER_NAME
+from touchstone.protocol.adapters.machine.extra_libraries import load_extra
+from touchstone.protocol.spec.errors import InvalidInput
+
+MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
+
+
+class Tokens(Protocol):
+    """What turns texts into tokens."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """One more than the largest token."""
+
+    def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        """The tokens of each text."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of some tokens; what is no text is shown as U+FFFD."""
+
+
+class ByteTokens:
+    """Each byte of UTF-8 is a token."""
+
+    vocabulary_size = BYTE_VOCABULARY
+
+    def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        """As `Tokens.encode`."""
+        return [text.encode() for text in texts]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """As `Tokens.decode`; a token that is no byte is left out."""
+        return bytes(token for token in tokens if token < BYTE_VOCABULARY).decode(errors="replace")
+
+
+class FileTokens:
+    """A tokenizer.json, and the file's SHA-256 in hex."""
+
+    def __init__(self, data: bytes, where: str) -> None:
+        """data: the file. Raises InvalidInput where it is no tokenizer."""
+        library = load_extra("tokenizers", where)
+        self.sha256 = sha256(data).hexdigest()
+        with _refusing(where):
+            self._tokenizer: Any = library.Tokenizer.from_str(data.decode("utf-8"))
+            self._tokenizer.no_padding()
+            self._tokenizer.no_truncation()
+            self._tokenizer.encode_special_tokens = True
+            self.vocabulary_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
+
+    def find(self, token: str) -> int | None:
+        """The number of a token by its name; None where there is none."""
+        found = self._tokenizer.token_to_id(token)
+        return None if found is None else int(found)
+
+    def list_special(self) -> list[str]:
+        """The names of its special tokens, in their order."""
+        added = sorted(self._tokenizer.get_added_tokens_decoder().items())
+        return [str(token.content) for _, token in added if token.special]
+
+    def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        """As `Tokens.encode`, without tokens that the tokenizer would add at the ends."""
+        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [one.ids for one in found]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """As `Tokens.decode`."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
+
+
+def read_tokenizer(path: Path) -> tuple[FileTokens, bytes]:
+    """A tokenizer.json, or the one in a folder, and its bytes. Raises InvalidInput."""
+    file = path / TOKENIZER_NAME if path.is_dir() else path
+    if not file.is_file() or file.stat().st_size > MAX_TOKENIZER_BYTES:
+        actual = "a larger one" if file.is_file() else "no such file"
+        expected = f"a file of at most {MAX_TOKENIZER_BYTES} bytes"
+        raise _refuse_tokenizer(expected, actual, str(file))
+    data = file.read_bytes()
+    return FileTokens(data, str(file)), data
+
+
+@contextmanager
+def _refusing(where: str) -> Iterator[None]:
+    """Whatever the library raises for a malformed file; a panic of its own is no `Exception`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        raise _refuse_tokenizer("a tokenizer.json of Hugging Face", str(error)[:200], where) from error
+
+
+def _refuse_tokenizer(expected: str, actual: str, where: str) -> InvalidInput:
+    return InvalidInput(
+        what="not a tokenizer",
+        expected=expected,
+        actual=actual,
+        where=where,
+        remedy="Take the tokenizer.json that `tokenizers` or `transformers` saved.",
+    )

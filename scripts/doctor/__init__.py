@@ -1,0 +1,1 @@
+"""Checks of a home, its machine, its chain and its seats."""

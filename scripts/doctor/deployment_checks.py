@@ -1,0 +1,36 @@
+"""Checks of what chain and deployment ask of the home: limits, and the fee."""
+
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.scripts.doctor.patient import Patient
+from touchstone.scripts.home.home_config import GWEI
+from touchstone.scripts.tasks.terms_checks import refuse_other_limits, tell_other_limits
+
+
+async def check_limits(patient: Patient) -> str:
+    """The home judges tasks by the limits of the deployment."""
+    chain, config = patient.get_chain(), patient.get_config()
+    refuse_other_limits(chain.limits, LIMITS[config.limits])
+    if said := tell_other_limits(chain.limits, config.limits):
+        return f"WARNING: {said}"
+    return f"{config.limits}, as the deployment's"
+
+
+async def check_fee(patient: Patient) -> str:
+    """What the home allows for one gas is enough for what the head asks."""
+    chain, config = patient.get_chain(), patient.get_config()
+    if not config.max_fee_gwei:
+        return "max_fee_gwei is 0: the node pays what the chain asks for"
+    base_wei = (await chain.head()).base_fee_wei
+    asked = f"one gas costs {base_wei / GWEI:.3g} gwei now, max_fee_gwei allows {config.max_fee_gwei:.3g}"
+    if config.max_fee_wei < base_wei:
+        raise InvalidInput(
+            what="one gas costs more than this home allows: nothing it sends is mined",
+            expected=f"max_fee_gwei = {2 * base_wei / GWEI:.3g} or more, twice the base fee",
+            actual=f"max_fee_gwei = {config.max_fee_gwei:.3g}",
+            where="max_fee_gwei in config.toml",
+            remedy="Raise it, or set it to 0: then the node pays what the chain asks for.",
+        )
+    if config.max_fee_wei < 2 * base_wei:
+        return f"WARNING: {asked}: where gas becomes twice as dear what it sends waits, and deadlines pass"
+    return asked

@@ -1,0 +1,62 @@
+"""The home that `touchstone doctor` looks at: it keeps what checks have found out for later ones."""
+
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.scripts.home.home_config import HomeConfig
+
+
+class NotTested(Exception):
+    """Why a check could not look."""
+
+
+@dataclass
+class Patient:
+    """A home under examination. now: the machine's clock, Unix time in seconds; opened: what is closed in the
+    end; key: of the account, once the password has opened it; state, task: what the chain tells, and the task
+    that was named."""
+
+    home: Path
+    task_name: str | None = None
+    password_file: Path | None = None
+    now: Callable[[], float] = time.time
+    opened: AsyncExitStack = field(default_factory=AsyncExitStack)
+    config: HomeConfig | None = None
+    key: AccountKey | None = None
+    chain: GameChain | None = None
+    state: ChainState | None = None
+    task: bytes | None = None
+    sound_urls: list[str] | None = None
+    """Of the endpoints that show the deployment's chain; None before they were looked at."""
+
+    def get_config(self) -> HomeConfig:
+        """The configuration. Raises NotTested where it could not be read."""
+        if self.config is None:
+            raise NotTested("there is no usable configuration")
+        return self.config
+
+    def get_chain(self) -> GameChain:
+        """The chain. Raises NotTested where it does not answer."""
+        if self.chain is None:
+            raise NotTested("there is no usable chain")
+        return self.chain
+
+    def get_state(self) -> ChainState:
+        """What the chain tells. Raises NotTested where it does not answer."""
+        if self.state is None:
+            raise NotTested("there is no usable chain")
+        return self.state
+
+    def get_game(self) -> tuple[bytes, LoggedGame]:
+        """The task that was named. Raises NotTested where none was, or it was not found."""
+        state = self.get_state()
+        if self.task is None:
+            raise NotTested("no task was named" if self.task_name is None else "the task was not found")
+        return self.task, state.games[self.task]

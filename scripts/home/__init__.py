@@ -1,0 +1,1 @@
+"""The folder of a party: its configuration, its key, what it runs with."""

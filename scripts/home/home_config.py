@@ -1,0 +1,216 @@
+"""The configuration of a home, `config.toml`, which holds no secret.
+
+A password file is named there, never read into it.
+"""
+
+import argparse
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Meta, Struct, ValidationError, convert, structs, toml
+
+from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
+from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
+from touchstone.protocol.adapters.machine.machine_use import MachineUse
+from touchstone.protocol.adapters.wire.object_storage import ObjectStorage, require_usable
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.command_line.typed_input import PREFIX, expect_known, read_overrides, read_path
+from touchstone.scripts.home.home_files import BEGIN, CONFIG_FILE, FINISH, has_key, require_folder
+
+GWEI = 10**9
+PATHS = ("deployment", "password_file", "tensorboard_dir")
+TABLES = ("economics", "object_storage")
+"""Written by the operator's hand."""
+Limits = Literal["12s", "2s", "local"]
+"""Presets of a deployment's limits, by the time of a block."""
+Executor = Literal["process", "ray"]
+"""What runs replays: processes of this machine, or Ray."""
+Digest = Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
+"""Empty in homes of older versions."""
+Account = Annotated[str, Meta(pattern=r"\A(0x[0-9a-fA-F]{40})?\Z")]
+"""Empty before there is a key."""
+Device = Annotated[str, Meta(pattern=r"\A(cpu|cuda(:[0-9]{1,2})?)\Z")]
+"""As `determinism.require_device`; that asks PyTorch, for which other commands would have to wait."""
+DEVICES = "cpu, cuda, or cuda: with the number of a card"
+
+
+class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """`config.toml`: which chain, where to listen, with how many threads to train, on which device, and in
+    how much memory (0: as it comes). poll_seconds: between two looks at the chain's head (0: as its blocks
+    come); more than 2 would look like silence. dataset_cache_mb: of disk for parts of datasets, beyond those
+    that must stay; whole_dataset: fetch all of a dataset before taking a seat. replay_processes, executor,
+    ray_address: how many segments an auditor replays at once, and where; workers: how many processes train a
+    solver's segment together (`PartyConfig`). limits: the preset for this chain's time of a block, by which
+    tasks are judged; economics: the table of what else is assumed of the world (`scripts/tasks/figures.py`).
+    object_storage: the table of this node's bucket, and of what to take from those of peers. metrics_port:
+    where Prometheus reads the node's metrics (0: nowhere); tensorboard_dir: folder in which a solver writes
+    its losses for TensorBoard (empty: nowhere). `account` is the keystore's, deployment_sha256 that of the
+    deployment that `init` has looked at: no other is used. check_reach: take no seat where peers answer and
+    none reaches this node.
+
+    rpc_urls: more endpoints of the same chain: one answers for another that is silent, and two that disagree
+    are a reason to wait. max_fee_gwei: the most that one gas may cost (0: whatever the chain asks for).
+
+    disk_mb: the home may take so much disk (0: as much as there is). nice: the nice level of the node and of
+    its processes. when_idle: pause while somebody else uses the machine, and leave where that lasts;
+    idle_minutes: for so long nobody must have used it; idle_cores: processors that other programs may take
+    meanwhile."""
+
+    rpc_url: str
+    deployment: str
+    deployment_sha256: Digest = ""
+    account: Account = ""
+    listen_host: str = "127.0.0.1"
+    listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    poll_seconds: Annotated[float, Meta(ge=0, le=2)] = 0.0
+    public_url: str = ""
+    check_reach: bool = True
+    threads: Annotated[int, Meta(ge=1)] = 1
+    device: Device = "cpu"
+    memory_mb: Annotated[int, Meta(ge=0)] = 0
+    disk_mb: Annotated[int, Meta(ge=0)] = 0
+    nice: Annotated[int, Meta(ge=0, le=19)] = 0
+    when_idle: bool = False
+    idle_minutes: Annotated[float, Meta(gt=0)] = 15.0
+    idle_cores: Annotated[float, Meta(gt=0)] = 0.5
+    dataset_cache_mb: Annotated[int, Meta(ge=1)] = 1_000
+    whole_dataset: bool = False
+    replay_processes: Annotated[int, Meta(ge=1)] = 1
+    executor: Executor = "process"
+    ray_address: str = ""
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    metrics_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    tensorboard_dir: str = ""
+    rpc_urls: list[str] = []
+    max_fee_gwei: Annotated[float, Meta(ge=0)] = 0.0
+    password_file: str = ""
+    limits: Limits = "12s"
+    economics: dict[str, Any] = {}
+    object_storage: ObjectStorage = ObjectStorage()
+
+    @property
+    def endpoints(self) -> list[str]:
+        """All endpoints of the chain, the first one first."""
+        return [self.rpc_url, *self.rpc_urls]
+
+    @property
+    def max_fee_wei(self) -> int:
+        """The most that one gas may cost."""
+        return round(self.max_fee_gwei * GWEI) or NO_CAP_WEI
+
+    def read_deployment(self) -> GameDeployment:
+        """The deployment of the home. Raises InvalidInput as `read_game_deployment` does."""
+        return read_game_deployment(Path(self.deployment), self.deployment_sha256)
+
+
+def read_config(home: Path) -> HomeConfig:
+    """The configuration in `home`, with what environment variables say in the place of its keys
+    (`TOUCHSTONE_THREADS`). Raises InvalidInput where it is missing or malformed, with the key or variable."""
+    path = home / CONFIG_FILE
+    require_folder(home)
+    if not path.is_file():
+        raise InvalidInput(
+            what="this home is half-made" if has_key(home) else "this folder is no home",
+            expected=f"{CONFIG_FILE}, written by `touchstone init`",
+            actual="no such file",
+            where=str(path),
+            remedy=FINISH if has_key(home) else BEGIN,
+        )
+    try:
+        config = toml.decode(path.read_bytes(), type=HomeConfig)
+    except ValueError as error:
+        raise _malformed(str(path), str(error)) from error
+    if not config.account:
+        raise _malformed(str(path), "Object missing required field `account`")
+    config = _override(config)
+    require_usable(config.object_storage)
+    places = {name: str(read_path(text)) for name in PATHS if (text := getattr(config, name))}
+    return structs.replace(config, **places)
+
+
+def read_home(options: argparse.Namespace) -> HomeConfig:
+    """The configuration, with what options say in the place of its keys. Raises InvalidInput as
+    `read_config`, and for an option that no key could have."""
+    given = {"when_idle": True} if options.when_idle else {}
+    named = {"nice": options.nice, "executor": getattr(options, "executor", None)}
+    given |= {name: value for name, value in named.items() if value is not None}
+    return check_config(structs.replace(read_config(options.home), **given))
+
+
+def open_use(home: HomeConfig, executor: str) -> MachineUse:
+    """What tells whether somebody else uses this machine. executor: what runs replays. Raises
+    EnvironmentFault where the system does not tell, InvalidInput where the node's own work could not be told
+    from that of others."""
+    if executor == "ray":
+        raise InvalidInput(
+            what="what Ray replays looks like the work of somebody else",
+            expected='executor = "process" with --when-idle',
+            actual='executor = "ray"',
+            remedy="Change executor in config.toml, or start the node without --when-idle.",
+        )
+    use = MachineUse(60 * home.idle_minutes, home.idle_cores)
+    use.require_telling()
+    return use
+
+
+def _override(config: HomeConfig) -> HomeConfig:
+    """Which account and which deployment a home is of, and whole tables, the file alone says."""
+    fixed = (*TABLES, "account", "deployment_sha256")
+    keys = [name for name in HomeConfig.__struct_fields__ if name not in fixed]
+    for name, text in read_overrides(os.environ, keys).items():
+        try:
+            config = convert({**structs.asdict(config), name: text}, HomeConfig, strict=False)
+        except ValidationError as error:
+            raise InvalidInput(
+                what="this environment variable is not usable",
+                expected=DEVICES if name == "device" else f"a value that {name} in config.toml may have",
+                actual=str(error),
+                where=f"{PREFIX}{name.upper()}",
+                remedy="Correct it, or unset it: then the file counts.",
+            ) from error
+    return config
+
+
+def check_config(config: HomeConfig) -> HomeConfig:
+    """The same values. Raises InvalidInput naming the option of `init` that could not be read again."""
+    try:
+        return convert(structs.asdict(config), HomeConfig)
+    except ValidationError as error:
+        raise InvalidInput(
+            what="this option is not usable",
+            expected=DEVICES if _find_key(str(error)) == "device" else "a value that config.toml may hold",
+            actual=str(error),
+            where=f"--{_find_key(str(error)).replace('_', '-')}",
+            remedy="Correct this option.",
+        ) from error
+
+
+def _malformed(path: str, actual: str) -> InvalidInput:
+    key = _find_key(actual)
+    choices = {"limits": _say_choices(Limits), "executor": _say_choices(Executor), "device": DEVICES}
+    keys = f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type and there once"
+    unknown = re.search(r"unknown field `(\w+)`", actual)
+    if unknown is not None:
+        table = ObjectStorage if key == "object_storage" else HomeConfig
+        keys = expect_known(unknown[1], table.__struct_fields__)
+    return InvalidInput(
+        what="the configuration is malformed",
+        expected=choices.get(key, keys),
+        actual=actual,
+        where=f"{path}, {key}" if key else path,
+        remedy="Correct this key." if key else "Correct the file.",
+    )
+
+
+def _say_choices(kind: Any) -> str:
+    *others, last = get_args(kind)
+    return f"{', '.join(others)} or {last}"
+
+
+def _find_key(said: str) -> str:
+    """The key that an error is about: it ends with its name in back quotes; else empty."""
+    named = re.search(r"`(?:\$\.)?(\w+)[^`]*`$", said)
+    return named[1] if named else ""

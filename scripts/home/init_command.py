@@ -1,0 +1,164 @@
+"""`touchstone init`: makes a home; on a test network funds its account."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from msgspec import structs
+
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.chain.own_contracts import require_own_code, require_own_creations
+from touchstone.protocol.adapters.keys.keystore import is_keystore
+from touchstone.protocol.adapters.keys.passwords import read_new_password, read_password
+from touchstone.protocol.adapters.wire.endpoint_urls import choose_endpoint
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.home.home_config import HomeConfig, check_config, read_config
+from touchstone.scripts.home.home_files import CONFIG_FILE, has_key, is_whole
+from touchstone.scripts.home.home_folder import create_home, refuse_whole
+from touchstone.scripts.network import devnet
+from touchstone.scripts.tasks.terms_checks import tell_other_limits
+
+
+def run_init(options: argparse.Namespace) -> Document:
+    """Make a home folder; on a test network fund its account."""
+    return asyncio.run(make_home(options, Console()))
+
+
+async def make_home(options: argparse.Namespace, console: Console) -> Document:
+    """The same at a console. Raises InvalidInput where an endpoint, a deployment or a home is not usable."""
+    choose_endpoint(options.listen_host, options.listen_port, options.public_url)
+    if options.import_key is not None:
+        _refuse_second_key(options.home)
+    if options.devnet and is_whole(options.home):
+        account = await _fund_again(options.home, console)
+        return {"account": account, "home": str(options.home)}
+    refuse_whole(options.home)
+    config = _make_config(options)
+    # First of all: neither a wrong --rpc-url nor contracts of others must get into the configuration.
+    config = await _note_deployment(config, console)
+    password = _ask_password(options)
+    key = create_home(options.home, config, password, is_devnet=options.devnet, key_file=options.import_key)
+    console.say(f"account {key.address} in {options.home}")
+    if options.import_key is not None:
+        console.say(
+            f"its key was copied from {options.import_key}: never run a node with that one elsewhere. Two "
+            "statements of one key that differ take the seat"
+        )
+    if options.devnet:
+        await _fund(config, key.address, console)
+    console.say(
+        "Next: touchstone solve TASK, verify, watch, or task create"
+        + ("" if options.devnet else " (after sending it coin and tokens)")
+    )
+    return {"account": key.address, "home": str(options.home)}
+
+
+async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
+    """The configuration with the digest of its deployment: who publishes the file may change it later. Raises
+    EnvironmentFault where the chain does not answer, InvalidInput where the contracts of the
+    deployment are not there or not those of this version."""
+    deployment = config.read_deployment()
+    async with open_game_chain(config.rpc_url, deployment) as chain:
+        console.say(await judge_contracts(chain))
+        if said := tell_other_limits(chain.limits, config.limits):
+            console.say(f"WARNING: {said}")
+    return structs.replace(config, deployment_sha256=deployment.compute_digest())
+
+
+async def judge_contracts(chain: GameChain) -> str:
+    """Returns in words that the contracts are those of this version, and which their token is. Raises as
+    `own_contracts` does where they are not, or were created otherwise."""
+    made = chain.connection, chain.deployment, chain.limits
+    await require_own_code(*made)
+    await require_own_creations(*made)
+    return (
+        "all contracts of the deployment are those of this version. Its token, "
+        f"{chain.deployment.token}, is a contract of others: it was not checked"
+    )
+
+
+def _refuse_second_key(home: Path) -> None:
+    if has_key(home):
+        raise InvalidInput(
+            what="this home has a key already",
+            expected="a folder without one",
+            actual="a keystore",
+            where=str(home),
+            remedy="Choose another --home, or leave --import-key out: it goes on with the key that is there.",
+        )
+
+
+def _make_config(options: argparse.Namespace) -> HomeConfig:
+    config = HomeConfig(
+        rpc_url=options.rpc_url,
+        deployment=str(options.deployment.absolute()),
+        listen_host=options.listen_host,
+        listen_port=options.listen_port,
+        public_url=options.public_url,
+        threads=options.threads,
+        device=options.device,
+        memory_mb=options.memory_mb,
+        password_file=str(options.password_file.absolute()) if options.password_file else "",
+        limits=options.limits or ("local" if options.devnet else "12s"),
+    )
+    return check_config(config)
+
+
+def _ask_password(options: argparse.Namespace) -> str:
+    if has_key(options.home):
+        return read_password(options.password_file)
+    if options.import_key is not None and is_keystore(options.import_key):
+        return read_password(options.password_file, f"Password of {options.import_key}, which it keeps: ")
+    return read_new_password(options.password_file, "Password for the new keystore: ")
+
+
+async def _fund_again(home: Path, console: Console) -> str:
+    """Give the account of a test network's home what it lacks: the chain did not answer when it was made, or
+    its coin is spent. Raises InvalidInput where it has money."""
+    config = read_config(home)
+    coin_wei, token_wei = await _read_own_balances(config, home / CONFIG_FILE)
+    if coin_wei and token_wei:
+        raise InvalidInput(
+            what="this home is made already, and its account has money",
+            expected="an account without coin or without tokens",
+            actual=f"{format_tokens(token_wei)} and coin in {config.account}",
+            where=str(home),
+            remedy="Use the home as it is, or choose another --home.",
+        )
+    await _fund(config, config.account, console)
+    return config.account
+
+
+async def _read_own_balances(config: HomeConfig, path: Path) -> tuple[int, int]:
+    try:
+        return await _read_balances(config, config.account)
+    except EnvironmentFault as fault:
+        raise EnvironmentFault(
+            what=fault.what,
+            expected=fault.expected,
+            actual=fault.actual,
+            where=fault.where,
+            remedy=f"Start that chain, or correct rpc_url in {path}: a home that is made keeps its own.",
+            retryable=fault.retryable,
+        ) from fault
+
+
+async def _read_balances(config: HomeConfig, address: str) -> tuple[int, int]:
+    """Coin and tokens of an account in wei, by the chain and the deployment that a configuration names."""
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
+        return await chain.connection.balance_of(address), int(await chain.token.balance_of(address))
+
+
+async def _fund(config: HomeConfig, address: str, console: Console) -> None:
+    """Give an account of a test network coin, and tokens where it has none; nothing where it has both."""
+    coin_wei, has_wei = await _read_balances(config, address)
+    if coin_wei and has_wei:
+        return
+    token_wei = 0 if has_wei else devnet.GRANT_TOKEN_WEI
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
+        await devnet.fund(chain.connection, chain.deployment, [address], token_wei=token_wei)
+    tokens = f"{format_tokens(token_wei)} and " if token_wei else ""
+    console.say(f"funded with {tokens}coin for gas")

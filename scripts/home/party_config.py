@@ -1,0 +1,79 @@
+"""Makes of a home what its party runs with.
+
+It stands here because commands that only ask the chain read `home_config.py`, and do not wait for PyTorch.
+`choose_executor` refuses what a home says of processors and libraries that do not fit.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.loss_board import LossBoard
+from touchstone.node.training.ray_replays import load_ray
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.home.home_config import HomeConfig, read_config
+from touchstone.scripts.home.home_folder import unlock_key
+
+
+def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dict[str, Any]:
+    """What runs the role's replays, or trains beside a solver and shows its losses, as fields of its
+    `PartyConfig`. chosen: by an option, before what the home says. Raises InvalidInput for Ray or workers on
+    a graphics card, or if a library is missing."""
+    if role == SeatRole.SOLVER:
+        if home.workers > 1 and home.device != "cpu":
+            raise InvalidInput(
+                what="several workers train on processors alone",
+                expected='device = "cpu", or workers = 1',
+                actual=f'device = "{home.device}", workers = {home.workers}',
+                remedy="Change one of them in config.toml.",
+            )
+        settled: dict[str, Any] = {"executor": "process", "replay_processes": 1, "workers": home.workers}
+        if home.tensorboard_dir:
+            settled["tensorboard_dir"] = Path(home.tensorboard_dir)
+            LossBoard(settled["tensorboard_dir"])  # Is its library here?
+        return settled
+    executor = chosen or home.executor
+    if executor == "ray":
+        if home.device != "cpu":
+            raise InvalidInput(
+                what="Ray runs replays on processors alone",
+                expected='device = "cpu", or executor = "process"',
+                actual=f'device = "{home.device}", executor = "ray"',
+                remedy="Change one of them: in config.toml, or the executor by --executor.",
+            )
+        load_ray(home.ray_address)
+    return {"executor": executor}
+
+
+def open_config(options: argparse.Namespace, console: Console) -> PartyConfig:
+    """The party of the home folder in `options`, its key unlocked."""
+    config = read_config(options.home)
+    return PartyConfig(
+        home=options.home,
+        deployment=Path(config.deployment),
+        deployment_sha256=config.deployment_sha256,
+        rpc_url=config.rpc_url,
+        rpc_urls=tuple(config.rpc_urls),
+        max_fee_wei=config.max_fee_wei,
+        key=unlock_key(options.home, options.password_file),
+        listen_host=config.listen_host,
+        listen_port=config.listen_port,
+        poll_s=config.poll_seconds or None,
+        public_url=config.public_url,
+        threads=config.threads,
+        device=config.device,
+        memory_mb=config.memory_mb,
+        dataset_cache_mb=config.dataset_cache_mb,
+        whole_dataset=config.whole_dataset,
+        replay_processes=config.replay_processes,
+        executor=config.executor,
+        ray_address=config.ray_address,
+        object_storage=config.object_storage,
+        metrics_host=config.metrics_host,
+        metrics_port=config.metrics_port,
+        check_reach=config.check_reach,
+        say=console.say,
+    )

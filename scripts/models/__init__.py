@@ -1,0 +1,1 @@
+"""Commands for trained models and for replays without a seat."""

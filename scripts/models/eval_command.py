@@ -1,0 +1,164 @@
+"""`touchstone eval`: how good a model is, by its loss on held-out tokens or on a text."""
+
+import argparse
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+from math import exp
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from touchstone.node.exports import export, written_model
+from touchstone.node.exports.lora_export import A as LORA_A
+from touchstone.node.exports.model_folder import read_trained
+from touchstone.node.exports.model_note import CONFIG_NAME, read_note
+from touchstone.node.exports.model_use import Measure, measure_rows
+from touchstone.node.exports.published_model import PublishedModel, read_published
+from touchstone.node.joining.dataset import open_data
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.loop.opening import open_reader
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.compute.batches import read_known_rows
+from touchstone.protocol.compute.program.evaluation import Evaluator
+from touchstone.protocol.compute.program.known_steps import get_step
+from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
+from touchstone.scripts.account.task_names import find_game, read_state
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.data.packed_dataset import PackedDataset, open_dataset
+from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.models.model_texts import find_tokenizer, open_tokens, read_text, refuse_input
+from touchstone.step.step_folder import load_step
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+"""Tokens, flat."""
+SHOWN_LOSS = 100.0
+"""Above it a perplexity has no meaning, and no float."""
+
+
+def run_eval(options: argparse.Namespace) -> Document:
+    """Measure a model and say what was found."""
+    folder, console = Path(options.model), Console()
+    if folder.is_dir() and options.step is not None:
+        measure = measure_own(options, folder)
+    elif folder.is_dir():
+        if not (folder / CONFIG_NAME).is_file():
+            raise refuse_input("a folder without config.json", "one with it, or --step", str(folder))
+        model = read_published(folder, with_weights=True)
+        length = read_row_tokens(folder, model)
+        rows = _list_rows(options, folder, model, length)
+        measure = measure_rows(model, islice(rows, max(1, options.tokens // length)))
+    else:
+        if options.text or options.dataset or options.step:
+            named = "--text, --dataset and --step are for the folder of a model"
+            raise refuse_input(named, "a folder", options.model)
+        measure = asyncio.run(measure_task(open_config(options, console), options, console))
+    console.say(show_measure(measure))
+    perplexity = exp(measure.loss) if measure.loss < SHOWN_LOSS else None
+    return {"loss_nats": measure.loss, "perplexity": perplexity, "tokens": measure.tokens}
+
+
+def measure_own(options: argparse.Namespace, folder: Path) -> Measure:
+    """The export of a module that transformers does not have, by the loss of its recorded step, in whole
+    batches of that."""
+    files = load_step(options.step)
+    is_adapted = any(one.name.endswith(LORA_A) for one in files.layout.parameters)
+    if is_adapted and (folder / written_model.ADAPTER_FOLDER).is_dir():
+        expected = "the step of the module without adapters: an export has them added to its matrices"
+        raise refuse_input("a step that does not fit the export", expected, str(options.step))
+    weights, shape = read_trained(folder, files.layout), files.shape
+    if options.dataset is None:
+        given = "--text, which takes a folder with config.json" if options.text else "none"
+        raise refuse_input("no tokens to measure on", "--dataset", given)
+    data = _map_heldout(open_dataset(options.dataset))
+    every = (torch.where(row < shape.vocabulary_size, row, 0) for row in cut_rows(data, shape.tokens))
+    rows = (row for row in every if len(row) == shape.tokens + 1)
+    evaluator = Evaluator(files.built, shape.sequences, shape.numeric_format)
+    found = evaluator.measure(weights, islice(rows, max(1, options.tokens // shape.tokens)))
+    return Measure(found.loss, found.batches * shape.sequences * shape.tokens)
+
+
+def show_measure(measure: Measure) -> str:
+    """Loss and perplexity in words."""
+    perplexity = f"{exp(measure.loss):,.2f}" if measure.loss < SHOWN_LOSS else "beyond all bounds"
+    return f"loss {measure.loss:.4f} nats a token, perplexity {perplexity}, over {measure.tokens:,} tokens"
+
+
+def read_row_tokens(folder: Path, model: PublishedModel) -> int:
+    """Tokens of a row: those of the task that trained the model, else its context."""
+    note = read_note(folder)
+    return model.context_tokens if note is None else min(note.row_tokens, model.context_tokens)
+
+
+def _list_rows(
+    options: argparse.Namespace, folder: Path, model: PublishedModel, length: int
+) -> Iterator[Tensor]:
+    """Rows of the text or of the held-out tokens that the options name."""
+    if options.text:
+        text = read_text(options.text)
+        (tokens,) = open_tokens(folder, model).encode([text])
+        data = np.frombuffer(tokens, "u1") if isinstance(tokens, bytes) else np.array(tokens)
+        return cut_rows(data, length)
+    if options.dataset is None:
+        raise refuse_input("no tokens to measure on", "--dataset (held-out tokens) or --text", "neither")
+    dataset = open_dataset(options.dataset)
+    named = find_tokenizer(folder, model)
+    if dataset.tokenizer_sha256 != named:
+        named = named or "none: bytes"
+        raise refuse_input(
+            "the dataset has another tokenizer than the model", named, dataset.tokenizer_sha256
+        )
+    return cut_rows(_map_heldout(dataset), length)
+
+
+def _map_heldout(dataset: PackedDataset) -> Numbers:
+    """The held-out tokens, read as they are needed; of a raw file all of it."""
+    kept = 0 if dataset.note is None else dataset.note.token_count
+    if not dataset.size_bytes:
+        return np.zeros(0, "u1")
+    return np.memmap(dataset.tokens, f"<u{dataset.token_bytes}", "r")[kept:]
+
+
+def cut_rows(data: Numbers, length: int) -> Iterator[Tensor]:
+    """Rows of length + 1 tokens (int64) that share one token each, the last one shorter."""
+    for start in range(0, max(len(data) - 1, 0), length):
+        yield torch.from_numpy(data[start : start + length + 1].astype(np.int64))
+
+
+async def measure_task(config: PartyConfig, options: argparse.Namespace, console: Console) -> Measure:
+    """The newest model that this account may have, on the task's held-out tokens. Raises EnvironmentFault
+    where no node serves one of both."""
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
+        task, _ = find_game(await read_state(chain), options.model)
+    async with open_reader(config) as reader:
+        spec, choice, weights = await export.load_newest(reader, config, task)
+        training = spec.training
+        length = training.sequence_tokens
+        most = max(1, options.tokens // length)
+        count = min(most, (training.heldout_tokens - 1) // length)
+        last = training.heldout_tokens - length - 1
+        starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
+        try:
+            corpus = await open_data(reader.client, reader.store, reader.state, task, spec, config.say)
+            await corpus.prepare(starts, length + 1)
+        except (EnvironmentFault, ProtocolFault) as fault:
+            raise _tell_unserved(fault) from fault
+        rows = await asyncio.to_thread(read_known_rows, corpus, training, starts)
+        console.say(f"{choice}, on its held-out tokens:")
+        step, sequences = get_step(training), training.sequences_per_step
+        evaluator = Evaluator(step.built, sequences, training.numeric_format)
+        found = await asyncio.to_thread(evaluator.measure, weights, rows.unbind())
+        return Measure(found.loss, found.batches * sequences * length)
+
+
+def _tell_unserved(fault: TouchstoneError) -> EnvironmentFault:
+    return EnvironmentFault(
+        what="no node serves the held-out tokens of this task",
+        expected="one that does: those of a task that is over have ended",
+        actual=str(fault),
+        remedy="Export the model, then measure its folder: touchstone eval FOLDER with --dataset or --text.",
+    )

@@ -1,0 +1,57 @@
+"""Texts for a model, and the tokenizer that turns them into its tokens."""
+
+from pathlib import Path
+
+from touchstone.node.exports.model_note import (
+    BYTE_VOCABULARY,
+    TOKENIZER_NAME,
+    check_tokenizer,
+    hash_file,
+    read_note,
+)
+from touchstone.node.exports.published_model import PublishedModel
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.data.tokenizing import ByteTokens, FileTokens, Tokens
+
+MAX_TEXT_BYTES = 64 * 1024 * 1024
+
+
+def read_text(path: Path) -> str:
+    """A text file. Raises InvalidInput where it is missing, too long or not UTF-8."""
+    if not path.is_file() or path.stat().st_size > MAX_TEXT_BYTES:
+        raise refuse_input("no text to measure on", f"a file of at most {MAX_TEXT_BYTES} bytes", str(path))
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise refuse_input("the text is not UTF-8", "UTF-8", f"{path}, byte {error.start}") from error
+
+
+def find_tokenizer(folder: Path, model: PublishedModel) -> str:
+    """SHA-256 of the model's tokenizer.json, hex: the one that the task names, else that of the folder; empty
+    where tokens are bytes. Raises InvalidInput where there is none and tokens cannot be bytes."""
+    note, tokenizer = read_note(folder), folder / TOKENIZER_NAME
+    if note is not None:
+        return note.tokenizer_sha256
+    if tokenizer.is_file():
+        return hash_file(tokenizer)
+    if model.vocabulary_size != BYTE_VOCABULARY:
+        expected = f"{TOKENIZER_NAME}, or a vocabulary of {BYTE_VOCABULARY}"
+        raise refuse_input("the folder has no tokenizer", expected, f"{model.vocabulary_size} tokens")
+    return ""
+
+
+def open_tokens(folder: Path, model: PublishedModel) -> Tokens:
+    """What turns texts into the model's tokens: a tokenizer, or bytes where there is none. Raises
+    InvalidInput where it is missing or another one."""
+    named = find_tokenizer(folder, model)
+    if not named:
+        return ByteTokens()
+    data = check_tokenizer(folder, bytes.fromhex(named))
+    return FileTokens(data, str(folder / TOKENIZER_NAME))
+
+
+def refuse_input(what: str, expected: str, actual: str) -> InvalidInput:
+    """Make the error of an option or a text that does not fit the model."""
+    return InvalidInput(
+        what=what, expected=expected, actual=actual, remedy="Correct the options; --help has an example."
+    )

@@ -1,0 +1,73 @@
+"""`touchstone replay`: whether a segment of a claim was trained as it should be, seen without a seat."""
+
+import argparse
+import asyncio
+from collections.abc import Iterator
+from math import isfinite
+
+from touchstone.node.kit.config import PartyConfig
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.spec.statements import VoteWord
+from touchstone.scripts.account.task_names import find_game, read_state
+from touchstone.scripts.command_line.command_errors import ExitCode
+from touchstone.scripts.command_line.command_results import Document, spell_id
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.home.party_config import open_config
+from touchstone.verifier import seatless_audit
+
+
+def run_replay(options: argparse.Namespace) -> Document:
+    """Replay one segment without a seat; the exit status is 1 where its end lies beyond the limits."""
+    console = Console()
+    config = open_config(options, console)
+    where = (options.task, options.round, options.solver, options.segment)
+    found = asyncio.run(replay_segment(config, *where, console))
+    if found["result"] != VoteWord.ACCEPT.name:
+        options.exit_status = ExitCode.FOUND
+    return found
+
+
+async def replay_segment(
+    config: PartyConfig, name: str, index: int, solver: str, segment: int, console: Console
+) -> Document:
+    """Replay a segment of the task called `name`, and say what was found. solver: the slot of its claim, or
+    its account. Raises as `verifier.replay` does."""
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
+        task, game = find_game(await read_state(chain), name)
+    claims = game.rounds[index].claims if index in game.rounds else {}
+    slots = {claim.account: slot for slot, claim in claims.items()}
+    slot = int(solver) if solver.isascii() and solver.isdigit() else slots.get(solver.lower(), -1)
+    found = await seatless_audit.replay(config, seatless_audit.Place(task, index, slot, segment))
+    for line in tell_replayed(found):
+        console.say(line)
+    return {
+        "task": spell_id(task),
+        "round": index,
+        "slot": slot,
+        "solver": found.solver,
+        "segment": segment,
+        "result": found.word.name,
+        "claimed_end": spell_id(found.claimed_end),
+        "own_end": None if found.own_end is None else spell_id(found.own_end),
+        "distances": [
+            {"quantity": quantity, "distance": distance if isfinite(distance) else None, "limit": limit}
+            for quantity, distance, limit in found.distances
+        ],
+    }
+
+
+def tell_replayed(found: seatless_audit.Replayed) -> Iterator[str]:
+    """What a replay came to, in words."""
+    if found.own_end == found.claimed_end and found.word == VoteWord.ACCEPT:
+        yield f"{found.word.name}: the own end has the claim's root, {spell_id(found.claimed_end)}"
+        return
+    for quantity, distance, limit in found.distances:
+        yield f"largest distance of the {quantity}: {distance:.3g}, limit {limit:.3g}"
+    meaning = {
+        VoteWord.ACCEPT: "the claimed end lies inside the limits of the task",
+        VoteWord.REJECT_START: "the claim does not start from what the round began with: it has other "
+        "weights, other moments, or step numbers of another place",
+        VoteWord.REJECT_STATE: "the claimed end is not what this machine comes to. Who is wrong a dispute "
+        "computes, from one number of the segment",
+    }
+    yield f"{found.word.name}: {meaning[found.word]}"

@@ -1,0 +1,1 @@
+"""Commands that move tokens, and what holds a stake."""

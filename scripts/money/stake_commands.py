@@ -1,0 +1,164 @@
+"""`touchstone stake` adds to the stake of a seat, `touchstone leave` gives the seat up.
+
+`touchstone solve`, `verify` and `watch` take a seat. What the contracts would refuse is asked of the chain
+first, and said in words instead of sent.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import Pace, read_pace, show_duration
+from touchstone.protocol.adapters.chain.refusals import ContractRefused
+from touchstone.protocol.adapters.reports.node_state import read_node_state
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake
+from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.state import Seat
+from touchstone.protocol.spec.game.terms import compute_release_blocks
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.requirements import require_agreement, require_tokens, tell_wallet
+from touchstone.scripts.account.sending import run_with_chain, send
+from touchstone.scripts.account.task_names import NUMBER_BITS, find_game, read_state, show_seat, show_task
+from touchstone.scripts.command_line.command_results import Document, spell_id
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.typed_amounts import parse_tokens
+from touchstone.scripts.home.home_folder import note_left
+from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
+
+
+def run_stake(options: argparse.Namespace) -> Document:
+    """Add to the stake of an own seat."""
+    words = (options.task, parse_tokens(options.amount), Console())
+    return run_with_chain(options, lambda chain: add_stake(chain, *words, is_agreed=options.yes))
+
+
+def run_leave(options: argparse.Namespace) -> Document:
+    """Give up an own seat."""
+    console = Console()
+    words = (options.task, options.home, console)
+    return run_with_chain(options, lambda chain: leave(chain, *words, is_agreed=options.yes))
+
+
+async def add_stake(
+    chain: GameChain, name: str, amount_wei: int, console: Console, *, is_agreed: bool
+) -> Document:
+    """More stake for an own seat, out of credit and then of the wallet. Raises InvalidInput where there is no
+    open seat, or not so much money, and Declined where the operator does not agree."""
+    state = await read_state(chain, chain.address)
+    task, game = find_game(state, name)
+    seat = _require_seat(chain, task, game)
+    await require_tokens(chain, chain.address, amount_wei)
+    await chain.require_own_contracts()
+    lines = _tell_more_stake(game, seat, amount_wei, await read_pace(chain))
+    require_agreement(console, list(lines), f"Lock {format_tokens(amount_wei)} more?", is_agreed)
+    await send(chain.deposit_missing(amount_wei))
+    await send(chain.tasks.top_up(task, seat.number, amount_wei))
+    stake_wei = get_stake(game, seat.number) + amount_wei
+    console.say(f"{show_seat(seat)} of {show_task(task)} has {format_tokens(stake_wei)} at stake")
+    least_wei = get_required_stake(game, seat.role)
+    if stake_wei < least_wei:
+        console.say(
+            f"WARNING: it sits in no round that is still to come: that takes {format_tokens(least_wei)}"
+        )
+    await tell_wallet(chain, console)
+    return describe_stake(task, seat, stake_wei) | {"required_wei": str(least_wei)}
+
+
+def _tell_more_stake(game: LoggedGame, seat: Seat, amount_wei: int, pace: Pace) -> Iterator[str]:
+    """How much is locked, until when, and whether the seat needs it."""
+    has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
+    blocks = compute_release_blocks(game.terms.windows)
+    hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
+    yield (
+        f"this locks {format_tokens(amount_wei)} more in {show_seat(seat)}, which has "
+        f"{format_tokens(has_wei)} at stake. You get all of it back some {blocks:,} blocks{hours} after you "
+        "leave or the task ends. If you are proven wrong you lose all of it"
+    )
+    if has_wei >= least_wei:
+        yield f"the seat needs no more: the task asks for {format_tokens(least_wei)}"
+
+
+async def leave(chain: GameChain, name: str, home: Path, console: Console, *, is_agreed: bool) -> Document:
+    """Give up an own seat: it serves in the rounds whose pools are frozen, then its stake becomes credit.
+    Where the task is over nothing is sent: its stake becomes credit all the same. Raises InvalidInput where
+    there is no open seat, or where the operator does not agree."""
+    state = await read_state(chain, chain.address)
+    task, game = find_game(state, name)
+    own = find_seat(game, chain.address)
+    is_left = read_node_state(home) is not None if own is None else own.status == SeatStatus.LEAVING
+    if is_left:
+        # The first time the disk may have been full, it was typed with another home of the account, or the
+        # node left by itself, since somebody uses the machine: it may wait for its next seat.
+        note_left(home, task)
+        console.say(f"written down: no node of this home takes a seat of {show_task(task)} again unasked")
+    seat = _require_seat(chain, task, game)
+    if is_over(get_state_at(game, state.head_block + 1), state.head_block + 1):
+        console.say(f"{show_task(task)} is over: there is nothing to leave, and nothing was sent")
+        return _tell_holding(task, find_holding(game, seat, await read_pace(chain)), console, "has")
+    warning = (
+        f"WARNING: {show_seat(seat)} of {show_task(task)} leaves for good. Keep its node running until the "
+        "stake is out: it still has to do its work, and to answer for it."
+    )
+    require_agreement(console, [warning], "Leave?", is_agreed)
+    try:
+        note_left(home, task)
+    except OSError as error:
+        console.say(
+            f"WARNING: the home takes no file ({error.strerror}). Mend that, then type this command again "
+            "while the seat leaves: else a node that asks nobody (--yes) takes a seat again"
+        )
+    try:
+        await send(chain.tasks.leave(task, seat.number))
+    except ContractRefused:
+        # A node of this account that leaves by itself may have been faster.
+        now = find_seat((await read_state(chain, chain.address)).games[task], chain.address)
+        if now is None or now.status != SeatStatus.LEAVING:
+            raise
+    after = await read_state(chain, chain.address)
+    return _tell_holding(
+        task, find_holding(after.games[task], seat, await read_pace(chain)), console, "leaves; it has"
+    )
+
+
+def _tell_holding(task: bytes, holding: Holding, console: Console, verb: str) -> Document:
+    release = f"is held: {tell_release(holding)}" if holding.held_by else "can be taken out now"
+    stake = format_tokens(holding.stake_wei)
+    console.say(f"{show_seat(holding.seat)} {verb} a stake of {stake}, which {release}")
+    console.say(f"Next: touchstone withdraw{' --wait' if holding.held_by else ''}")
+    return describe_stake(task, holding.seat, holding.stake_wei) | {"held_by": list(holding.held_by)}
+
+
+def describe_stake(task: bytes, seat: Seat, stake_wei: int) -> dict[str, Any]:
+    """A seat and its stake, as JSON has it."""
+    number = seat.number & (1 << NUMBER_BITS) - 1
+    named = {"task": spell_id(task), "role": seat.role.name.lower(), "number": number}
+    return named | {"stake_wei": str(stake_wei)}
+
+
+def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
+    """The open seat of this account. Raises InvalidInput where it has none."""
+    seat = find_seat(game, chain.address)
+    if seat is not None and seat.status == SeatStatus.LEAVING:
+        raise InvalidInput(
+            what="this account's seat is leaving already",
+            expected="an open seat",
+            actual=f"{show_seat(seat)}, leaving",
+            where=show_task(task),
+            remedy="Nothing was sent. Wait for its stake: `touchstone withdraw --wait`.",
+        )
+    if seat is None or seat.status != SeatStatus.OPEN:
+        raise InvalidInput(
+            what="this account has no open seat in the task",
+            expected=f"a seat of {chain.address}",
+            actual="none" if seat is None else f"{show_seat(seat)}, {seat.status.name.lower()}",
+            where=show_task(task),
+            remedy="`touchstone solve`, `verify` or `watch` take a seat; `touchstone withdraw` takes out "
+            "what is yours.",
+        )
+    return seat

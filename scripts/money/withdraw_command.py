@@ -1,0 +1,95 @@
+"""`touchstone withdraw` takes out all that is this account's.
+
+All pay, every stake that is paid out, bonds that come back and the rest of an escrow become credit of their
+account by themselves, so there is nothing to claim one by one.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import Pace, read_pace
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.pools import find_seat
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.requirements import tell_wallet
+from touchstone.scripts.account.sending import run_with_chain, send, send_dues
+from touchstone.scripts.account.task_names import read_state, show_seat, show_task
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
+
+WAIT_BLOCKS = 20
+"""Between two looks at what still holds a stake."""
+
+
+def run_withdraw(options: argparse.Namespace) -> Document:
+    """Take out all credit, and stakes that nothing holds any more."""
+    console = Console()
+    return run_with_chain(options, lambda chain: withdraw(chain, console, is_waiting=options.wait))
+
+
+async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> Document:
+    """Take out all credit, and before that the stakes of own seats that nothing holds. is_waiting: wait for
+    those of seats that have left, and of tasks that are over; what is waited for is said once, and again when
+    it is something else. Raises InvalidInput where nothing comes out."""
+    told: list[str] = []
+    while True:
+        state, pace = await read_state(chain, chain.address), await read_pace(chain)
+        await _pay_out_own(chain, state, pace)
+        after = await read_state(chain, chain.address)
+        waited = _list_leaving(after, chain.address, pace)
+        if not is_waiting or not waited:
+            break
+        # Without the estimate of when, which changes with each look.
+        blocks = _list_leaving(after, chain.address, Pace(pace.head_block, None))
+        if blocks != told:
+            console.say(f"waiting for the stake of {'; '.join(waited)}")
+        told = blocks
+        await chain.wait_for_block(pace.head_block + WAIT_BLOCKS)
+    return await _withdraw_credit(chain, console, waited)
+
+
+async def _pay_out_own(chain: GameChain, state: ChainState, pace: Pace) -> None:
+    for task, game in state.games.items():
+        seat = find_seat(game, chain.address)
+        if seat is not None and not find_holding(game, seat, pace).held_by:
+            await send_dues(chain, task, chain.address)
+
+
+def _list_leaving(state: ChainState, account: str, pace: Pace) -> list[str]:
+    """Own stakes that come out by themselves once nothing holds them, with what does."""
+    found = []
+    for task, game in state.games.items():
+        seat = find_seat(game, account)
+        if seat is None or seat.status == SeatStatus.CLOSED:
+            continue
+        if seat.status == SeatStatus.LEAVING or is_over(game, pace.head_block + 1):
+            found.append(_tell_held(task, find_holding(game, seat, pace)))
+    return found
+
+
+def _tell_held(task: bytes, holding: Holding) -> str:
+    return f"{show_seat(holding.seat)} of {show_task(task)} ({tell_release(holding)})"
+
+
+async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> Document:
+    if await chain.purse.credit_of(chain.address) == 0:
+        raise InvalidInput(
+            what="there is nothing to withdraw",
+            expected=f"credit of {chain.address}",
+            actual=f"none; still held: {'; '.join(held)}" if held else "none",
+            remedy="Pay becomes credit when its rounds are settled, a stake when its seat has left: see "
+            "`touchstone status`.",
+        )
+    receipt = await send(chain.purse.withdraw())
+    amount_wei = receipt.find("Withdrawn").arguments["wei_"]
+    console.say(f"withdrawn: {format_tokens(amount_wei)} to {chain.address}")
+    for line in held:
+        console.say(f"still held: {line}")
+    wallet_wei = await tell_wallet(chain, console)
+    withdrawn = {"account": chain.address.lower(), "withdrawn_wei": str(amount_wei)}
+    return withdrawn | {"wallet_wei": str(wallet_wei), "held": list(held)}

@@ -1,0 +1,195 @@
+"""Puts the contracts of the round on a chain, and finds those that are there already.
+
+The contracts name each other in their constructors, and no account can change that later. So each address is
+computed before anything is created (`protocol/adapters/chain/creation.py`).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from eth_utils.address import to_checksum_address
+
+from touchstone.protocol.adapters.chain.chain_client import GameChain, read_limits
+from touchstone.protocol.adapters.chain.connection import Connection, check_deployment
+from touchstone.protocol.adapters.chain.creation import (
+    PLAIN,
+    compute_creation_address,
+    compute_creation_code,
+    compute_game_code,
+)
+from touchstone.protocol.adapters.chain.deployment import (
+    GAME_CONTRACTS,
+    GameDeployment,
+    read_game_deployment,
+    write_game_deployment,
+)
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender, Signer
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.scripts.network.randomness_choice import choose_contract
+
+DEPLOYMENTS = Path("deployments")
+DEV_TOKEN = "DevToken"
+COIN_WEI = 10**18
+
+Report = Callable[[str], None]
+
+
+async def create(sender: Sender, contract: str, code: bytes, report: Report) -> str:
+    """Create a contract; its address, lower-case `0x`."""
+    receipt = await sender.send("", code, f"new {contract}")
+    address = receipt.contract_address
+    report(f"{contract:<16}{to_checksum_address(address)}")
+    return address
+
+
+def require_address(name: str, expected: str, actual: str) -> None:
+    """Raises EnvironmentFault where a contract is not where the others were told."""
+    if actual != expected:
+        raise EnvironmentFault(
+            what=f"{name} landed at another address than the others were told",
+            expected=expected,
+            actual=actual,
+            remedy="Deploy again and send nothing else from this account meanwhile.",
+            retryable=False,
+        )
+
+
+def predict_game(account: str, nonce: int, token: str, chain_id: int, deploy_block: int) -> GameDeployment:
+    """Where the contracts will be when `account` creates them one after the other from `nonce` on."""
+    where = {field: compute_creation_address(account, nonce + i) for i, field in enumerate(GAME_CONTRACTS)}
+    return GameDeployment(chain_id=chain_id, token=token, deploy_block=deploy_block, **where)
+
+
+async def require_deploy_coin(connection: Connection, account: str, codes: Iterable[bytes]) -> None:
+    """Raises InvalidInput where an account cannot pay for the creation of all contracts, as the chain's node
+    estimates its gas, at twice the base fee of now: those that it pays for before its coin ends would be of
+    no use. codes: what is sent to create each."""
+    gas = sum([await connection.estimate_gas(account, "", code, "a creation") for code in codes])
+    price_wei = 2 * (await connection.head()).base_fee_wei + await connection.priority_fee()
+    has_wei = await connection.balance_of(account)
+    if has_wei < gas * price_wei:
+        raise InvalidInput(
+            what="too little coin to deploy all contracts",
+            expected=f"{gas * price_wei / COIN_WEI:.4g} coin: {gas:,} gas at {price_wei:,} wei",
+            actual=f"{has_wei / COIN_WEI:.4g} coin in {account}",
+            remedy="Nothing was sent. Send the account more coin, or wait until gas is cheaper.",
+        )
+
+
+async def deploy_game(
+    connection: Connection,
+    signer: Signer,
+    limits: DeploymentLimits,
+    *,
+    token: str = "",
+    with_drand: bool = False,
+    report: Report = print,
+) -> GameDeployment:
+    """Create the contracts, and a DevToken where no `token` is given; return the checked deployment.
+
+    with_drand: draws take a round of drand as well. The account must not send anything else meanwhile. Raises
+    InvalidInput where it has too little coin; EnvironmentFault when a contract lands elsewhere, and where
+    draws must not hang on this chain's randomness (`choose_contract`).
+    """
+    chain_id = await connection.chain_id()
+    randomness = await choose_contract(connection, with_drand=with_drand)
+    sender = Sender(connection, signer, chain_id, MiningPatience())
+    nonce, codes = await connection.transaction_count(sender.address, "pending"), dict[str, bytes]()
+    if not token:
+        token, codes[DEV_TOKEN] = (
+            compute_creation_address(sender.address, nonce), compute_creation_code(DEV_TOKEN, []),
+        )  # fmt: skip
+    start = (await connection.head()).number
+    deployment = predict_game(sender.address, nonce + len(codes), token, chain_id, start)
+    where = {**deployment.contracts(), "token": deployment.token}
+    for name in deployment.contracts():
+        codes[name] = compute_game_code(randomness if name == PLAIN else name, where, limits)
+    await require_deploy_coin(connection, sender.address, codes.values())
+    for name, code in codes.items():
+        actual = await create(sender, name, code, report)
+        require_address(name, where.get(name, token), actual)
+    await check_deployment(connection, deployment)
+    # Again with the blocks of the deployment itself: there were none to measure on a new chain.
+    await choose_contract(connection, with_drand=with_drand)
+    return deployment
+
+
+async def deploy_game_once(
+    connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
+) -> GameDeployment:
+    """The deployment at `path` where it stands on this chain; a new one, written to `path`, where none does.
+    Raises as `find_game` and `deploy_game` do; options: as the latter takes them."""
+    asked = {name: options[name] for name in ("token", "with_drand") if name in options}
+    found = await find_game(connection, path, limits, **asked)
+    if found is None:
+        found = await deploy_game(connection, signer, limits, **options)
+        write_game_deployment(path, found)
+    return found
+
+
+async def find_game(
+    connection: Connection, path: Path, limits: DeploymentLimits, *, token: str = "", with_drand: bool = False
+) -> GameDeployment | None:
+    """The deployment at `path`, None where no file is there, or its chain is this one and was begun anew:
+    then none of its contracts is there. Raises InvalidInput where the file is anything else than the
+    deployment that is asked for: it may be the only record of contracts that hold money."""
+    if not path.exists():
+        return None
+    try:
+        found = read_game_deployment(path)
+    except InvalidInput as error:
+        raise _refuse_to_replace(path, error.what, error.expected, error.actual) from error
+    chain_id = await connection.chain_id()
+    if chain_id != found.chain_id:
+        what = "the deployment file is another chain's"
+        raise _refuse_to_replace(path, what, f"chain id {chain_id}", f"chain id {found.chain_id}")
+    addresses = {**found.contracts(), "token": found.token}
+    missing = [name for name, address in addresses.items() if not await connection.code_at(address)]
+    if set(found.contracts()) <= set(missing):
+        return None
+    if missing:
+        what, expected = "some contracts of the deployment file are not on this chain", "all or none"
+        raise _refuse_to_replace(path, what, expected, f"no code of {', '.join(missing)}")
+    await _refuse_other(GameChain(connection, found, None), path, limits, token, with_drand)
+    return found
+
+
+def _refuse_to_replace(path: Path, what: str, expected: object, actual: object) -> InvalidInput:
+    return InvalidInput(
+        what=what,
+        expected=expected,
+        actual=actual,
+        where=str(path),
+        remedy="Nothing was deployed. Name another file by --out, or move this one away if it is of no use.",
+    )
+
+
+async def _refuse_other(
+    chain: GameChain, path: Path, limits: DeploymentLimits, token: str, with_drand: bool
+) -> None:
+    """Raises InvalidInput where a deployment has other limits, another token or another randomness. token:
+    empty where it is of no weight which one."""
+    actual, own = await read_limits(chain.tasks), chain.deployment.token
+    has_drand = await chain.randomness.drand_round((await chain.head()).timestamp_s) != 0
+    words = {True: "draws with drand", False: "draws without drand"}
+    for is_same, expected, found in (
+        (replace(actual, name=limits.name) == limits, f"limits {limits.name}", f"limits {actual.name}"),
+        (token.lower() in ("", own), f"token {token}", f"token {own}"),
+        (with_drand == has_drand, words[with_drand], words[has_drand]),
+    ):
+        if not is_same:
+            raise InvalidInput(
+                what="the contracts are there already, and are not those that are asked for",
+                expected=expected,
+                actual=found,
+                where=str(path),
+                remedy="Nobody can change them: use them as they are, or name another file by --out.",
+            )
+
+
+def default_game_path(chain_id: int) -> Path:
+    """`deployments/<chainId>.json` in the working folder."""
+    return DEPLOYMENTS / f"{chain_id}.json"

@@ -1,0 +1,191 @@
+"""A test network: Anvil, the contracts, money from a tap.
+
+Parties start from nothing, so accounts are given coin (by Anvil) and DevTokens (any account may mint them).
+"""
+
+import asyncio
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eth_account import Account
+from eth_utils.address import to_checksum_address
+
+from touchstone.protocol.adapters.chain.abi import find_function, load_abi
+from touchstone.protocol.adapters.chain.abi_values import encode_call
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.connection import Connection
+from touchstone.protocol.adapters.chain.deployment import Addresses, GameDeployment
+from touchstone.protocol.adapters.chain.transactions import MiningPatience, Sender
+from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.scripts.network.contract_creation import DEV_TOKEN, default_game_path, deploy_game_once
+from touchstone.scripts.network.devnet_clock import DevnetClock
+from touchstone.scripts.toolchain import HARDFORK, anvil_path
+
+CHAIN_ID = 31_337
+GRANT_COIN_WEI = 1_000 * 10**18
+GRANT_TOKEN_WEI = 100_000 * TOKEN_WEI
+BLOCK_GAS = 60_000_000
+"""As on Ethereum: a transaction may take 16.7 million of it."""
+KEPT_STATES = 128
+"""States of past blocks that Anvil keeps: with all of them each block takes longer than the last."""
+STOP_TIMEOUT_S = 10.0
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DevnetOptions:
+    """port 0: a free one; path: where the deployment file goes; log: Anvil's output; fund: addresses given
+    money; block_time_s: 0 where the devnet clock makes the blocks."""
+
+    port: int = 0
+    path: Path = default_game_path(CHAIN_ID)
+    log: Path = Path("build/devnet/anvil.log")
+    block_time_s: int = 0
+    fund: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Devnet:
+    """A running test network."""
+
+    rpc_url: str
+    deployment: GameDeployment
+    path: Path
+
+
+@asynccontextmanager
+async def run_anvil(
+    port: int, log: Path, block_time_s: int = 0, options: Sequence[str] = (), hardfork: str = ""
+) -> AsyncIterator[str]:
+    """Anvil on 127.0.0.1 until the block ends; yields its URL. Blocks come every `block_time_s`; 0: with
+    each transaction, until the devnet clock makes them (`devnet_clock.py`). `options`: more of Anvil's own;
+    `hardfork`: whose rules it has, empty: HARDFORK's. Raises EnvironmentFault when the port is taken or Anvil
+    does not start."""
+    port = claim_port(port)
+    command = [str(anvil_path()), "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--hardfork", hardfork or HARDFORK, "--chain-id", str(CHAIN_ID), "--accounts", "1"]
+    command += ["--prune-history", str(KEPT_STATES)]
+    command += ["--block-time", str(block_time_s)] if block_time_s else []
+    command += options
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    try:
+        await _wait_until_it_listens(process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        stop(process)
+
+
+@asynccontextmanager
+async def run_devnet(options: DevnetOptions, report: Report = print) -> AsyncIterator[Devnet]:
+    """Anvil with the contracts on it and the accounts of `options.fund` given money, until the block ends."""
+    gas = ("--gas-limit", str(BLOCK_GAS))
+    async with run_anvil(options.port, options.log, options.block_time_s, gas) as rpc_url:
+        connection = Connection(rpc_url)
+        try:
+            deployer = AccountKey(Account.create())
+            await give_coin(connection, deployer.address, GRANT_COIN_WEI)
+            deployment = await deploy_game_once(
+                connection, deployer, options.path, LIMITS_LOCAL, report=report
+            )
+            await fund(connection, deployment, options.fund)
+        finally:
+            await connection.close()
+        yield Devnet(rpc_url, deployment, options.path)
+
+
+async def keep_time(
+    devnet: Devnet,
+    report: Report | None = None,
+    least_parties: int = 1,
+    now_s: Callable[[], float] = time.monotonic,
+) -> None:
+    """Run the devnet clock for ever (`devnet_clock.py`): idle time is skipped once so many parties are there.
+    now_s: a clock of seconds."""
+    async with (
+        open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
+        DevnetClock(chain, report, least_parties, now_s) as clock,
+    ):
+        await clock.run()
+
+
+async def fund(
+    connection: Connection,
+    deployment: Addresses,
+    addresses: Sequence[str],
+    *,
+    coin_wei: int = GRANT_COIN_WEI,
+    token_wei: int = GRANT_TOKEN_WEI,
+) -> None:
+    """Set the coin of each address and mint it DevTokens. Raises EnvironmentFault on a chain that is no
+    Anvil."""
+    tap = AccountKey(Account.create())
+    await give_coin(connection, tap.address, GRANT_COIN_WEI)
+    sender = Sender(connection, tap, deployment.chain_id, MiningPatience())
+    mint = find_function(load_abi(DEV_TOKEN), "mint")
+    for address in addresses:
+        await give_coin(connection, address, coin_wei)
+        await sender.send(deployment.token, encode_call(mint, [address, token_wei]), "DevToken.mint")
+
+
+async def give_coin(connection: Connection, address: str, amount_wei: int) -> None:
+    """Set an account's coin, in wei. Only Anvil does that; other chains raise EnvironmentFault."""
+    await connection.request("anvil_setBalance", to_checksum_address(address), hex(amount_wei))
+
+
+def claim_port(port: int) -> int:
+    """`port`, or a free one for 0. Raises InvalidInput when it is taken: a left-over Anvil would answer
+    there."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise InvalidInput(
+                what="the port is taken",
+                expected=f"a free port {port} on 127.0.0.1",
+                actual=str(error),
+                remedy="End whatever listens there, or leave --port out to get a free one.",
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def stop(process: "subprocess.Popen[Any]") -> None:
+    """End our own child: ask, wait, insist."""
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+async def _wait_until_it_listens(process: "subprocess.Popen[Any]", log: Path) -> None:
+    """Wait until Anvil listens, however long that takes, or has ended. Its own log is asked, not the port:
+    another Anvil could be answering there."""
+    while "Listening on" not in log.read_text(errors="replace"):
+        if process.poll() is not None:
+            raise EnvironmentFault(
+                what="Anvil did not start",
+                expected="it runs and listens",
+                actual=_tail(log) or f"exit status {process.poll()} and no word",
+                remedy=f"Read {log}; install again with ./dev setup.",
+                retryable=False,
+            )
+        await asyncio.sleep(0.02)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " / ".join(lines[-3:])

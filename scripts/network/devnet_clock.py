@@ -1,0 +1,185 @@
+"""The clock of a test network: it skips idle time.
+
+It makes the blocks: real time during work, jumps while all parties wait. Windows are generous in blocks, so
+that no party is slashed for a slow machine. Waiting them out at two blocks a second would take hours. Each
+party says at GET /status how far it has read the chain and for which block it waits. That is the earliest
+block in which its next transaction can stand. Once every announced party has read the newest block and waits
+for a later one, the clock mines the idle blocks before the first of those.
+
+Otherwise it makes a block every BLOCK_S, and while transactions wait every BURST_S. So a window of n blocks
+lasts at least n * BURST_S, however much is sent. Time runs ahead over windows only, and only while nothing
+else is due. A party that has a seat, which it could lose, stops the jumps as long as it does not answer. The
+clock does not wait for one without a seat.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from touchstone.node.kit.chain_state import Seated
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.wire import request_paths
+from touchstone.protocol.adapters.wire.addresses import may_lead_to
+from touchstone.protocol.adapters.wire.json_answers import MAX_STATUS_BYTES, STATUS_FORM, NodeStatus
+from touchstone.protocol.adapters.wire.peer import Peer
+from touchstone.protocol.adapters.wire.peer_faults import read_at_most
+from touchstone.protocol.adapters.wire.session import Patience, PeerSession
+from touchstone.protocol.spec.errors import TouchstoneError
+from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+
+POLL_S = 0.1
+BLOCK_S = 0.5
+"""Between blocks while a party is at work and no transaction waits."""
+BURST_S = 0.25
+"""Between blocks while transactions wait."""
+PAGE_BLOCKS = 50
+"""Blocks in one request: Anvil takes milliseconds a block once its chain is long, and answers no
+request meanwhile."""
+NEVER = sys.maxsize
+"""As least_parties: real time, always."""
+FAR_BLOCKS = 10 * LIMITS_LOCAL.window_max
+"""More than any window of a test network: a party that waits for a block that far waits for others only."""
+
+
+def compute_skip(head: int, peers: Sequence[NodeStatus | None]) -> int:
+    """Blocks to mine at once, so that the next block is the first that a party waits for; 0: real time goes
+    on.
+
+    peers: None stands for a party that does not answer.
+    """
+    if not all(peer is not None and is_idle(head, peer) for peer in peers):
+        return 0
+    awaited = [peer.waiting_for_block for peer in peers if peer and peer.waiting_for_block is not None]
+    near = [block for block in awaited if block <= head + FAR_BLOCKS]
+    return min(near) - head - 1 if near else 0
+
+
+def is_idle(head: int, peer: NodeStatus) -> bool:
+    """Whether the party has read exactly the newest block and waits for a later one."""
+    is_waiting = peer.waiting_for_block is None or peer.waiting_for_block > head
+    return peer.processed_block == head and is_waiting
+
+
+class DevnetClock:
+    """Keeps a test network's time, beside the parties, on a chain that knows `anvil_mine`. Use as `async
+    with`."""
+
+    def __init__(
+        self,
+        chain: GameChain,
+        report: Callable[[str], None] | None = None,
+        least_parties: int = 1,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """least_parties: with fewer announced nothing is skipped; the others are still being started by hand.
+        now_s: a clock of seconds."""
+        self._chain = chain
+        self._least_parties = least_parties
+        self._report = report or (lambda _: None)
+        self._peers: dict[str, Peer] = {}
+        self._next_block = chain.deployment.deploy_block
+        self._seated = Seated()
+        self._session = PeerSession(
+            Patience(attempts=1, connect_s=2.0, silence_s=2.0), partial(may_lead_to, own_host="127.0.0.1")
+        )
+        self._now_s = now_s
+        self._last_block_s = now_s()
+        self._busy = ""
+
+    async def __aenter__(self) -> "DevnetClock":
+        self._session.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def run(self) -> None:
+        """Make blocks for ever; from now on only this clock makes them."""
+        await self._chain.connection.request("evm_setAutomine", False)
+        while True:
+            await self.tick()
+            await asyncio.sleep(POLL_S)
+
+    async def tick(self) -> int:
+        """Look once at all parties and mine what is due or can be skipped; return how many blocks it was."""
+        head = (await self._chain.head()).number
+        await self._read_events(head)
+        if await self._is_block_due():
+            return await self._mine(1)
+        if len(self._peers) < self._least_parties:
+            return 0
+        skip = compute_skip(head, await self._ask_all(head))
+        # A party that had sent something when it was asked is not idle, whatever it said.
+        if skip <= 0 or await self._count_waiting():
+            return 0
+        self._report(f"all {len(self._peers)} parties wait: block {head} -> {head + skip}")
+        return await self._mine(skip)
+
+    async def _is_block_due(self) -> bool:
+        elapsed_s = self._now_s() - self._last_block_s
+        return elapsed_s >= BLOCK_S or (elapsed_s >= BURST_S and await self._count_waiting() > 0)
+
+    async def _count_waiting(self) -> int:
+        """Transactions that wait for a block."""
+        pool = await self._chain.connection.request("txpool_status")
+        return int(pool["pending"], 16)
+
+    async def _read_events(self, head: int) -> None:
+        for event in await self._chain.read_events(self._next_block, head):
+            self._seated.take(event)
+            if event.name == "Announced":
+                self._add(event.arguments)
+        self._next_block = head + 1
+
+    def _add(self, announced: dict[str, Any]) -> None:
+        account = announced["account"]
+        try:
+            self._peers[account] = Peer(account, announced["url"], announced["certificate_sha256"])
+        except TouchstoneError as error:
+            # No party can reach it, so the clock does not wait for it.
+            self._peers.pop(account, None)
+            self._report(str(error))
+
+    async def _ask_all(self, head: int) -> list[NodeStatus | None]:
+        """The status of every party; as long as the party last seen at work still works, its status alone. On
+        a machine that runs all parties, ten questions a second to each would slow them down."""
+        busy = self._peers.get(self._busy)
+        if busy is not None:
+            status = await self._ask(busy)
+            if status is None or not is_idle(head, status):
+                return [status]
+        asked = list(self._peers.values())
+        answers = zip(asked, await asyncio.gather(*map(self._ask, asked)), strict=True)
+        # A party that neither answers nor has a seat is gone: nothing that it could miss costs it anything.
+        waited = [(p, status) for p, status in answers if status or self._seated.holds(p.account)]
+        peers, statuses = [peer for peer, _ in waited], [status for _, status in waited]
+        at_work = (
+            peer.account
+            for peer, status in zip(peers, statuses, strict=True)
+            if status is None or not is_idle(head, status)
+        )
+        self._busy = next(at_work, "")
+        return statuses
+
+    async def _ask(self, peer: Peer) -> NodeStatus | None:
+        """None where it does not answer, or with nonsense: such a party is never skipped over."""
+        try:
+            async with self._session.get(peer, request_paths.STATUS, {}, MAX_STATUS_BYTES) as response:
+                status = STATUS_FORM.decode(await read_at_most(response, MAX_STATUS_BYTES), peer.account)
+        except TouchstoneError:
+            return None
+        return status if status.account == peer.account else None
+
+    async def _mine(self, count: int) -> int:
+        """Mine so many blocks; fewer where a party sends a transaction meanwhile. It may open a window, which
+        must not be over before its owner has seen it."""
+        mined = 0
+        while mined < count and not (mined and await self._count_waiting()):
+            page = min(PAGE_BLOCKS, count - mined)
+            await self._chain.connection.request("anvil_mine", page)
+            mined += page
+        self._last_block_s = self._now_s()
+        return mined

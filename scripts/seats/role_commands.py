@@ -1,0 +1,204 @@
+"""Subcommands that take a seat in a task; the roles themselves live in node, verifier and whistleblower.
+
+What a seat takes of the machine is compared with what the home allows before it is taken. The role itself
+then checks the rest.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pkgutil import resolve_name
+
+from touchstone.node.exports.model_folder import import_start
+from touchstone.node.joining.seat_taking import SeatRequest
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.node.kit.config import STORE_FOLDER, PartyConfig, limit_memory
+from touchstone.node.kit.stored_step import read_program
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
+from touchstone.protocol.adapters.machine.process_limits import lower_priority
+from touchstone.protocol.adapters.store.blob_store import BlobStore
+from touchstone.protocol.compute.determinism import require_device
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.open_questions import has_duties
+from touchstone.protocol.spec.game.pools import find_seat
+from touchstone.protocol.spec.game.state import GameState, Seat
+from touchstone.scripts.account.requirements import refuse_unasked, require_no_seat
+from touchstone.scripts.account.task_names import find_own_game, read_state
+from touchstone.scripts.account.task_words import tell_solver
+from touchstone.scripts.command_line.command_errors import NotNeeded
+from touchstone.scripts.command_line.command_results import Document, spell_id
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.progress import show_progress, with_company
+from touchstone.scripts.command_line.typed_amounts import parse_tokens
+from touchstone.scripts.home.home_config import HomeConfig, open_use, read_home
+from touchstone.scripts.home.home_files import CONFIG_FILE
+from touchstone.scripts.home.home_folder import list_left, note_left
+from touchstone.scripts.home.party_config import choose_executor, open_config
+from touchstone.scripts.seats.seat_agreement import Offer, agree_on_seat, refuse_seat
+from touchstone.scripts.seats.seat_needs import find_room, read_checked_spec
+
+ROLES = {
+    SeatRole.SOLVER: "touchstone.node.solver:run",
+    SeatRole.VERIFIER: "touchstone.verifier.verifier:run",
+    SeatRole.WHISTLEBLOWER: "touchstone.whistleblower.watcher:run",
+}
+"""Long-running work: `async run(config, task, wish)`, whether it ended because the task is closed."""
+TASK_CLOSED = "the task is closed; your pay and your stake are credit: touchstone withdraw"
+SEAT_LEFT = (
+    "the seat has left and is paid out; this node is not needed any more. Its stake is credit: "
+    "touchstone withdraw"
+)
+LOWEST_NICE = 19
+"""Of a node that pauses while somebody uses the machine, unless `nice` says otherwise."""
+
+
+def run_solve(options: argparse.Namespace) -> Document:
+    """Train in every round of a task."""
+    return _run_role(SeatRole.SOLVER, options)
+
+
+def run_verify(options: argparse.Namespace) -> Document:
+    """Audit claims of a task."""
+    return _run_role(SeatRole.VERIFIER, options)
+
+
+def run_watch(options: argparse.Namespace) -> Document:
+    """Watch a task and dispute what is wrong."""
+    return _run_role(SeatRole.WHISTLEBLOWER, options)
+
+
+def _run_role(role: SeatRole, options: argparse.Namespace) -> Document:
+    console, home = Console(), read_home(options)
+    require_device(home.device)
+    # Before the password is asked for.
+    executor = choose_executor(role, getattr(options, "executor", None), home)
+    use = open_use(home, executor["executor"]) if home.when_idle else None
+    lower_priority(home.nice or (LOWEST_NICE if home.when_idle else 0))
+    config = replace(open_config(options, console), use=use, **executor)
+    stake_wei = parse_tokens(options.stake) if options.stake else 0
+    offer = Offer(role, stake_wei, options.yes, options.weights)
+    return asyncio.run(play_role(config, home, options.task, offer, console))
+
+
+async def play_role(
+    config: PartyConfig, home: HomeConfig, name: str, offer: Offer, console: Console
+) -> Document:
+    """Agree with the operator on a seat of the task called `name`, and play it until the task is closed or
+    the seat has left; returns which."""
+    use, deployment = config.use, config.read_deployment()
+    async with open_game_chain(config.endpoints, deployment, poll_s=config.poll_s) as chain:
+        sitting = Sitting(chain, config, home, name, offer, console)
+        is_closed = await (sitting.run() if use is None else with_company(sitting.run(), use.follow()))
+    console.say(TASK_CLOSED if is_closed else SEAT_LEFT)
+    return {"task": spell_id(sitting.task), "role": offer.role.name.lower(), "is_task_closed": is_closed}
+
+
+@dataclass
+class Sitting:
+    """A seat of a task, taken as the operator has agreed. task, wish: as they were agreed on last, None
+    before; is_seated: the account had the seat, or a bond, already; is_bound: it has a bond alone."""
+
+    chain: GameChain
+    config: PartyConfig
+    home: HomeConfig
+    name: str
+    offer: Offer
+    console: Console
+    task: bytes = b""
+    wish: SeatRequest | None = None
+    is_seated: bool = False
+    is_bound: bool = False
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> bool:
+        """Agree and play; again where only a bond was played, since the operator wanted a seat, which may be
+        free by now. Returns and raises as `agree` and the `run` of the role do."""
+        while True:
+            await self.agree()
+            is_closed = await self.play()
+            if is_closed or not self.is_bound:
+                return is_closed
+
+    async def agree(self) -> None:
+        """Agree with the operator on a seat. An account without one first plays for a bond that it has in an
+        open game: the game's clock waits for no question, no check of the machine and no free seat. Raises as
+        `_agree_on` does."""
+        account = self.config.key.address.lower()
+        state = await read_state(self.chain, account)
+        self.task, game = find_own_game(state, self.name)
+        self.name, seat = self.task.hex(), find_seat(game, account)
+        self.is_seated = has_duties(game, account)
+        self.is_bound = self.is_seated and seat is None
+        if self.is_bound:
+            self.console.say("no seat, but a bond in a game that is not over: that is played first")
+            self.wish = SeatRequest(self.offer.role, is_held=True)
+            return
+        try:
+            await self._agree_on(state, game, seat)
+        except NotNeeded:
+            await require_no_seat(self.chain, self.task, state)
+            raise
+
+    async def _agree_on(self, state: ChainState, game: LoggedGame, seat: Seat | None) -> None:
+        """Say what the seat takes. Raises InvalidInput or
+        EnvironmentFault where the task does not take the seat, could hurt, or takes more than the home allows
+        or the machine has; or where the money is not there."""
+        offer, account, path = self.offer, self.config.key.address.lower(), self.config.home / CONFIG_FILE
+        refuse_seat(self.task, game, account, offer, state.head_block + 1)
+        if not self.is_seated and offer.is_agreed:
+            is_convicted = state.is_convicted(account, self.task)
+            refuse_unasked(self.task, has_left=self._has_left(), is_convicted=is_convicted)
+        if not self.is_seated:
+            # Nothing is fetched for a deployment that is not this version's.
+            await self.chain.require_own_contracts()
+            need = await find_room(self.config, self.home, offer.role, state, self.task)
+            self.console.say(f"{need.who} takes up to {need.memory_bytes / 1e6:,.0f} MB of memory")
+            for line in tell_solver(game.terms, need.disk_bytes) if offer.role is SeatRole.SOLVER else ():
+                self.console.say(line)
+        if offer.weights is not None:
+            limit_memory(self.config)
+            store = BlobStore(self.config.home / STORE_FOLDER, is_durable=False)
+            spec = read_checked_spec(state, self.task)
+            named = (spec.training, spec.terms.parameter_count)
+            _, layout = await asyncio.to_thread(read_program, store, *named)
+            await asyncio.to_thread(import_start, store, offer.weights, spec, layout)
+        wish = await agree_on_seat(self.chain, game, self.home, path, account, offer, self.console)
+        self.wish = replace(wish, require_wanted=partial(self._require_wanted, offer, wish.require_wanted))
+
+    def _require_wanted(self, offer: Offer, ask: Callable[[GameState], None] | None, game: GameState) -> None:
+        """Ask the operator, once. Raises Declined where it does not want the seat, and NotNeeded where it has
+        typed `touchstone leave` and is not asked: the machine is checked for minutes before."""
+        if ask is not None:
+            ask(game)
+        if not offer.is_agreed:
+            # Without being asked nobody takes back what was typed.
+            note_left(self.config.home, self.task, is_left=False)
+        self.offer = replace(self.offer, is_agreed=True)
+        self.answered.set()
+        refuse_unasked(self.task, has_left=self._has_left(), is_convicted=False)
+
+    async def play(self) -> bool:
+        """As the `run` of the role."""
+        run = resolve_name(ROLES[self.offer.role])
+        if self.is_seated or self.offer.is_agreed:
+            self.answered.set()
+        progress = self._show_progress()
+        try:
+            is_closed: bool = await with_company(run(self.config, self.task, self.wish), progress)
+        except NotNeeded:
+            state = await read_state(self.chain, self.config.key.address.lower())
+            await require_no_seat(self.chain, self.task, state)
+            raise
+        return is_closed
+
+    async def _show_progress(self) -> None:
+        """No bar is drawn over the question."""
+        await self.answered.wait()
+        await show_progress(self.chain, self.task, self.console)
+
+    def _has_left(self) -> bool:
+        """Whether the operator has typed `touchstone leave`."""
+        return self.task.hex() in list_left(self.config.home)

@@ -1,0 +1,158 @@
+"""Agrees with the operator on a seat.
+
+Before a seat is taken the operator sees what it costs and is asked, and the task is judged: its terms by the
+limits of this home, its amounts by the figures of this home.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from touchstone.node.joining.seat_taking import SeatRequest, require_joinable
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import read_pace
+from touchstone.protocol.spec.errors import Declined, InvalidInput
+from touchstone.protocol.spec.game.calls import JoinSeat
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.pools import find_seat, get_required_stake
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.rule_refusals import GameRefusal
+from touchstone.protocol.spec.game.state import GameState, Seat
+from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.requirements import require_coin, require_tokens
+from touchstone.scripts.account.task_names import OTHER_TASK, show_seat, show_task
+from touchstone.scripts.account.task_words import tell_first_round, tell_format, tell_missing, tell_seat
+from touchstone.scripts.command_line.command_errors import NotNeeded
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.home.home_config import HomeConfig
+from touchstone.scripts.tasks.figures import read_figures
+from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
+
+REMEDY = "Do not stake on it; its submitter has to post a corrected task."
+WHEN_USED = (
+    "while somebody uses the machine the node pauses: a claim that is too late costs a fee. The seat leaves "
+    "once that has lasted for half an hour"
+)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What an operator offers: a role, and a stake in wei (0: what the task asks for). is_agreed: do not
+    ask. weights: a folder with the weights that the task begins with, if it has them here."""
+
+    role: SeatRole
+    stake_wei: int
+    is_agreed: bool
+    weights: Path | None = None
+
+
+def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
+    """Raises InvalidInput where the task does not take the seat, so that the operator is not asked for it;
+    NotNeeded where it never will again. block: the next one."""
+    if game.is_closed:
+        raise NotNeeded(
+            what="the task is closed",
+            expected="a task that takes seats",
+            actual="closed",
+            where=show_task(task),
+            remedy=OTHER_TASK,
+        )
+    if find_seat(game, account) is not None:
+        return
+    try:
+        require_joinable(game, JoinSeat(offer.role, _choose_stake(game, offer)), account, block)
+    except GameRefusal as refusal:
+        raise (NotNeeded if refusal.name in ("TaskHalted", "TaskOver") else InvalidInput)(
+            what=f"the task does not take this seat ({refusal.name})",
+            expected=refusal.expected,
+            actual=refusal.actual,
+            where=show_task(task),
+            remedy=refusal.remedy,
+        ) from refusal
+
+
+async def agree_on_seat(
+    chain: GameChain,
+    game: LoggedGame,
+    home: HomeConfig,
+    path: Path,
+    account: str,
+    offer: Offer,
+    console: Console,
+) -> SeatRequest:
+    """The seat that the operator wants, and the figures by which the node judges the task again; its
+    `require_wanted` asks, and raises Declined. path: of the configuration; use: where the seat is kept while
+    nobody uses the machine. Raises InvalidInput where the task could hurt, or the money is not there."""
+    figures = read_figures(home.economics, game.terms, path)
+    seat = find_seat(game, account)
+    if seat is not None:
+        _refuse_other_role(seat, offer.role)
+        console.say(f"going on as {show_seat(seat)}")
+        return SeatRequest(seat.role, is_held=True)
+    await chain.require_own_contracts()
+    await require_coin(chain, account)
+    limits = LIMITS[home.limits]
+    refuse_other_limits(chain.limits, limits)
+    refuse_bad_terms(game.terms, limits, REMEDY)
+    refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
+    stake_wei = _choose_stake(game, offer)
+    await require_tokens(chain, account, stake_wei)
+    pace = await read_pace(chain)
+
+    def tell(now: GameState) -> Iterator[str]:
+        """What a seat means, by the task as it is now."""
+        yield from tell_seat(now, offer.role, stake_wei, pace)
+        yield from tell_first_round(now)
+        yield from tell_format(now.terms)
+        if home.when_idle:
+            yield WHEN_USED
+        if get_live_round(now) is None and (missing := tell_missing(now)):
+            yield f"before you join, the task lacks {missing}: its rounds wait for them"
+
+    if offer.is_agreed:
+        for line in tell(game):
+            console.say(line)
+        return SeatRequest(offer.role, stake_wei, figures)
+    console.say("the machine is checked first. Then you are asked, before anything is locked")
+    ask = partial(ask_to_lock, console, tell, f"Lock {format_tokens(stake_wei)} and join?")
+    return SeatRequest(offer.role, stake_wei, figures, require_wanted=ask)
+
+
+def ask_to_lock(
+    console: Console, tell: Callable[[GameState], Iterator[str]], question: str, game: GameState
+) -> None:
+    """Show what is told of the task and ask. Raises Declined where the answer is no."""
+    for line in tell(game):
+        console.say(line)
+    if not console.confirm(question):
+        raise Declined(
+            what="nothing was locked",
+            expected="your agreement",
+            actual="none",
+            remedy="Run it again and answer y, or pass --yes. This node has announced its endpoint, no more.",
+        )
+
+
+def _choose_stake(game: LoggedGame, offer: Offer) -> int:
+    least_wei = get_required_stake(game, offer.role)
+    if 0 < offer.stake_wei < least_wei:
+        raise InvalidInput(
+            what="the stake is too small for this seat",
+            expected=f"at least {format_tokens(least_wei)}",
+            actual=format_tokens(offer.stake_wei),
+            remedy="Leave --stake out to bring what the task asks for.",
+        )
+    return offer.stake_wei or least_wei
+
+
+def _refuse_other_role(seat: Seat, role: SeatRole) -> None:
+    if seat.role != role:
+        raise InvalidInput(
+            what="this account has a seat of another role in the task",
+            expected=role.name.lower(),
+            actual=show_seat(seat),
+            remedy="Start the command of that role, or use the home of another account.",
+        )

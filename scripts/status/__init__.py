@@ -1,0 +1,1 @@
+"""What the chain tells of tasks and of an account."""

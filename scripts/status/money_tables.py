@@ -1,0 +1,175 @@
+"""What an account has in a task as `touchstone status` shows it: tables for people, wei for programs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.table import Table
+
+from touchstone.protocol.adapters.chain.pace import Pace
+from touchstone.protocol.economics.account_locks import Lock, LockKind
+from touchstone.protocol.economics.account_money import AccountMoney, compute_account
+from touchstone.protocol.economics.unsettled_rounds import RoundEntry
+from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.money_reasons import (
+    FEES,
+    KINDS,
+    PAID,
+    MoneyKind,
+    MoneyReason,
+    Sums,
+    sum_kind,
+)
+from touchstone.protocol.spec.game.pools import get_required_stake
+from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.task_names import NUMBER_BITS, show_seat, show_task
+from touchstone.scripts.account.task_words import is_task_closable, list_open
+from touchstone.scripts.command_line.command_results import Document, spell_id
+from touchstone.scripts.money.holdings import Holding, find_holding, tell_release
+
+COMING = PAID | {MoneyReason.RESTITUTION}
+ROW_KINDS = {
+    MoneyKind.SETTLED: "settled",
+    MoneyKind.SPENT: "spent",
+    MoneyKind.LOST: "lost",
+    MoneyKind.UNPAID: "not paid",
+}
+"""Heading of the row of what is over."""
+
+
+def find_money(game: LoggedGame, account: str, pace: Pace) -> AccountMoney:
+    """Returns what an account has in a task now."""
+    block = pace.head_block + 1
+    return compute_account(get_state_at(game, block), game.money, account, block)
+
+
+def has_money(money: AccountMoney) -> bool:
+    """Returns whether an account has, or had, anything in a task."""
+    return bool(money.locks or money.rounds or money.sums)
+
+
+def tell_sums(sums: Sums) -> str:
+    """Returns the reasons with their amounts: `accepted claim 100, audit 20`."""
+    listed = sorted(sums.items(), key=lambda one: (-one[1], one[0]))
+    return ", ".join(f"{tell_reason(reason)} {format_tokens(wei).split()[0]}" for reason, wei in listed)
+
+
+def tell_reason(reason: MoneyReason) -> str:
+    """Returns a reason in words."""
+    return reason.value.replace("_", " ")
+
+
+def make_money_table(task: bytes, game: LoggedGame, money: AccountMoney, pace: Pace) -> Table:
+    """A row for each thing that is locked, and for what is earned, owed, settled, spent and lost."""
+    table = Table(title=f"Your money in task {show_task(task)}", title_justify="left")
+    table.add_column("")
+    table.add_column("tokens", justify="right")
+    table.add_column("why, and until when", overflow="fold")
+    for lock in money.locks:
+        table.add_row(*_tell_lock(game, lock, pace))
+    for name, wei, why in (*_list_unsettled(money, pace), *_list_settled(money)):
+        table.add_row(name, format_tokens(wei).split()[0], why)
+    return table
+
+
+def _tell_lock(game: LoggedGame, lock: Lock, pace: Pace) -> tuple[str, str, str]:
+    amount = format_tokens(lock.wei).split()[0]
+    if lock.kind == LockKind.STAKE:
+        return _tell_stake(game, find_holding(game, game.seats[lock.number], pace), lock, pace)
+    if lock.kind == LockKind.ESCROW:
+        block = pace.head_block + 1
+        when = "now: touchstone task close" if is_task_closable(game, block) else "back when all is settled"
+        return "locked: escrow", amount, "; ".join([when, *list_open(game, block)])
+    until = "" if lock.until is None else f"its clock ends with {pace.show_block(lock.until - 1)}"
+    return f"locked: bond ({lock.kind.value})", amount, until
+
+
+def _tell_stake(game: LoggedGame, holding: Holding, lock: Lock, pace: Pace) -> tuple[str, str, str]:
+    seat, least_wei = holding.seat, get_required_stake(game, holding.seat.role)
+    short = "" if lock.wei >= least_wei else f"to sit it takes {format_tokens(least_wei)}; "
+    back, block = "", pace.head_block + 1
+    if seat.status == SeatStatus.OPEN and lock.until is not None and not is_over(game, block):
+        back = f"; if you leave now, it comes back with {pace.show_block(lock.until)} at the earliest"
+    name = f"locked: {show_seat(seat)} ({seat.status.name.lower()})"
+    return name, format_tokens(lock.wei).split()[0], short + tell_release(holding) + back
+
+
+def _list_unsettled(money: AccountMoney, pace: Pace) -> Iterator[tuple[str, int, str]]:
+    """What settlements will give and take."""
+    sums, dues = money.sum_unsettled(), [one.due for one in money.rounds if one.due is not None]
+    when = f"; {pace.show_wait(max(dues))}" if dues else ""
+    for name, wei, reasons in (
+        ("earned, not settled", money.earned, COMING),
+        ("in audits", money.open, {MoneyReason.OPEN_CLAIM}),
+        ("fees to come", money.owed, FEES),
+    ):
+        if wei:
+            yield name, wei, tell_sums({r: sums[r] for r in sums if r in reasons}) + when
+
+
+def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
+    """What is over, and claims of rounds that are not settled and will not be paid."""
+    unpaid = {r: wei for r, wei in money.sum_unsettled().items() if KINDS[r] == MoneyKind.UNPAID}
+    for kind, name in ROW_KINDS.items():
+        sums = {reason: wei for reason, wei in money.sums.items() if KINDS[reason] == kind}
+        if kind == MoneyKind.UNPAID:
+            sums = {r: sums.get(r, 0) + unpaid.get(r, 0) for r in {**sums, **unpaid}}
+        if sums:
+            yield name, sum(sums.values()), tell_sums(sums)
+
+
+def make_rounds_table(money: AccountMoney, pace: Pace) -> Table:
+    """A row for each round of the own seats: what it gave and took, and when it is settled."""
+    table = Table(title="Your rounds", title_justify="left")
+    for name in ("round", "gives and takes", "settled"):
+        table.add_column(name, overflow="fold")
+    for one in money.rounds:
+        when = f"block {one.settled}" if one.settled is not None else pace.show_wait(one.due or 0)
+        table.add_row(str(one.round), tell_sums(one.sums), when)
+    return table
+
+
+# --- As JSON ------------------------------------------------------------------------------------------------
+def describe_money(task: bytes, money: AccountMoney) -> Document:
+    """The same for programs (docs/schemas/status.json): amounts in wei, as texts."""
+    totals = {
+        "locked": money.locked,
+        "earned": money.earned,
+        "open": money.open,
+        "owed": money.owed,
+        **{kind.value: money.sum_settled(kind) for kind in ROW_KINDS},
+    }
+    return {
+        "task": spell_id(task),
+        "account": money.account,
+        **{f"{name}_wei": str(wei) for name, wei in totals.items()},
+        "locks": [_describe_lock(lock) for lock in money.locks],
+        "rounds": [_describe_entry(one) for one in money.rounds],
+        "reasons": _describe_sums(money.sums),
+    }
+
+
+def _describe_lock(lock: Lock) -> dict[str, Any]:
+    return {"kind": lock.kind.value, "wei": str(lock.wei), "until_block": lock.until}
+
+
+def _describe_entry(one: RoundEntry) -> dict[str, Any]:
+    return {
+        "role": SeatRole(one.seat >> NUMBER_BITS).name.lower(),
+        "number": one.seat & (1 << NUMBER_BITS) - 1,
+        "round": one.round,
+        "settled_block": one.settled,
+        "due_block": one.due,
+        "reasons": _describe_sums(one.sums),
+    }
+
+
+def _describe_sums(sums: Sums) -> dict[str, str]:
+    return {reason.value: str(wei) for reason, wei in sums.items()}
+
+
+def sum_account(money: AccountMoney) -> tuple[int, int, int]:
+    """Returns the wei that are earned, settled and lost, for a table of all seats."""
+    return money.earned, sum_kind(money.sums, MoneyKind.SETTLED), sum_kind(money.sums, MoneyKind.LOST)

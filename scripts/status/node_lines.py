@@ -1,0 +1,29 @@
+"""What the node of a home wrote of its own troubles: it can be read where the chain is silent."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from touchstone.protocol.adapters.reports.node_state import FULL_DISK_BYTES, NodeState, tell_node_state
+from touchstone.scripts.command_line.command_results import Document
+
+
+def list_node_lines(node: NodeState | None, home: Path, now_s: float) -> Iterator[str]:
+    """What the node of a home says of itself, and what it could not write where its disk is full; nothing
+    where none has run."""
+    if node is not None:
+        yield from tell_node_state(node, now_s)
+    free_bytes = shutil.disk_usage(home).free
+    if free_bytes < FULL_DISK_BYTES:
+        yield f"WARNING: the disk of this home is full: {free_bytes / 1e6:,.0f} MB free"
+
+
+def describe_node(node: NodeState | None, now_s: float) -> Document | None:
+    """The same as `--json` writes it."""
+    if node is None:
+        return None
+    facts: dict[str, Any] = {"running": node.is_running(now_s), "end": node.end.value}
+    facts |= {"started_s": node.started_s, "seen_s": node.seen_s, "block": node.head_block}
+    troubles = [{"kind": one.kind.value, "since_s": one.since_s, "said": one.said} for one in node.troubles]
+    return facts | {"restarts": node.restarts, "kills": node.kills, "troubles": troubles}

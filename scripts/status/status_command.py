@@ -1,0 +1,40 @@
+"""`touchstone status`: the tasks of the chain or one in detail, and what an account has and can take out.
+
+What is shown and what `--json` writes come from the same look at the chain. What the node of this home wrote
+of its own troubles is shown first.
+"""
+
+import argparse
+import asyncio
+import time
+
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.reports.node_state import read_node_state
+from touchstone.scripts.account.task_names import find_game
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.home.home_config import HomeConfig, read_config
+from touchstone.scripts.status.node_lines import describe_node, list_node_lines
+from touchstone.scripts.status.sight import look
+from touchstone.scripts.status.status_documents import describe_status, describe_task_status
+from touchstone.scripts.status.status_tables import show_status, show_task_status
+
+
+def run_status(options: argparse.Namespace) -> Document:
+    """Show the chain's view of tasks and of this home's account."""
+    config, console, node = read_config(options.home), Console(), read_node_state(options.home)
+    for line in list_node_lines(node, options.home, time.time()):
+        console.rich.print(line, markup=False, soft_wrap=True)
+    found = asyncio.run(_show_status(config, options.task, console))
+    return {**found, "node": describe_node(node, time.time())}
+
+
+async def _show_status(config: HomeConfig, name: str | None, console: Console) -> Document:
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
+        sight = await look(chain, config.account)
+    if name is None:
+        show_status(sight, console)
+        return describe_status(sight)
+    task, game = find_game(sight.state, name)
+    show_task_status(sight, task, game, console)
+    return describe_task_status(sight, task, game)

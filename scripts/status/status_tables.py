@@ -1,0 +1,162 @@
+"""What `touchstone status` shows: tables of tasks, of one task, and of an account."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from touchstone.explorer.task_documents import count_sitting, tell_phase
+from touchstone.node.kit.chain_state import ChainState
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.economics.account_money import AccountMoney, compute_money
+from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.pools import get_stake
+from touchstone.protocol.spec.game.purse import ESCROW
+from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.state import GameRound, GameState
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.task_names import DIGITS, show_seat, show_task
+from touchstone.scripts.account.task_words import list_open, tell_missing
+from touchstone.scripts.command_line.command_results import spell_id
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.status.money_tables import (
+    find_money,
+    has_money,
+    make_money_table,
+    make_rounds_table,
+    sum_account,
+)
+from touchstone.scripts.status.sight import Sight, look
+
+ROLE_NAMES = ("solvers", "verifiers", "whistleblowers")
+SHORT_NAMES = ("solve", "verify", "watch")
+"""The same by their commands, on a narrow terminal."""
+WIDE_COLUMNS = 100
+
+
+async def tell_status(chain: GameChain, account: str, console: Console) -> None:
+    """Tables of the deployment's tasks, and of the money, the seats and the own tasks of `account`."""
+    show_status(await look(chain, account), console)
+
+
+def show_status(sight: Sight, console: Console) -> None:
+    """The same of a look that was taken."""
+    show, state = console.rich.print, sight.state
+    show(_make_task_table(state, ROLE_NAMES if console.rich.width >= WIDE_COLUMNS else SHORT_NAMES))
+    for line in _list_notes(state):
+        show(line, markup=False)
+    show(_make_wallet_table(sight))
+    for task, game in state.games.items():
+        money = find_money(game, sight.account, sight.pace)
+        if has_money(money):
+            show(make_money_table(task, game, money, sight.pace))
+
+
+def _make_task_table(state: ChainState, roles: Sequence[str]) -> Table:
+    """roles: headings of the columns that count seats."""
+    table = Table(title=f"Tasks at block {state.head_block}", title_justify="left")
+    # An id that is cut short names nothing.
+    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
+    for name in ("rounds opened", "status", *roles, "escrow left"):
+        table.add_column(name, overflow="fold")
+    for task, game in state.games.items():
+        table.add_row(*_describe_task(task, game, state.head_block + 1))
+    for task in state.refused:
+        table.add_row(show_task(task), "", "cannot be understood")
+    return table
+
+
+def _list_notes(state: ChainState) -> list[str]:
+    """What is unusual about tasks, a line each: in the table they would leave no room on a terminal of 80
+    columns."""
+    notes = [(task, f"cannot be understood: {reason}") for task, reason in state.refused.items()]
+    for task, game in state.games.items():
+        questions = len(game.contests) + len(game.disputes) + len(game.asks)
+        missing = tell_lack(game, state.head_block + 1)
+        if questions:
+            notes.append((task, f"asks, disputes and contests that have not ended: {questions}"))
+        if missing:
+            notes.append((task, f"lacks {missing}"))
+    return [f"{show_task(task)}: {note}" for task, note in notes]
+
+
+def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
+    counts = [str(count_sitting(game, role)) for role in SeatRole]
+    return [
+        show_task(task),
+        f"{game.next_round}/{game.terms.rounds}",
+        tell_phase(game, block),
+        *counts,
+        format_tokens(game.purse.get_wei(ESCROW)),
+    ]
+
+
+def _make_wallet_table(sight: Sight) -> Table:
+    credit_wei = sight.state.credits[sight.account]
+    table = Table("", "amount", "can be taken out", title=f"Account {sight.account}", title_justify="left")
+    table.add_row("coin for gas", f"{sight.coin_wei / 1e18:.4f}")
+    table.add_row("tokens in the wallet", format_tokens(sight.token_wei))
+    table.add_row("credit", format_tokens(credit_wei), "now: touchstone withdraw" if credit_wei else "")
+    return table
+
+
+def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Console) -> None:
+    """Tables of a task's rounds and seats, and what of it is not over."""
+    show, block = console.rich.print, sight.state.head_block + 1
+    now = get_state_at(game, block)
+    show(f"task {spell_id(task)}, posted by {game.terms.submitter}", markup=False)
+    show(f"at block {block - 1}: {tell_phase(game, block)}; escrow {format_tokens(get_escrow(game))}")
+    for line in [
+        *list_open(game, block),
+        *([f"lacks {missing}"] if (missing := tell_lack(game, block)) else []),
+    ]:
+        show(f"- {line}", markup=False)
+    rounds = Table(title="Rounds", title_justify="left")
+    for name in ("round", "state", "opened", "closed", "claims", "audits", "merged", "root"):
+        rounds.add_column(name, overflow="fold")
+    for index, one in sorted(now.rounds.items()):
+        rounds.add_row(str(index), *_describe_round_shortly(one))
+    show(rounds)
+    show(_make_seat_table(now, compute_money(now, game.money, block)))
+    money = find_money(game, sight.account, sight.pace)
+    if has_money(money):
+        show(make_money_table(task, game, money, sight.pace))
+    if money.rounds:
+        show(make_rounds_table(money, sight.pace))
+
+
+def _make_seat_table(now: GameState, money: Mapping[str, AccountMoney]) -> Table:
+    """All seats, with what their accounts have in the task."""
+    table = Table(title="Seats", title_justify="left")
+    for name in ("seat", "account", "state", "stake", "earned", "settled", "lost"):
+        table.add_column(name, overflow="fold")
+    for seat in now.seats.values():
+        amounts = (get_stake(now, seat.number), *sum_account(money[seat.account]))
+        shown = (format_tokens(wei).split()[0] for wei in amounts)
+        table.add_row(show_seat(seat), seat.account, seat.status.name.lower(), *shown)
+    return table
+
+
+def _describe_round_shortly(one: GameRound) -> list[str]:
+    closed, votes = "" if one.closed is None else str(one.closed), sum(map(len, one.votes.values()))
+    claims = f"{len(one.claims)}/{len(one.pool.solvers)}"
+    root = "" if one.root is None else one.root.hex()[:DIGITS]
+    return [tell_round(one), str(one.opened), closed, claims, str(votes), str(len(one.merged)), root]
+
+
+def tell_round(one: GameRound) -> str:
+    """What a round does, in a word: `training`, `audits`, `posted`, `standing`, `fallen` or `undone`."""
+    if one.phase == RoundPhase.RUNNING:
+        return "training" if one.closed is None else "audits"
+    return one.phase.name.lower()
+
+
+def get_escrow(game: GameState) -> int:
+    """Tell what is left of a task's escrow, in wei."""
+    return game.purse.get_wei(ESCROW)
+
+
+def tell_lack(game: GameState, block: int) -> str:
+    """Which seats a task waits for: none, where no round is to come."""
+    return "" if game.is_closed or is_over(get_state_at(game, block), block) else tell_missing(game)

@@ -1,0 +1,1 @@
+"""Task files: written, read, checked, posted, closed."""

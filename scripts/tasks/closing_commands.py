@@ -1,0 +1,118 @@
+"""Subcommands that end a task: `task close`, `task halt`."""
+
+import argparse
+
+from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.protocol.adapters.chain.pace import Pace, read_pace
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.state import Seat
+from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.requirements import require_agreement
+from touchstone.scripts.account.sending import run_with_chain, send, send_dues
+from touchstone.scripts.account.task_names import find_game, read_state, show_seat, show_task
+from touchstone.scripts.account.task_words import is_task_closable, list_open
+from touchstone.scripts.command_line.command_results import Document, spell_id
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.money.holdings import find_holding, tell_release
+
+SHOWN_SEATS = 3
+"""Named in an error; `touchstone status` shows one's own."""
+
+
+def run_close(options: argparse.Namespace) -> Document:
+    """Close a task, so that the rest of its escrow becomes credit of its submitter."""
+    console = Console()
+    return run_with_chain(options, lambda chain: close_task(chain, options.task, console))
+
+
+def run_halt(options: argparse.Namespace) -> Document:
+    """End an own task after the round that runs."""
+    console, is_agreed = Console(), options.yes
+    return run_with_chain(options, lambda chain: halt_task(chain, options.task, console, is_agreed=is_agreed))
+
+
+async def close_task(chain: GameChain, name: str, console: Console) -> Document:
+    """Settle and pay out all seats of a task that is over, and close it; any account may. Raises InvalidInput
+    where no task or more than one is called so, where it is closed, or cannot be closed yet."""
+    state = await read_state(chain, chain.address)
+    task, game = find_game(state, name)
+    _refuse_closed(task, game)
+    if is_over(game, state.head_block + 1):
+        await send_dues(chain, task)
+    after, pace = await read_state(chain, chain.address), await read_pace(chain)
+    _refuse_unready(after.games[task], pace)
+    receipt = await send(chain.tasks.close_task(task))
+    refund_wei = receipt.find("GameClosed").arguments["refund_wei"]
+    submitter = game.terms.submitter
+    console.say(f"closed {show_task(task)}: {format_tokens(refund_wei)} is now credit of {submitter}")
+    if refund_wei and submitter == chain.address:
+        console.say("Next: touchstone withdraw")
+    return {"task": spell_id(task), "refund_wei": str(refund_wei), "submitter": submitter}
+
+
+def _refuse_closed(task: bytes, game: LoggedGame) -> None:
+    if game.is_closed:
+        raise InvalidInput(
+            what="the task is closed already",
+            expected="an open task",
+            actual=f"{show_task(task)}, whose escrow went back to {game.terms.submitter}",
+            remedy="That account takes it out with `touchstone withdraw`.",
+        )
+
+
+def _refuse_unready(game: LoggedGame, pace: Pace) -> None:
+    block = pace.head_block + 1
+    if is_task_closable(game, block):
+        return
+    held = [_tell_seat(game, seat, pace) for seat in list(game.seats.values())[:SHOWN_SEATS]]
+    if is_over(game, block):
+        raise InvalidInput(
+            what="not all seats of the task can be paid out yet",
+            expected="rounds about which nothing can be asked any more, and no contest",
+            actual="; ".join([f"block {pace.head_block}", *list_open(game, block), *held]),
+            remedy="No round is to come. Type it again later, or let the task's nodes run: they close it.",
+        )
+    raise InvalidInput(
+        what="the task cannot be closed yet",
+        expected="no round to come, every seat paid out, and no contest",
+        actual="; ".join([f"block {pace.head_block}", *list_open(game, block), *held]),
+        remedy="Let its nodes run (`touchstone solve`, `verify`, `watch`): they play and settle its rounds. "
+        "Its submitter ends it early with `touchstone task halt`.",
+    )
+
+
+def _tell_seat(game: LoggedGame, seat: Seat, pace: Pace) -> str:
+    return f"{show_seat(seat)}: {tell_release(find_holding(game, seat, pace))}"
+
+
+async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed: bool) -> Document:
+    """End an own task: the round that runs is finished, none is opened after it. Raises InvalidInput where
+    another account submitted it, where it is halted or closed, or where the operator does not agree."""
+    state = await read_state(chain, chain.address)
+    task, game = find_game(state, name)
+    _refuse_closed(task, game)
+    if game.terms.submitter != chain.address or game.is_halted:
+        raise InvalidInput(
+            what="the task cannot be halted",
+            expected=f"a running task of {chain.address}",
+            actual="halted already" if game.is_halted else f"a task of {game.terms.submitter}",
+            where=show_task(task),
+            remedy="Its submitter can halt a task, once; so can the majority of its shares "
+            "(`touchstone shares vote`).",
+        )
+    warning = f"WARNING: {show_task(task)} opens no further round. That cannot be taken back."
+    require_agreement(console, [warning], "Halt it?", is_agreed)
+    await send(chain.rounds.halt(task))
+    tell_halt(task, console)
+    return {"task": spell_id(task)}
+
+
+def tell_halt(task: bytes, console: Console) -> None:
+    """Say what a halt means."""
+    console.say(f"halted {show_task(task)}: no further round opens")
+    console.say(
+        "Next: leave its nodes up. They settle what is open, and close the task. Where none runs any more, "
+        f"touchstone task close {show_task(task)} does so, or says until which block it has to wait"
+    )

@@ -1,0 +1,33 @@
+"""`touchstone task check`: says whether a task file can be posted, and why its amounts are what they are."""
+
+import argparse
+
+from touchstone.protocol.compute.digest import tensor_root
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import compute_escrow
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.tasks.task_creation import justify, tell_cost
+from touchstone.scripts.tasks.task_file import read_task_file, sketch_terms
+from touchstone.scripts.tasks.task_init import tell_tokenizer
+from touchstone.scripts.tasks.terms_checks import describe_money
+
+
+def run_task_check(options: argparse.Namespace) -> Document:
+    """Read a task file as posting does, with every weight that it begins with, and show why its amounts are
+    what they are. Raises InvalidInput where nodes would not stake on it."""
+    file, console, root = read_task_file(options.config), Console(), ""
+    rules = justify(file, LIMITS[options.limits or file.preset], console)
+    if file.weights is not None:
+        root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
+        console.say(f"it begins with the weights in {folder}, whose root is {root}")
+        tell_tokenizer(file, console)
+    else:
+        drawn = f"weights drawn anew from initial_seed {file.plan.initial_seed}"
+        console.say(f"it begins with {drawn}: no recorded module's own are used")
+    count, escrow_wei = file.plan.count_parameters(), compute_escrow(sketch_terms(file.plan))
+    console.say(f"{options.config} can be posted: {count:,} parameters")
+    tell_cost(escrow_wei, console)
+    console.say(f"Next: touchstone task create --config {options.config}; it asks before it posts")
+    facts = {"file": str(options.config), "parameters": count, "escrow_wei": str(escrow_wei)}
+    return {**facts, "rounds": file.plan.rounds, "weights_root": root, "amounts": describe_money(rules)}

@@ -1,0 +1,158 @@
+"""The subcommand that posts a task: `task create`.
+
+It serves the task's dataset, and the weights that it begins with, until the task is closed.
+"""
+
+import argparse
+import asyncio
+import secrets
+from collections.abc import Sequence
+
+from touchstone.node.exports import last_model
+from touchstone.node.joining.task_reading import compute_task_bytes
+from touchstone.node.kit.config import PartyConfig
+from touchstone.node.kit.party import Party
+from touchstone.node.loop.node_loop import play
+from touchstone.node.loop.opening import open_party
+from touchstone.node.serving import bucket_copies
+from touchstone.node.submit import build_task, post_task, refuse_bad_task
+from touchstone.node.upkeep import upkeep_duties
+from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.files.mapped_files import map_file
+from touchstone.protocol.compute.program.costs import measure_costs
+from touchstone.protocol.compute.program.known_steps import get_program
+from touchstone.protocol.economics.money_rules import MoneyRule
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.posted_terms import PostedTerms
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.tokens import format_tokens
+from touchstone.scripts.account.requirements import require_agreement, require_coin, require_tokens
+from touchstone.scripts.account.task_names import show_task
+from touchstone.scripts.command_line.command_results import Put, ignore, spell_id
+from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.progress import show_progress, with_company
+from touchstone.scripts.data.packed_dataset import NOTE_NAME
+from touchstone.scripts.home.home_config import read_config
+from touchstone.scripts.home.party_config import open_config
+from touchstone.scripts.tasks.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
+from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms
+
+REMEDY = "Correct the task file."
+
+
+def run_task_create(options: argparse.Namespace) -> None:
+    """Say what a task costs, post it, and serve its dataset until it is closed."""
+    file, console = read_task_file(options.config), Console()
+    config, is_agreed = open_config(options, console), options.yes
+    asyncio.run(create_task(config, file, console, is_agreed=is_agreed, put=options.put))
+
+
+def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Sequence[MoneyRule]:
+    """Show why each amount is what it is; returns that. Raises InvalidInput naming the key of a number, a
+    window or an amount under which nodes would not stake: a deployment with these limits refuses it, cheating
+    would pay, or honest work would not."""
+    terms = sketch_terms(file.plan)
+    refuse_bad_terms(terms, limits, REMEDY)
+    remedy = f'{REMEDY} `amounts = "derived"` finds the least.'
+    rules, least_wei = refuse_bad_money(terms, file.figures, console, remedy), limits.least_bond_wei
+    bonds = [rule for rule in rules if rule.name.endswith("_bond")]
+    raised = [rule.name for rule in bonds if rule.amount == least_wei > rule.least]
+    if raised:
+        least = f"{format_tokens(least_wei)}, the least that deployments of preset {limits.name} take"
+        console.say(f"{', '.join(raised)}: {least}. Who asks or disputes wrongly loses it")
+    return rules
+
+
+async def require_own_coin(config: PartyConfig) -> None:
+    """Raises InvalidInput where the account cannot even say where its node is found, or the contracts are
+    not those of this version."""
+    async with open_game_chain(config.endpoints, config.read_deployment()) as chain:
+        await require_coin(chain, config.key.address)
+        await chain.require_own_contracts()
+
+
+async def create_task(
+    config: PartyConfig, file: TaskFile, console: Console, *, is_agreed: bool, put: Put = ignore
+) -> None:
+    """Judge a task, post it with the operator's agreement, and serve it to its end. put: takes what was
+    posted."""
+    await require_own_coin(config)
+    justify(file, LIMITS[read_config(config.home).limits], console)
+    dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
+    async with open_party(config) as party:
+        refuse_bad_terms(sketch_terms(file.plan), party.chain.limits, REMEDY)
+        # Where `memory_mb` says so, into a file.
+        start = None if file.weights is None else await asyncio.to_thread(file.weights.read)
+        terms, training = await asyncio.to_thread(build_task, file.plan, dataset, party.account, salt, start)
+        refuse_other_root(file, training.dataset_root)
+        escrow_wei = await asyncio.to_thread(refuse_bad_task, party, terms, training)
+        costs = await asyncio.to_thread(measure_costs, get_program(training).program)
+        _tell_price(file, terms, escrow_wei, compute_task_bytes(training, costs), console)
+        await require_tokens(party.chain, party.account, escrow_wei)
+        require_agreement(console, [], "Post it?", is_agreed)
+        task = await post_task(party, terms, training, dataset, start)
+        console.say(
+            f"posted 0x{task.hex()}; serving {_tell_served(file)} to the end. Ctrl-C stops that: run again, "
+            "this command posts another task with another escrow"
+        )
+        console.say(_tell_next(file, task))
+        put({"task": spell_id(task), "submitter": party.account, "escrow_wei": str(escrow_wei)})
+        del start  # The store has it.
+        await with_company(_follow(party, task, console), show_progress(party.chain, task, console))
+
+
+def _tell_next(file: TaskFile, task: bytes) -> str:
+    """Who has to come before its first round opens, and with which commands."""
+    terms = sketch_terms(file.plan)
+    seats = {
+        "solver": terms.least_solvers,
+        "verifier": terms.least_verifiers,
+        "whistleblower": terms.least_whistleblowers,
+    }
+    words = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in seats.items() if count)
+    commands = ", ".join(f"{command} {show_task(task)}" for command in ("solve", "verify", "watch"))
+    return f"Next, by at least {words}, each with a home of its own: touchstone {commands}"
+
+
+def _tell_served(file: TaskFile) -> str:
+    return "its dataset" if file.weights is None else "its dataset and its first weights"
+
+
+def refuse_other_root(file: TaskFile, root: bytes) -> None:
+    """Raises InvalidInput where the tokens are not those that were packed."""
+    note = file.packed.note
+    if note is not None and note.root != root.hex():
+        raise InvalidInput(
+            what="the tokens are not those that were packed",
+            expected=f"root {note.root}, as its {NOTE_NAME} says",
+            actual=root.hex(),
+            where=str(file.dataset),
+            remedy="Pack the dataset again with `touchstone data pack`.",
+        )
+
+
+def _tell_price(
+    file: TaskFile, terms: PostedTerms, escrow_wei: int, task_bytes: int, console: Console
+) -> None:
+    count = terms.parameter_count
+    disk_bytes = compute_disk_bytes(sketch_terms(file.plan), count, task_bytes)
+    console.say(f"{count:,} parameters, {terms.rounds} rounds, computed in {file.plan.numeric_format}")
+    tell_cost(escrow_wei, console)
+    console.say(f"each solver needs up to {disk_bytes / 1e6:,.0f} MB of disk")
+
+
+def tell_cost(escrow_wei: int, console: Console) -> None:
+    """Say what a task costs."""
+    console.say(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
+
+
+async def _follow(party: Party, task: bytes, console: Console) -> None:
+    """Serve the task to its end, send the upkeep calls that no other node sends, closing it included, and
+    keep the last model."""
+    rooms = upkeep_duties.list_duties, last_model.list_duties, bucket_copies.list_copies
+    await play(party, task, rooms)
+    for lacking in last_model.list_duties(party, party.state.head_block):
+        console.say(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
+    console.say("the task is closed; the rest of its escrow is credit: touchstone withdraw")

@@ -1,0 +1,55 @@
+"""`touchstone task example`: a task file to begin with, and a small corpus for it."""
+
+import argparse
+import sysconfig
+from hashlib import sha256
+from pathlib import Path
+
+from touchstone.protocol.adapters.files.durable_files import replace_file
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+
+TASK_FILE = Path(__file__).with_name("task.toml")
+CORPUS_BYTES = 1_000_000
+
+
+def run_task_example(options: argparse.Namespace) -> Document:
+    """Write the two files. Raises InvalidInput where one of them is there already."""
+    folder: Path = options.out
+    files = {"task.toml": TASK_FILE.read_bytes(), "corpus.bin": read_python_sources(CORPUS_BYTES)}
+    present = [name for name in files if (folder / name).exists()]
+    if present:
+        raise InvalidInput(
+            what="the example would replace a file",
+            expected="a folder without task.toml and corpus.bin",
+            actual=", ".join(present),
+            where=str(folder),
+            remedy="Choose another folder with --out.",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for name, data in files.items():
+            replace_file(folder / name, data)
+    except OSError:
+        # One of the two alone would only keep the next try from writing both.
+        for name in files:
+            (folder / name).unlink(missing_ok=True)
+        raise
+    console = Console()
+    console.say(
+        f"wrote task.toml and corpus.bin (sources of Python, {CORPUS_BYTES / 1e6:.0f} MB) to {folder}"
+    )
+    console.say(f"Next: touchstone task create --config {folder / 'task.toml'}")
+    return {"folder": str(folder), "files": list(files)}
+
+
+def read_python_sources(limit_bytes: int) -> bytes:
+    """Sources of the running Python's standard library, so many bytes at most, files in the order of their
+    names' hash.
+
+    Shuffled, so that the held-out end is text of the same kind as the rest."""
+    root = Path(sysconfig.get_path("stdlib"))
+    files = [path for path in root.rglob("*.py") if not {"site-packages", "test", "tests"} & set(path.parts)]
+    files.sort(key=lambda path: sha256(str(path.relative_to(root)).encode()).digest())
+    return b"".join(path.read_bytes() for path in files)[:limit_bytes]

@@ -1,0 +1,114 @@
+"""Checks of a task's terms before money moves.
+
+Beside what every node checks, terms must keep the operator's limits of a deployment, and amounts its figures.
+An error names the task file's key.
+"""
+
+from collections.abc import Sequence
+
+from touchstone.protocol.economics.assumptions import Figures
+from touchstone.protocol.economics.money_rules import MoneyRule, check_money
+from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows
+from touchstone.protocol.spec.game.terms_check import check_terms
+from touchstone.scripts.command_line.amount_table import show_money
+from touchstone.scripts.command_line.command_results import Document
+from touchstone.scripts.command_line.console import Console
+
+
+def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
+    """Of every amount the rule that asks most of it, advice left out, and every other that is broken."""
+    binding = [rule for rule in check_money(terms, figures) if not rule.is_advice]
+    strictest = {rule.name: rule for rule in sorted(binding, key=lambda rule: rule.least)}
+    return [rule for rule in binding if rule is strictest[rule.name] or not rule.holds]
+
+
+SEALS = ("seal_blocks", "proof_seal_blocks", "seal_margin")
+"""How long something can be proven. Less of it than an operator expects, and honest work comes too late."""
+
+
+def name_key(name: str) -> str:
+    """The key of the task file that sets a window, an amount or a number."""
+    for table, kind in (("windows", GameWindows), ("amounts", GameAmounts)):
+        if name in kind.__dataclass_fields__:
+            return f"{table}.{name}"
+    return {"segment_count": "inner_steps", "contest_levels": "model"}.get(name, name)
+
+
+def refuse_bad_terms(terms: GameTerms, limits: DeploymentLimits, remedy: str) -> None:
+    """Raises InvalidInput for the first rule of a deployment with these limits that the terms break."""
+    refusal = check_terms(terms, limits)
+    if refusal is None:
+        return
+    raise InvalidInput(
+        what=f"the task breaks a limit of deployments of preset {limits.name}",
+        expected=refusal.expected,
+        actual=refusal.actual,
+        where=name_key(str(refusal.expected).split()[0]),
+        remedy=remedy,
+    )
+
+
+def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None:
+    """Raises InvalidInput where a deployment forgets sooner than its preset, so that honest proofs fail."""
+    for name in SEALS:
+        if getattr(actual, name) < getattr(own, name):
+            raise InvalidInput(
+                what="the contracts were deployed with other limits than this home expects",
+                expected=f"{name} >= {getattr(own, name)} (preset {own.name})",
+                actual=getattr(actual, name),
+                where="limits in config.toml",
+                remedy="Do not stake on this chain; or set `limits` to the preset for its time of a block.",
+            )
+
+
+def tell_other_limits(actual: DeploymentLimits, own: str) -> str:
+    """Returns how the preset of a home, own, is another than the deployment's, and what to do; empty where it
+    is not."""
+    if actual.name == own:
+        return ""
+    if actual.name not in LIMITS:
+        return f"the deployment has limits of its own, this home judges tasks by {own}"
+    return (
+        f'the deployment has the limits {actual.name}, this home has {own}: set limits = "'
+        f'{actual.name}" in config.toml, or its commands refuse the chain or judge tasks by other windows'
+    )
+
+
+def refuse_bad_money(
+    terms: GameTerms, figures: Figures, console: Console, remedy: str
+) -> Sequence[MoneyRule]:
+    """Show why each amount is what it is; returns that. Raises InvalidInput where under these cheating would
+    pay, or honest work would not."""
+    rules = find_strictest(terms, figures)
+    show_money(rules, console)
+    broken = [rule for rule in rules if not rule.holds]
+    if broken:
+        raise InvalidInput(
+            what="under these amounts cheating pays, or honest work does not",
+            expected="; ".join(f"{_tell_bounds(rule)} ({rule.inequality})" for rule in broken),
+            actual="; ".join(f"{rule.name} {rule.amount} wei" for rule in broken),
+            where=", ".join(sorted({name_key(rule.name) for rule in broken})),
+            remedy=remedy,
+        )
+    return rules
+
+
+def describe_money(rules: Sequence[MoneyRule]) -> list[Document]:
+    """The same as JSON has it: each amount, its bounds (an empty text: no upper one), and why."""
+    return [
+        {
+            "name": rule.name,
+            "amount_wei": str(rule.amount),
+            "least_wei": str(rule.least),
+            "greatest_wei": "" if rule.greatest is None else str(rule.greatest),
+            "because": rule.inequality,
+        }
+        for rule in rules
+    ]
+
+
+def _tell_bounds(rule: MoneyRule) -> str:
+    most = "" if rule.greatest is None else f" and <= {rule.greatest} wei"
+    return f"{rule.name} >= {rule.least} wei{most}"
