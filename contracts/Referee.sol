@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {EXACT_FORMAT, FLOAT32_FORMAT} from "./Types.sol";
 import {IReferee} from "./interfaces/IReferee.sol";
 import {ExactElement} from "./libraries/ExactElement.sol";
 import {Judge} from "./libraries/Judge.sol";
@@ -27,8 +28,11 @@ contract Referee is IReferee {
         Run memory claimed = Openings.openRun(context, asked.output, openings, reader);
         (Run[] memory runs, uint256 terms) = _runsOf(context, asked, openings, reader);
         Openings.requireTrace(context, openings, reader);
-        if (context.facts.numericFormat == Judge.EXACT) return _isInexact(asked, runs, terms, claimed);
-        return Judge.isFault(asked.operation, runs, terms, claimed.head(), context.facts.numericFormat);
+        if (context.facts.numericFormat == FLOAT32_FORMAT) {
+            return Judge.isFault(asked.operation, runs, terms, claimed.head());
+        }
+        if (context.facts.numericFormat == EXACT_FORMAT) return _isInexact(asked, runs, terms, claimed);
+        revert UnknownFormat(context.facts.numericFormat);
     }
 
     /// @dev In an exact program: the claim is not the one right value.

@@ -38,13 +38,17 @@ struct StateHeader {
     uint32 globalStep;
 }
 
+/// @dev How a task computes: in float32, with bounds; or exactly, with one right value of each element.
+uint32 constant FLOAT32_FORMAT = 0;
+uint32 constant EXACT_FORMAT = 1;
+
 /// @notice What the referee must know of a training step (`docs/spec.md`, section 10); the same for every step of a task.
 /// @param programRoot tree over the step's program: its head, its buffers, its nodes
 /// @param datasetRoot tree over the tokens, little-endian
 /// @param scalarsRoot tree over learning rate, 1 - beta1^t and 1 - beta2^t of every step: 12 bytes a leaf
 /// @param programNodes nodes of the program
 /// @param programBuffers buffers of the program: leaves of a step's trace
-/// @param numericFormat how product sums may be computed: 0 float32, 1 tf32, 2 bf16; 3: the program is exact, and every element has one right value
+/// @param numericFormat FLOAT32_FORMAT: elements have bounds; EXACT_FORMAT: the program is exact, and every element has one right value
 /// @param sequencesPerStep rows of a step's batch
 /// @param sequenceTokens tokens of a row
 /// @param tokenBytes of one token in the dataset: 1, 2 or 4

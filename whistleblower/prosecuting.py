@@ -313,7 +313,7 @@ def _search(
     vectors = (start.weights, start.first_moment, start.second_moment)
     if isinstance(claimed, ClaimedRoots):
         return ExactFaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
-    return FaultFinder(built, training.numeric_format).find(vectors, batch, scalars, claimed)
+    return FaultFinder(built).find(vectors, batch, scalars, claimed)
 
 
 def get_inner_step(view: View, dispute: InnerDispute) -> int:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {BoundaryProof, StateHeader, TaskId} from "../Types.sol";
+import {BoundaryProof, EXACT_FORMAT, StateHeader, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {DisputeTurns} from "./DisputeTurns.sol";
-import {Audit, EXACT_FORMAT, GameTerms} from "./GameTypes.sol";
+import {Audit, GameTerms} from "./GameTypes.sol";
 import {SignedVote} from "./StatementTypes.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {BoundaryProof, LeafProof, StateHeader, TaskId} from "../Types.sol";
+import {BoundaryProof, EXACT_FORMAT, LeafProof, StateHeader, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
-import {EPOCH_ROUNDS, EXACT_FORMAT, GameTerms, Phase, Proof, RoundView} from "./GameTypes.sol";
+import {EPOCH_ROUNDS, GameTerms, Phase, Proof, RoundView} from "./GameTypes.sol";
 import {Modules} from "./Module.sol";
 import {StatementModule} from "./StatementModule.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";

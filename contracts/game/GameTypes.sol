@@ -102,7 +102,7 @@ struct GameAmounts {
 /// @param zeroRoot tensor tree of a zero vector of `parameterCount` elements
 /// @param scheduleRoot tree over the summed learning rate of every segment of the task
 /// @param stepRoot hash of the `StepFacts` that all training steps share
-/// @param format id of the numeric format: 0 float32, 1 tf32, 2 bf16, 3 exact (no limits, nobody is asked)
+/// @param format id of the numeric format: FLOAT32_FORMAT, or EXACT_FORMAT (no limits, nobody is asked)
 /// @param weighting of claims in the outer step: 0 each claim counts once. Others are reserved
 /// @param parameterCount elements of W
 /// @param rounds outer steps at most
@@ -252,7 +252,6 @@ struct StatementRef {
 }
 
 uint32 constant NO_DRAW = type(uint32).max;
-uint32 constant EXACT_FORMAT = 3;
 /// @dev Rounds whose pay adds up in one bucket.
 uint256 constant EPOCH_ROUNDS = 16;
 /// @dev Rounds until storage is used again.

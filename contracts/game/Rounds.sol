@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {TaskId} from "../Types.sol";
-import {Audit, AUDIT_WORDS, EXACT_FORMAT, Phase, RING_ROUNDS, RoundView, SeatRole} from "./GameTypes.sol";
+import {EXACT_FORMAT, TaskId} from "../Types.sol";
+import {Audit, AUDIT_WORDS, Phase, RING_ROUNDS, RoundView, SeatRole} from "./GameTypes.sol";
 import {Modules} from "./Module.sol";
 import {RoundPosting} from "./RoundPosting.sol";
 import {RoundStorage} from "./RoundStorage.sol";

@@ -84,6 +84,9 @@ interface IReferee {
     /// @param index the index
     /// @param size how many there are to choose from
     error IndexOutside(uint256 index, uint256 size);
+    /// @notice There is no such numeric format.
+    /// @param numericFormat what was given: neither FLOAT32_FORMAT nor EXACT_FORMAT
+    error UnknownFormat(uint32 numericFormat);
 
     /// @notice Whether the claimed element is outside of what conforming hardware can give on the claimant's own operands.
     /// @param context the step that is judged
@@ -92,7 +95,7 @@ interface IReferee {
     /// @param openings of the output, then of each operand (EQUAL_SELECT: of the index and of the operand that it chooses): the consecutive whole
     /// leaves that hold its run, then their siblings; at the end the siblings of the roots of all these buffers in the trace but W, m, v and
     /// constants. Nothing stands between or behind them: the node tells how long each is.
-    /// @return isFault true: beyond the bound, or in an exact program (numericFormat 3) not the one right value
+    /// @return isFault true: beyond the bound, or in an exact program (EXACT_FORMAT) not the one right value
     function judge(
         StepContext calldata context,
         NodeProof calldata node,

@@ -18,8 +18,6 @@ library ExactSum {
 
     /// @dev Lanes: the same 32 bits eight times. Written out, for assembly takes nothing else.
     uint256 private constant ONES = 0x0000000100000001000000010000000100000001000000010000000100000001;
-    uint256 private constant MAGNITUDES = 0x7fffffff7fffffff7fffffff7fffffff7fffffff7fffffff7fffffff7fffffff;
-    uint256 private constant SIGNS = 0x8000000080000000800000008000000080000000800000008000000080000000;
     /// @dev What a sum may meet, in bits of their own.
     uint256 private constant NOT_FINITE = 0x0000010000000100000001000000010000000100000001000000010000000100;
     uint256 private constant SUBNORMAL = 0x0080000000800000008000000080000000800000008000000080000000800000;
@@ -45,32 +43,29 @@ library ExactSum {
     /// @dev 2^127 is 2^427: limb 3, 43 places up.
     uint256 private constant SAFE_SHIFT = 43;
 
-    /// @notice growth = numerator / denominator = (1 + e)^2 / (1 - n u); both below 2^44.
-    /// @param inputBits e = 2^-inputBits, 0 where e = 0
-    struct Growth {
-        uint256 numerator;
-        uint256 denominator;
-        uint256 inputBits;
-    }
+    /// @dev 1 / u, u the unit roundoff of float32: by growth = 1 / (1 - n u) a number may grow that is rounded n times.
+    uint256 private constant ONE_BY_UNIT = 1 << 24;
 
-    /// @notice Whether `claimed` is no sum of the products of two runs in any order, in the format of `growth`.
+    /// @notice Whether `claimed` is no sum of the products of two runs in any order.
     /// @param terms 1 .. MAX_TERMS
-    function isProductFault(Run memory a, Run memory b, uint256 terms, uint32 claimed, Growth memory growth)
+    /// @param roundings n: how often each product may be rounded, itself and in sums; at most MAX_TERMS
+    function isProductFault(Run memory a, Run memory b, uint256 terms, uint32 claimed, uint256 roundings)
         internal
         pure
         returns (bool)
     {
         (uint256[8] memory sums, uint256 flags) = _addProducts(a, b, terms, false);
         if (flags & NOT_FINITE != 0) return false;
-        if (!Float32.isFinite(claimed)) return _isSafe(sums, growth) && _areSafe(a, b, terms, growth);
+        if (!Float32.isFinite(claimed)) return _isSafe(sums, roundings);
         uint256[8] memory lost;
         if (flags & SUBNORMAL != 0) (lost,) = _addProducts(a, b, terms, true);
-        return _isBeyond(sums, lost, terms, claimed, growth);
+        return _isBeyond(sums, lost, terms, claimed, roundings);
     }
 
     /// @notice Whether `claimed` is no sum of the run in any order.
     /// @param terms 2 .. MAX_TERMS
-    function isFault(Run memory a, uint256 terms, uint32 claimed, Growth memory growth)
+    /// @param roundings n: how often each term may be rounded in sums; at most MAX_TERMS
+    function isFault(Run memory a, uint256 terms, uint32 claimed, uint256 roundings)
         internal
         pure
         returns (bool)
@@ -78,9 +73,9 @@ library ExactSum {
         // Each times 1.0, which changes nothing. Subnormal terms are covered by 2^-124 a term.
         (uint256[8] memory sums, uint256 flags) = _addProducts(a, Run(hex"0000803f", 0, true), terms, false);
         if (flags & NOT_FINITE != 0) return false;
-        if (!Float32.isFinite(claimed)) return _isSafe(sums, growth);
+        if (!Float32.isFinite(claimed)) return _isSafe(sums, roundings);
         uint256[8] memory lost;
-        return _isBeyond(sums, lost, terms, claimed, growth);
+        return _isBeyond(sums, lost, terms, claimed, roundings);
     }
 
     // The sum -----------------------------------------------------------------------------------------------------
@@ -279,24 +274,24 @@ library ExactSum {
     }
 
     // The bound ---------------------------------------------------------------------------------------------------
-    /// @dev |exact - claimed| > (growth - 1) * size + growth * lost + n * 2^-124, both sides times the denominator B < 2^44: a limb
-    /// of the left side stays below 2^188 * B, one of the right side below 2^233.
+    /// @dev |exact - claimed| > (growth - 1) * size + growth * lost + terms * 2^-124, both sides times (1 - n u) / u <= 2^24: a limb of either side
+    /// stays below 2^213.
     function _isBeyond(
         uint256[8] memory sums,
         uint256[8] memory lost,
         uint256 terms,
         uint32 claimed,
-        Growth memory growth
+        uint256 roundings
     ) private pure returns (bool) {
         int256[4] memory off;
         int256[4] memory allowed;
-        (uint256 a, uint256 b) = (growth.numerator, growth.denominator);
         unchecked {
+            uint256 b = ONE_BY_UNIT - roundings;
             for (uint256 i = 0; i < LIMBS; ++i) {
                 (uint256 plus, uint256 minus) = (_limb(sums, i), _limb(sums, i + LIMBS));
                 _setLimb(off, i, int256(plus) - int256(minus));
-                uint256 risk = a * (_limb(lost, i) + _limb(lost, i + LIMBS));
-                _setLimb(allowed, i, int256((a - b) * (plus + minus) + risk));
+                uint256 risk = ONE_BY_UNIT * (_limb(lost, i) + _limb(lost, i + LIMBS));
+                _setLimb(allowed, i, int256(roundings * (plus + minus) + risk));
             }
             allowed[1] += int256(terms * b << UNDERFLOW_SHIFT);
             (bool negative, uint256 mantissa, uint256 exponent) = Float32.decode(claimed);
@@ -308,19 +303,19 @@ library ExactSum {
     }
 
     /// @dev growth * size < 2^127: everything on the way is finite.
-    function _isSafe(uint256[8] memory sums, Growth memory growth) private pure returns (bool) {
+    function _isSafe(uint256[8] memory sums, uint256 roundings) private pure returns (bool) {
         int256[4] memory reach;
         int256[4] memory limit;
         unchecked {
             for (uint256 i = 0; i < LIMBS; ++i) {
-                _setLimb(reach, i, int256(growth.numerator * (_limb(sums, i) + _limb(sums, i + LIMBS))));
+                _setLimb(reach, i, int256(ONE_BY_UNIT * (_limb(sums, i) + _limb(sums, i + LIMBS))));
             }
-            limit[LIMBS - 1] = int256(growth.denominator << SAFE_SHIFT);
+            limit[LIMBS - 1] = int256((ONE_BY_UNIT - roundings) << SAFE_SHIFT);
             return _isLess(reach, limit, 1);
         }
     }
 
-    /// @dev x < factor * y, limbs of any sign below 2^234 after the product: carried upwards, the top limb decides.
+    /// @dev x < factor * y, limbs of any sign below 2^214 after the product: carried upwards, the top limb decides.
     function _isLess(int256[4] memory x, int256[4] memory y, int256 factor) private pure returns (bool) {
         (int256 carry, uint256 rest) = (0, 0);
         unchecked {
@@ -350,33 +345,5 @@ library ExactSum {
         assembly ("memory-safe") {
             mstore(add(limbs, shl(5, i)), limb)
         }
-    }
-
-    /// @dev (1 + e) |operand| < 2^127 for all: where e is not 0, an operand that is rounded up may become infinite.
-    function _areSafe(Run memory a, Run memory b, uint256 terms, Growth memory growth)
-        private
-        pure
-        returns (bool)
-    {
-        uint256 q = growth.inputBits;
-        if (q == 0) return true;
-        unchecked {
-            // The least unsafe m of e = 253, m * 2^103 (1 + 2^-q) >= 2^127, as a pattern: its hidden bit adds to the exponent field.
-            uint256 least = (1 << (24 + q)) / ((1 << q) + 1) + 1 + (252 << 23);
-            return _areBelow(a, terms, least) && _areBelow(b, terms, least);
-        }
-    }
-
-    function _areBelow(Run memory run, uint256 terms, uint256 least) private pure returns (bool) {
-        (uint256 place, uint256 step) = run.open(terms);
-        uint256 found = 0;
-        unchecked {
-            uint256 complement = SIGNS - least * ONES;
-            for (uint256 i = 0; i < terms; (i, place) = (i + Runs.LANES, place + step)) {
-                uint256 x = Runs.word(place, terms - i);
-                found |= (x & MAGNITUDES) + complement; // the sign's bit is set from `least` on
-            }
-        }
-        return found & SIGNS == 0;
     }
 }

@@ -43,24 +43,15 @@ library Judge {
     uint8 internal constant QUANTIZE = 22;
     uint8 internal constant QUANTIZED_PRODUCT_SUM = 23;
 
-    // Numeric formats, as in StepFacts. EXACT has no bounds: nothing here judges it.
-    uint32 internal constant FLOAT32 = 0;
-    uint32 internal constant TF32 = 1;
-    uint32 internal constant BF16 = 2;
-    uint32 internal constant EXACT = 3;
-
     /// @dev 2^-126 and 2^127 as patterns: below the first a number is subnormal or zero, below the second it is finite on every machine.
     uint32 private constant LEAST_NORMAL = 1 << 23;
     uint32 private constant SAFE = 254 << 23;
     int256 private constant LEAST_NORMAL_POWER = -126;
     int256 private constant SAFE_POWER = 127;
 
-    /// @notice The program language has no such operation, or not in this format.
+    /// @notice The program language has no such operation, or programs of this format have not.
     /// @param operation code of the operation
     error UnknownOperation(uint8 operation);
-    /// @notice There is no such format of product sums.
-    /// @param numericFormat what was given; 0 float32, 1 tf32, 2 bf16, 3 exact
-    error UnknownFormat(uint32 numericFormat);
     /// @notice The operation takes another number of operands.
     /// @param expected what it takes
     /// @param actual what it has
@@ -74,20 +65,14 @@ library Judge {
     /// @param operands one run an operand, without indices: SELECTED_SUM has the selected values, GATHER, EQUAL_SELECT and COPY have one
     /// value, FINITE_SELECT three
     /// @param terms of a reduction, 1 for all others; 0 for SELECTED_SUM where nothing is selected
-    /// @param numericFormat of product sums: FLOAT32, TF32 or BF16
-    function isFault(
-        uint8 operation,
-        Run[] memory operands,
-        uint256 terms,
-        uint32 claimed,
-        uint32 numericFormat
-    ) internal pure returns (bool) {
-        _requireShape(operation, operands.length, terms, numericFormat);
+    function isFault(uint8 operation, Run[] memory operands, uint256 terms, uint32 claimed)
+        internal
+        pure
+        returns (bool)
+    {
+        _requireShape(operation, operands.length, terms);
         if (operation == PRODUCT_SUM) {
-            return
-                ExactSum.isProductFault(
-                    operands[0], operands[1], terms, claimed, _growth(terms, numericFormat)
-                );
+            return ExactSum.isProductFault(operands[0], operands[1], terms, claimed, terms);
         }
         if (operation == SUM || operation == SELECTED_SUM) return _isSumFault(operands[0], terms, claimed);
         if (operation == MAXIMUM_OF || operation == MAXIMUM || operation == MINIMUM) {
@@ -114,12 +99,8 @@ library Judge {
     }
 
     // Shape -------------------------------------------------------------------------------------------------------
-    function _requireShape(uint8 operation, uint256 operands, uint256 terms, uint32 numericFormat)
-        private
-        pure
-    {
+    function _requireShape(uint8 operation, uint256 operands, uint256 terms) private pure {
         if (operation < PRODUCT_SUM || operation > COPY) revert UnknownOperation(operation);
-        if (numericFormat > BF16) revert UnknownFormat(numericFormat);
         uint256 expected = _operandCount(operation);
         if (operands != expected) revert WrongOperandCount(expected, operands);
         uint256 least = operation == SELECTED_SUM ? 0 : 1;
@@ -135,20 +116,10 @@ library Judge {
     }
 
     // Sums --------------------------------------------------------------------------------------------------------
-    /// @dev (1 + e)^2 / (1 - n u) as a fraction: u = 2^-k, e = 2^-q, and numerator and denominator times 2^(k + 2 q).
-    function _growth(uint256 terms, uint32 numericFormat) private pure returns (ExactSum.Growth memory) {
-        unchecked {
-            if (numericFormat == FLOAT32) return ExactSum.Growth(1 << 24, (1 << 24) - terms, 0);
-            uint256 q = numericFormat == TF32 ? 10 : 7;
-            uint256 raised = (1 << q) + 1;
-            return ExactSum.Growth(raised * raised << 23, ((1 << 23) - terms) << (2 * q), q);
-        }
-    }
-
-    /// @dev n terms meet n - 1 additions; no term gives 0, one itself. Always float32.
+    /// @dev n terms meet n - 1 additions; no term gives 0, one itself.
     function _isSumFault(Run memory run, uint256 terms, uint32 claimed) private pure returns (bool) {
         if (terms < 2) return _isCopyFault(terms == 0 ? 0 : run.head(), claimed);
-        return ExactSum.isFault(run, terms, claimed, _growth(terms - 1, FLOAT32));
+        return ExactSum.isFault(run, terms, claimed, terms - 1);
     }
 
     // Choosing ----------------------------------------------------------------------------------------------------

@@ -227,7 +227,8 @@ library StepNode {
         unchecked {
             uint256 expected = 1;
             length = 1;
-            for (uint256 i = strides; i > loops.indices.length; --i) {
+            uint256 outer = loops.indices.length;
+            for (uint256 i = strides; i > outer; --i) {
                 uint256 size = _countAt(data, HEAD_BYTES + 8 * (i - 1));
                 uint256 stride = _integerAt(data, place + 8 * (i - 1));
                 // The innermost loop decides whether the operand is a run or one element.
@@ -275,7 +276,8 @@ library StepNode {
         if (operation == Judge.MAXIMUM_OF) most = MAX_RUN;
         terms = 1;
         unchecked {
-            for (uint256 i = loops.indices.length; i < loops.count; ++i) {
+            uint256 count = loops.count;
+            for (uint256 i = loops.indices.length; i < count; ++i) {
                 // 2^16 * 2^64 at most: no overflow.
                 terms *= _sizeAt(data, i);
                 if (terms > most) revert IReferee.TooManyTerms(most, terms);

@@ -34,22 +34,8 @@ Terms = Sequence[tuple[int, ...]]
 reductions. No index stands in them: see read_terms. Quantized values are signed integers."""
 
 
-@dataclass(frozen=True, slots=True)
-class NumericFormat:
-    """How a machine may compute a product sum. unit: relative error of one product or addition; input_error:
-    of an operand when it is read. Both exact; all other operations are float32 in every format."""
-
-    unit: Fraction
-    input_error: Fraction
-
-
-FLOAT32_UNIT = Fraction(1, 1 << 24)
-FORMATS = {
-    "float32": NumericFormat(FLOAT32_UNIT, Fraction(0)),
-    # 11 and 8 significant bits, by rounding or by cutting off; a sum may cut off too.
-    "tf32": NumericFormat(Fraction(1, 1 << 23), Fraction(1, 1 << 10)),
-    "bf16": NumericFormat(Fraction(1, 1 << 23), Fraction(1, 1 << 7)),
-}
+ROUNDOFF = Fraction(1, 1 << 24)
+"""u, the relative error of one float32 product or addition."""
 UNDERFLOW = Fraction(1, 1 << 124)
 """For each term of a sum: a flushed product and a flushed partial sum, below 2^-126 each, doubled for what
 later roundings add."""
@@ -79,19 +65,15 @@ CHUNKED_REDUCTIONS = _SUMS | {Operation.SCALE_OF, Operation.QUANTIZED_PRODUCT_SU
 """Reductions of at most as many terms as the longest chunk."""
 
 
-def _add_products(terms: Terms, numeric_format: NumericFormat) -> AllowedValues:
-    """[(1 + e)^2 (1 + gamma_n) - 1] S + n 2^-124, and (1 + e)^2 (1 + gamma_n) |a b| more for each term with a
-    subnormal operand: it may vanish when read, or double when it is rounded to fewer bits."""
+def _add_products(terms: Terms) -> AllowedValues:
+    """gamma_n S + n 2^-124, and (1 + gamma_n) |a b| more for each term with a subnormal operand: it may
+    vanish when read."""
     products = [to_units(a) * to_units(b) for a, b in terms]  # in units of 2^-298
     lost = [abs(p) for p, term in zip(products, terms, strict=True) if any(map(is_subnormal, term))]
     exact, size, at_risk = sum(products), sum(map(abs, products)), sum(lost)
-    error = numeric_format.input_error
-    growth = (1 + error) ** 2 / (1 - len(terms) * numeric_format.unit)
+    growth = 1 / (1 - len(terms) * ROUNDOFF)
     bound = ((growth - 1) * size + growth * at_risk) * UNIT**2 + len(terms) * UNDERFLOW
-    reach = growth * size * UNIT**2
-    if error:  # an operand that is rounded up may become infinite
-        reach = max(reach, *((1 + error) * abs(to_fraction(bits)) for term in terms for bits in term))
-    return AllowedValues(exact * UNIT**2, ((exact * UNIT**2,) * 2,), bound, reach)
+    return AllowedValues(exact * UNIT**2, ((exact * UNIT**2,) * 2,), bound, growth * size * UNIT**2)
 
 
 def _add(terms: Terms) -> AllowedValues:
@@ -100,7 +82,7 @@ def _add(terms: Terms) -> AllowedValues:
         return _copy(terms[0][0] if terms else 0)
     units = [to_units(a) for (a,) in terms]
     exact, size = sum(units) * UNIT, sum(map(abs, units)) * UNIT
-    growth = 1 / (1 - (len(terms) - 1) * FLOAT32_UNIT)
+    growth = 1 / (1 - (len(terms) - 1) * ROUNDOFF)
     return AllowedValues(
         exact, ((exact, exact),), (growth - 1) * size + len(terms) * UNDERFLOW, growth * size
     )
@@ -179,10 +161,10 @@ def _enclose(operation: Operation, a: int) -> AllowedValues | None:
     return AllowedValues((low + high) / 2, ((low, high),), bound, largest)
 
 
-def find_allowed(operation: Operation, terms: Terms, numeric_format: NumericFormat) -> AllowedValues | None:
+def find_allowed(operation: Operation, terms: Terms) -> AllowedValues | None:
     """What finite operands may give; None where the operation is undefined."""
     if operation is Operation.PRODUCT_SUM:
-        return _add_products(terms, numeric_format)
+        return _add_products(terms)
     if operation in _SUMS:
         return _add(terms)
     if operation in (Operation.MAXIMUM_OF, Operation.MAXIMUM):

@@ -95,10 +95,12 @@ PRODUCT_BITS = {"exact8": 8, "exact15": 15, "exact20": 20}
 """The formats without bounds, by the bits of quantized products."""
 FORMAT_ALIASES = {"exact": "exact15"}
 """What a task file may say for short."""
-FORMAT_NUMBERS = {"float32": 0, "tf32": 1, "bf16": 2, **dict.fromkeys(PRODUCT_BITS, 3)}
-"""How `StepFacts` writes the formats. Bits of exact products stand in the program itself."""
+EXACT_FORMAT = 1
+"""Number of the formats without bounds: their tasks need no limits."""
+FORMAT_NUMBERS = {"float32": 0, **dict.fromkeys(PRODUCT_BITS, EXACT_FORMAT)}
+"""How `StepFacts` and terms write the formats. Bits of exact products stand in the program itself."""
 NUMERIC_FORMATS = tuple(FORMAT_NUMBERS)
-"""What a task may take its product sums in."""
+"""What a task may compute in."""
 OFFERED_FORMATS = tuple(name for name in NUMERIC_FORMATS if name != "exact8")
 """What a task file may ask for: with 8 bits a small model learned worse (docs/decisions/0038-exact.md)."""
 DECAY_SHAPES = ("linear",)

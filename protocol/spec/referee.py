@@ -18,13 +18,12 @@ from touchstone.protocol.spec.exact import compute_element
 from touchstone.protocol.spec.float32 import is_finite, to_fraction
 from touchstone.protocol.spec.operation_bounds import (
     CHUNKED_REDUCTIONS,
-    FORMATS,
     SAFE,
     AllowedValues,
     Terms,
     find_allowed,
 )
-from touchstone.protocol.spec.params import PRODUCT_BITS
+from touchstone.protocol.spec.params import NUMERIC_FORMATS, PRODUCT_BITS
 from touchstone.protocol.spec.program import CHUNK_TERMS, MAX_ELEMENTS, Node
 from touchstone.protocol.spec.program_addressing import iterate_terms
 from touchstone.protocol.spec.program_operations import (
@@ -75,8 +74,8 @@ def judge_operation(
     """Judges one element from the values that it depends on (see Terms). bits: of quantized values, for
     SCALE_OF and QUANTIZE. Raises InvalidInput for an unknown format, an operation that it does not have, a
     wrong number of values, or values that are not 32 bits."""
-    if numeric_format not in (*FORMATS, *PRODUCT_BITS):
-        raise _refuse("an unknown numeric format", sorted({*FORMATS, *PRODUCT_BITS}), numeric_format)
+    if numeric_format not in NUMERIC_FORMATS:
+        raise _refuse("an unknown numeric format", sorted(NUMERIC_FORMATS), numeric_format)
     _require_terms(operation, terms, claimed)
     if numeric_format in PRODUCT_BITS:
         return _judge_exact(operation, terms, claimed, bits)
@@ -85,7 +84,7 @@ def judge_operation(
     terms = _choose_finite(terms) if operation is Operation.FINITE_SELECT else terms
     if not all(is_finite(bits) for term in terms for bits in term):
         return _acquit("an operand is not finite")
-    answer = find_allowed(operation, terms, FORMATS[numeric_format])
+    answer = find_allowed(operation, terms)
     return _compare(claimed, answer) if answer else _acquit("the operation is undefined here")
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {EXACT_FORMAT, FLOAT32_FORMAT} from "../../contracts/Types.sol";
 import {IReferee} from "../../contracts/interfaces/IReferee.sol";
 import {Judge} from "../../contracts/libraries/Judge.sol";
 import {RefereeWorld} from "./RefereeWorld.sol";
@@ -32,7 +33,7 @@ contract ExactRefereeTest is RefereeWorld {
         returns (Ask memory ask)
     {
         ask = _ask(node, element, places);
-        ask.context.facts.numericFormat = Judge.EXACT;
+        ask.context.facts.numericFormat = EXACT_FORMAT;
     }
 
     function _require(uint32 node, uint256 element, Place[] memory places, uint32 right) private {
@@ -170,18 +171,20 @@ contract ExactRefereeTest is RefereeWorld {
         _expect(_exact(node, 1, places), abi.encodeWithSelector(selector, Judge.PRODUCT_SUM));
         (node, places) = _product(BYTES);
         Ask memory ask = _exact(node, 5, places);
-        for (uint32 format = Judge.FLOAT32; format <= Judge.BF16; ++format) {
-            ask.context.facts.numericFormat = format;
-            _expect(ask, abi.encodeWithSelector(selector, Judge.QUANTIZED_PRODUCT_SUM));
-        }
-        ask.context.facts.numericFormat = Judge.EXACT + 1;
+        ask.context.facts.numericFormat = FLOAT32_FORMAT;
         _expect(ask, abi.encodeWithSelector(selector, Judge.QUANTIZED_PRODUCT_SUM));
     }
 
     function test_judge_formatThatThereIsNot_isRefused() public {
         Ask memory ask = _fault();
-        ask.context.facts.numericFormat = Judge.EXACT + 1;
-        _expect(ask, abi.encodeWithSelector(Judge.UnknownFormat.selector, Judge.EXACT + 1));
+        for (uint32 format = EXACT_FORMAT + 1; format < 5; ++format) {
+            ask.context.facts.numericFormat = format;
+            _expect(ask, abi.encodeWithSelector(IReferee.UnknownFormat.selector, format));
+        }
+        (uint32 node, Place[] memory places) = _product(BYTES);
+        ask = _exact(node, 5, places);
+        ask.context.facts.numericFormat = EXACT_FORMAT + 1;
+        _expect(ask, abi.encodeWithSelector(IReferee.UnknownFormat.selector, EXACT_FORMAT + 1));
     }
 
     /// @dev A run of integers that ends beyond its buffer.

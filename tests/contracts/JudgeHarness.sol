@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {EXACT_FORMAT} from "../../contracts/Types.sol";
 import {ExactElement} from "../../contracts/libraries/ExactElement.sol";
 import {Judge, Run} from "../../contracts/libraries/Judge.sol";
 
@@ -26,8 +27,8 @@ contract JudgeHarness {
     }
 
     function _isFault(Case memory c) private pure returns (bool) {
-        if (c.numericFormat != Judge.EXACT) {
-            return Judge.isFault(c.operation, c.operands, c.terms, c.claimed, c.numericFormat);
+        if (c.numericFormat != EXACT_FORMAT) {
+            return Judge.isFault(c.operation, c.operands, c.terms, c.claimed);
         }
         return c.claimed != ExactElement.compute(c.operation, c.operands, c.terms, c.bits, c.integerBytes);
     }

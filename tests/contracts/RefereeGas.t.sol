@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {FLOAT32_FORMAT} from "../../contracts/Types.sol";
 import {Judge} from "../../contracts/libraries/Judge.sol";
 import {RefereeGasWorld} from "./RefereeGasWorld.sol";
 
@@ -9,7 +10,7 @@ contract RefereeGasTest is RefereeGasWorld {
     /// @dev `count` operands of float32, in leaves as long as the sum.
     function _shape(uint8 operation, uint256 terms, uint256 count) private pure returns (Shape memory shape) {
         uint256 leafBytes = 4 * terms > 4096 ? 4096 : 4 * terms;
-        shape = Shape(operation, Judge.FLOAT32, 0, terms, new GasBuffer[](count + 1));
+        shape = Shape(operation, FLOAT32_FORMAT, 0, terms, new GasBuffer[](count + 1));
         for (uint256 i = 0; i <= count; ++i) {
             shape.buffers[i] = GasBuffer(TENSOR, 4, leafBytes, i == 0);
         }

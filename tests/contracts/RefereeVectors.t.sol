@@ -23,7 +23,6 @@ contract RefereeVectors is VectorFile {
     function test_operations() public view {
         string[] memory name = names(".operations");
         uint256[] memory operation = numbers(".operations.operation");
-        uint256[] memory numericFormat = numbers(".operations.numericFormat");
         uint256[] memory terms = numbers(".operations.terms");
         Lists memory lists = Lists(
             blobLists(".operations.data"),
@@ -36,8 +35,7 @@ contract RefereeVectors is VectorFile {
             Run[] memory runs = _runs(lists, i);
             for (uint256 k = lists.claimed.start[i]; k < lists.claimed.start[i + 1]; ++k) {
                 uint32 claimed = uint32(lists.claimed.values[k]);
-                bool fault =
-                    Judge.isFault(uint8(operation[i]), runs, terms[i], claimed, uint32(numericFormat[i]));
+                bool fault = Judge.isFault(uint8(operation[i]), runs, terms[i], claimed);
                 assertEq(fault, lists.fault[k], string.concat(name[i], ", claim ", vm.toString(claimed)));
             }
         }

@@ -1,6 +1,6 @@
 """Operands and claims for the referee, the nasty ones first, and cases of tests/vectors/referee.json.
 
-Operands and claims for the referee, the nasty ones first: any operation, any format, both verdicts.
+Operands and claims for the referee, the nasty ones first: any operation with bounds, both verdicts.
 
 `draw(n)` gives a number below n: from a label for the vectors, from a seed for a campaign.
 
@@ -23,7 +23,7 @@ from touchstone.protocol.spec.float32 import (
     round_to_bits,
     to_fraction,
 )
-from touchstone.protocol.spec.operation_bounds import FORMATS, Terms
+from touchstone.protocol.spec.operation_bounds import Terms
 from touchstone.protocol.spec.program_operations import (
     BOUNDED_OPERATIONS,
     INDEXED,
@@ -33,18 +33,15 @@ from touchstone.protocol.spec.program_operations import (
 from touchstone.protocol.spec.referee import judge_operation
 
 Draw = Callable[[int], int]
-FORMAT_NUMBERS = {name: number for number, name in enumerate(FORMATS)}
-"""As in the contracts: float32 0, tf32 1, bf16 2."""
 SUMS = (Operation.PRODUCT_SUM, Operation.SUM, Operation.SELECTED_SUM)
 EXTREMES = (Operation.MAXIMUM_OF, Operation.MAXIMUM, Operation.MINIMUM)
 LARGEST, NOT_A_NUMBER = INFINITY - 1, 0x7FC00000
 EDGES = [
     0, 1, 3, 0x007FFFFF, 0x00800000, 0x00800001, 0x3F7FFFFF, 0x3F800000, 0x3F800001, 0x40000000, 0x33800000,
     0x42AE0000, 0x42B17218, 0x42FC0000, 0x43000000, 0x43000001, 0x5F000000, 0x73000000, 0x7E800000,
-    0x7EFE03F8, 0x7EFE03F9, 0x7EFFC00F, 0x7EFFC010, 0x7EFFFFFF, 0x7F000000, LARGEST,
+    0x7EFFFFFF, 0x7F000000, LARGEST,
 ]  # fmt: skip
-"""Magnitudes where something changes: 0, subnormal, normal, 1, 128 (exponentials), 2^126, what bf16 and tf32
-may round up to 2^127, 2^127, the end."""
+"""Magnitudes where something changes: 0, subnormal, normal, 1, 128 (exponentials), 2^126, 2^127, the end."""
 EXPONENTS = {
     "plain": (118, 132), "wide": (0, 255), "tiny": (0, 4), "low": (30, 90), "high": (180, 255),
     "one": (126, 128), "steps": (127, 134), "subnormal": (0, 1), "huge": (220, 254),
@@ -54,10 +51,10 @@ EXPONENTS = {
 first, last: as many as the contract sums without limbs, one more, and those at both ends."""
 BANDS = ("first", "plain", "last", "plain", "one", "low")
 """Kinds of terms that follow one another in sums, ten of each: in the middle of words of eight."""
-VERGE = EDGES[-8:]
+VERGE = EDGES[-4:]
 PAIRS = {"lost": ("subnormal", "huge"), "verge": ("verge", "low")}
 """Kinds of neighbouring operands. lost: products that vanish where subnormal operands do; verge: operands
-that become infinite where they are rounded up, though their products stay small."""
+near the largest number, though their products stay small."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,8 @@ class Case:
     operation: Operation
     terms: Terms
     claimed: int
-    numeric_format: str
     is_fault: bool
+    numeric_format: str = "float32"
     bits: int = 0
 
 
@@ -154,13 +151,13 @@ def step(bits: int, places: int) -> int:
     return min(abs(rank), INFINITY) | (SIGN_BIT if rank < 0 else 0)
 
 
-def make_claims(operation: Operation, terms: Terms, numeric_format: str, draw: Draw) -> list[int]:
+def make_claims(operation: Operation, terms: Terms, draw: Draw) -> list[int]:
     """Both sides of each edge of what is allowed, a place more on each, and what is never or always right."""
     values = [bits for term in terms[:2] for bits in term]
     claims = [0, INFINITY, NOT_A_NUMBER, INFINITY | SIGN_BIT, make_bits("wide", draw), *values]
     flushed = [tuple(0 if is_finite(x) and not x & INFINITY else x for x in term) for term in terms]
     for given in (terms, flushed) if flushed != list(terms) and operation not in SUMS else (terms,):
-        judged = judge_operation(operation, given, 0, numeric_format)
+        judged = judge_operation(operation, given, 0)
         if judged.exact is not None:
             claims += _surround(judged.exact, judged.bound)
     return list(dict.fromkeys(claims))
@@ -172,19 +169,16 @@ def _surround(exact: Fraction, bound: Fraction) -> Iterator[int]:
             yield step(round_to_bits(edge), places)
 
 
-def make_cases(operation: Operation, kind: str, count: int, numeric_format: str, draw: Draw) -> list[Case]:
+def make_cases(operation: Operation, kind: str, count: int, draw: Draw) -> list[Case]:
     """All claims about one draw of operands."""
     terms = make_terms(operation, kind, count, draw)
-    claims = make_claims(operation, terms, numeric_format, draw)
-    return [
-        Case(kind, operation, terms, bits, numeric_format, is_fault(operation, terms, bits, numeric_format))
-        for bits in claims
-    ]
+    claims = make_claims(operation, terms, draw)
+    return [Case(kind, operation, terms, bits, is_fault(operation, terms, bits)) for bits in claims]
 
 
-def is_fault(operation: Operation, terms: Terms, claimed: int, numeric_format: str) -> bool:
+def is_fault(operation: Operation, terms: Terms, claimed: int) -> bool:
     """The verdict of Python."""
-    return judge_operation(operation, terms, claimed, numeric_format).is_fault
+    return judge_operation(operation, terms, claimed).is_fault
 
 
 COUNTS = (1, 2, 3, 7, 8, 9, 17)
@@ -215,18 +209,15 @@ FUNCTION_OPERANDS = {
     Operation.EXPONENTIAL: _EXPONENTS, Operation.SIGMOID: _EXPONENTS,
     Operation.LOGARITHM: _POSITIVES, Operation.RECIPROCAL_ROOT: _POSITIVES,
 }  # fmt: skip
-Inputs = tuple[str, Operation, str, Terms]
+Inputs = tuple[str, Operation, Terms]
 
 
 def _inputs() -> Iterator[Inputs]:
-    formats = list(FORMATS)
     for operation in BOUNDED_OPERATIONS:
         for place, kind in enumerate(KINDS):
-            # Only product sums look at the format, but all must accept each.
-            for name in formats if operation is Operation.PRODUCT_SUM else formats[place % 3 : place % 3 + 1]:
-                terms_count = COUNTS[(place + operation) % len(COUNTS)] if _is_reduction(operation) else 1
-                label = f"{operation.name} {kind} {terms_count} {name}"
-                yield label, operation, name, make_terms(operation, kind, terms_count, _draw_from(label))
+            terms_count = COUNTS[(place + operation) % len(COUNTS)] if _is_reduction(operation) else 1
+            label = f"{operation.name} {kind} {terms_count}"
+            yield label, operation, make_terms(operation, kind, terms_count, _draw_from(label))
     yield from _long_inputs()
     yield from _edge_inputs()
 
@@ -237,51 +228,39 @@ def _is_reduction(operation: Operation) -> bool:
 
 def _long_inputs() -> Iterator[Inputs]:
     for operation, terms_count in LONG:
-        label = f"{operation.name} plain {terms_count}"
-        yield label, operation, "float32", make_terms(operation, "plain", terms_count, _draw_from(label))
+        label = f"{operation.name} long {terms_count}"
+        yield label, operation, make_terms(operation, "plain", terms_count, _draw_from(label))
     for operation in (Operation.PRODUCT_SUM, Operation.SUM):
         label = f"{operation.name} banded 128"
-        yield label, operation, "float32", make_terms(operation, "banded", 128, _draw_from(label))
-    yield (
-        f"a product sum of {LONGEST} large terms",
-        Operation.PRODUCT_SUM,
-        "bf16",
-        [(0x7E000001, 0xBF7FFFFF)] * LONGEST,
-    )
-    yield f"a sum of {LONGEST} terms", Operation.SUM, "float32", [(0x3F800001,)] * LONGEST
+        yield label, operation, make_terms(operation, "banded", 128, _draw_from(label))
+    large = [(0x7E000001, 0xBF7FFFFF)] * LONGEST
+    yield f"a product sum of {LONGEST} large terms", Operation.PRODUCT_SUM, large
+    yield f"a sum of {LONGEST} terms", Operation.SUM, [(0x3F800001,)] * LONGEST
 
 
 def _edge_inputs() -> Iterator[Inputs]:
     product_sum = Operation.PRODUCT_SUM
-    yield "nothing selected", Operation.SELECTED_SUM, "float32", []
-    for name, least in (("tf32", 0x7EFFC010), ("bf16", 0x7EFE03F9)):
-        for bits, what in (
-            (least, "the least operand that may become infinite"),
-            (least - 1, "the largest not"),
-        ):
-            yield f"{name}: {what}, first", product_sum, name, [(TINY, TINY), (bits, ONE >> 1)]
-            yield f"{name}: {what}, second", product_sum, name, [(TINY, TINY), (ONE >> 1, bits)]
-    yield "subnormal operands count for nothing", product_sum, "float32", [(TINY, HUGE), (0x30800000, ONE)]
-    yield "subnormal operands beside zeros", product_sum, "tf32", [(TINY, 0), (0, TINY), (TINY, HUGE)] * 3
+    yield "nothing selected", Operation.SELECTED_SUM, []
+    for bits in (HUGE, LARGEST):
+        yield f"{bits:#010x} first, a small product", product_sum, [(TINY, TINY), (bits, ONE >> 1)]
+        yield f"{bits:#010x} second, a small product", product_sum, [(TINY, TINY), (ONE >> 1, bits)]
+    yield "subnormal operands count for nothing", product_sum, [(TINY, HUGE), (0x30800000, ONE)]
+    yield "subnormal operands beside zeros", product_sum, [(TINY, 0), (0, TINY), (TINY, HUGE)] * 3
     yield from _window_inputs()
     for operation in EXTREMES[1:]:
-        yield f"{operation.name} of subnormal numbers", operation, "float32", [(TINY, 0x80000001)]
-    yield (
-        "the largest of subnormal numbers",
-        EXTREMES[0],
-        "float32",
-        [(bits,) for bits in (1, TINY, 0x80000005) * 4],
-    )
-    yield "a threshold below zero", Operation.FLUSH, "float32", [(TINY, 0xBF800000)]
-    yield "both subnormal", Operation.FLUSH, "float32", [(TINY, 0x00000009)]
-    yield "2^127 less next to nothing", Operation.SUBTRACT, "float32", [(HUGE, 1)]
-    yield "2^127 and next to nothing less than 0", Operation.ADD, "float32", [(0x80000001, HUGE)]
+        yield f"{operation.name} of subnormal numbers", operation, [(TINY, 0x80000001)]
+    tiny = [(bits,) for bits in (1, TINY, 0x80000005) * 4]
+    yield "the largest of subnormal numbers", EXTREMES[0], tiny
+    yield "a threshold below zero", Operation.FLUSH, [(TINY, 0xBF800000)]
+    yield "both subnormal", Operation.FLUSH, [(TINY, 0x00000009)]
+    yield "2^127 less next to nothing", Operation.SUBTRACT, [(HUGE, 1)]
+    yield "2^127 and next to nothing less than 0", Operation.ADD, [(0x80000001, HUGE)]
     # Of the quotient's 64 places after the point all behind a half are zero, but not all further ones.
-    yield "a quotient just above a tie", Operation.DIVIDE, "float32", [(0x0000000A, 0x00D72084)]
-    yield "another, negative", Operation.DIVIDE, "float32", [(0x80000041, 0x00BCDF06)]
+    yield "a quotient just above a tie", Operation.DIVIDE, [(0x0000000A, 0x00D72084)]
+    yield "another, negative", Operation.DIVIDE, [(0x80000041, 0x00BCDF06)]
     for operation, operands in FUNCTION_OPERANDS.items():
         for bits in operands:
-            yield f"{operation.name} of {bits:#010x}", operation, "float32", [(bits,)]
+            yield f"{operation.name} of {bits:#010x}", operation, [(bits,)]
 
 
 def _window_inputs() -> Iterator[Inputs]:
@@ -293,15 +272,11 @@ def _window_inputs() -> Iterator[Inputs]:
             ("both", [(far, far)]), ("one", [(far, near)]), ("the other", [(near, far | SIGN_BIT)]),
         ):  # fmt: skip
             name = f"{label} {distance} places from seven others"
-            yield name, Operation.PRODUCT_SUM, "float32", [*terms, *[(near, near)] * 7]
+            yield name, Operation.PRODUCT_SUM, [*terms, *[(near, near)] * 7]
     largest = [(HUGE, ONE >> 1)] * 7
-    yield "an infinity among the largest", Operation.PRODUCT_SUM, "float32", [(INFINITY, ONE >> 1), *largest]
-    yield (
-        "a subnormal among the least",
-        Operation.PRODUCT_SUM,
-        "float32",
-        [(TINY, ONE), *[(1 << 23, ONE)] * 7],
-    )
+    yield "an infinity among the largest", Operation.PRODUCT_SUM, [(INFINITY, ONE >> 1), *largest]
+    least = [(1 << 23, ONE)] * 7
+    yield "a subnormal among the least", Operation.PRODUCT_SUM, [(TINY, ONE), *least]
 
 
 def _draw_from(label: str) -> Draw:
@@ -310,22 +285,21 @@ def _draw_from(label: str) -> Draw:
 
 
 def referee_tables() -> dict[str, Table]:
-    """Operands of every operation, kind and format, each with claims of both verdicts around its edges."""
+    """Operands of every operation and kind, each with claims of both verdicts around its edges."""
     table = Table()
-    for name, operation, numeric_format, terms in _inputs():
+    for name, operation, terms in _inputs():
         draw = _draw_from(f"claims/{name}")
         runs = make_runs(operation, terms, draw)
-        claims = make_claims(operation, terms, numeric_format, draw)
+        claims = make_claims(operation, terms, draw)
         table.add(
             name,
             operation=int(operation),
-            numericFormat=FORMAT_NUMBERS[numeric_format],
             terms=len(terms),
             data=[run.data for run in runs],
             first=[run.first for run in runs],
             repeats=[run.repeats for run in runs],
             claimed=claims,
-            fault=[is_fault(operation, terms, claimed, numeric_format) for claimed in claims],
+            fault=[is_fault(operation, terms, claimed) for claimed in claims],
         )
     return {"operations": table, "enclosures": _enclosures()}
 

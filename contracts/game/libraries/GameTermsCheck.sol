@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {DeploymentLimits, GameAmounts, GameTerms, GameWindows, EXACT_FORMAT, RANKS} from "../GameTypes.sol";
+import {EXACT_FORMAT} from "../../Types.sol";
+import {DeploymentLimits, GameAmounts, GameTerms, GameWindows, RANKS} from "../GameTypes.sol";
 import {IRefusals} from "../interfaces/IRefusals.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 

@@ -26,7 +26,6 @@ from lab.benchmarks.honesty.operands import (
 from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.program.kernels import make_kernel
 from touchstone.protocol.compute.program.planning.node_views import NodeViews, look
-from touchstone.protocol.spec.operation_bounds import FORMATS
 from touchstone.protocol.spec.program import Access, Node
 from touchstone.protocol.spec.program_addressing import locate, unravel
 from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Operation
@@ -71,7 +70,7 @@ class Sample:
 
     def check(self) -> NodeReport:
         """The checker's word on all elements."""
-        return check_node(self.node, self.view, FORMATS["float32"])
+        return check_node(self.node, self.view)
 
     def judge(self, number: int) -> Judgement:
         """The referee's word on one element; it sees that element's operands only."""

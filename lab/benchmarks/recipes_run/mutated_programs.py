@@ -123,7 +123,7 @@ def _train(setting: Setting, built: BuiltProgram, told_bytes: int, dice: Random)
                 raise Harm(f"training gives other bits than its trace in buffer {number}")
         _judge(built.program, traced, numeric_format, dice)
     else:
-        report = TraceChecker(built.program, numeric_format).check(traced.tensors.__getitem__)
+        report = TraceChecker(built.program).check(traced.tensors.__getitem__)
         if report.faults:
             raise Harm(f"an honest step has a fault: {report.faults[0]}")
 

@@ -180,7 +180,7 @@ def search_fault(workplace: Workplace, claimant: str, segment: Segment, step: in
 
     claimed = ClaimedTrace(build_trace_tree(built.program, fetch).roots, fetch)
     vectors, *rest = _read_inputs(workplace, claimant, segment, step)
-    fault = FaultFinder(built, training.numeric_format).find(vectors, Batch(*rest[:2]), rest[2], claimed)
+    fault = FaultFinder(built).find(vectors, Batch(*rest[:2]), rest[2], claimed)
     if fault is None:
         return ""
     place = f"buffer {fault.buffer}" if isinstance(fault, InputFault) else f"node {fault.node.number}"

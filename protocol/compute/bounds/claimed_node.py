@@ -15,7 +15,7 @@ from torch import Tensor
 from touchstone.protocol.compute.program.planning.node_views import NodeViews
 from touchstone.protocol.compute.program.tensor_allocator import relax
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.operation_bounds import SAFE, UNDERFLOW, NumericFormat
+from touchstone.protocol.spec.operation_bounds import SAFE, UNDERFLOW
 
 LEAST_NORMAL = 2.0**-126
 SAFELY_FINITE = float(SAFE)
@@ -38,7 +38,6 @@ Name = Callable[[Tensor], Tensor]
 class Claim(NodeViews):
     """A node and views of what the claimant says that it read and wrote."""
 
-    format: NumericFormat
     worst: float = 0.0
     worst_tile: tuple[Tensor, Name] | None = None
     """The ratios among which the worst stands."""

@@ -53,7 +53,6 @@ from touchstone.protocol.compute.program.planning.lifetimes import compute_lifet
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.compute.program.training_state import Batch
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
-from touchstone.protocol.spec.operation_bounds import FORMATS
 from touchstone.protocol.spec.program import INPUTS, Access, leaf_elements
 from touchstone.protocol.spec.program_addressing import locate, unravel
 
@@ -61,8 +60,6 @@ NOISE = 2.0**-13
 """Of a cut, the largest |own - claimed| / (|claimed| + its mean magnitude) that may be float noise: such a
 layer waits. Twelve times what honest kernels were seen to differ by (decision 0044); no verdict depends on
 it."""
-FORMAT_NOISE = 8
-"""The same where operands of products are rounded: so many times the error of one."""
 MOST_LAYERS = 6
 """Layers that are looked through before everything is, those that cost next to nothing not counted."""
 CHEAP_SHARE = 1 / 1000
@@ -74,14 +71,11 @@ Inputs = tuple[Vectors, Tensor, Tensor, Tensor]
 
 
 class FaultFinder:
-    """Looks for faults in traces of one program."""
+    """Looks for faults in traces of one program of a float32 task."""
 
-    def __init__(self, built: BuiltProgram, numeric_format: str = "float32") -> None:
+    def __init__(self, built: BuiltProgram) -> None:
         self.program = built.program
-        self.format = FORMATS[numeric_format]
-        self.interpreter = Interpreter(
-            built.program, built.constants, is_traced=True, numeric_format=numeric_format
-        )
+        self.interpreter = Interpreter(built.program, built.constants, is_traced=True)
         self.lifetimes = compute_lifetimes(built.program)
         self.written = list_written(built.program)
         self.writers = Counter(node.output.buffer for node in built.program.nodes)
@@ -180,14 +174,13 @@ class _Search:
 
     def _search_layers(self) -> OperationFault | None:
         layers = list_layers(self._program)
-        noise = NOISE + FORMAT_NOISE * float(self.finder.format.input_error)
         waiting, rest, looks = list[tuple[float, Layer]](), [one for one in layers if one.is_cut], MOST_LAYERS
         while rest:
             suspect = None
             for layer, error in self._measure(rest):
                 log.debug("node %d: error %.2e", layer.target, error)
                 rest = [one for one in rest if one.target > layer.target]
-                if not error <= noise and looks:
+                if not error <= NOISE and looks:
                     suspect = layer
                     break
                 waiting.append((error, layer))
@@ -308,7 +301,7 @@ class _Search:
             """The tensor of an access."""
             return look(get(access.buffer), access.offset, sizes, strides)
 
-        seen = check_node(self._program.nodes[number], view, self.finder.format)
+        seen = check_node(self._program.nodes[number], view)
         return self._prove(number, seen.element, get, leaf) if seen.outside else None
 
     def _prove(

@@ -22,7 +22,6 @@ from touchstone.protocol.compute.bounds.claimed_node import Check, Claim, unrave
 from touchstone.protocol.compute.bounds.element_bounds import ELEMENT_CHECKS
 from touchstone.protocol.compute.bounds.sum_bounds import SUM_CHECKS
 from touchstone.protocol.compute.program.planning.node_views import MakeView
-from touchstone.protocol.spec.operation_bounds import NumericFormat
 from touchstone.protocol.spec.program import Node
 from touchstone.protocol.spec.program_operations import Operation
 
@@ -45,10 +44,10 @@ class NodeReport:
     element: int
 
 
-def check_node(node: Node, view: MakeView, numeric_format: NumericFormat) -> NodeReport:
+def check_node(node: Node, view: MakeView) -> NodeReport:
     """Judge all elements of `node`; `view` shows the claimant's buffers (float32; indices int64). Raises
     InvalidInput where an index lies outside its table."""
-    claim = Claim(node, view, numeric_format)
+    claim = Claim(node, view)
     first, second = _CHECKS[node.operation]
     first(claim)
     outside, worst, element = 0, claim.worst, claim.element

@@ -28,17 +28,10 @@ from touchstone.protocol.compute.bounds.claimed_node import (
     unravel,
 )
 from touchstone.protocol.compute.program.planning.node_views import sort_loops
-from touchstone.protocol.spec.operation_bounds import NumericFormat
 from touchstone.protocol.spec.program import Access, Node
 
 TILE_PRODUCTS = 1 << 16
 """Elements of a matrix product that are compared at once; smaller ones slow the product down."""
-
-
-def _relative_bound(terms: int, numeric_format: NumericFormat) -> float:
-    """(1 + e)^2 (1 + gamma_n) - 1 of S = sum |a b|: rounded operands (e), then Higham's (3.5)."""
-    growth = (1 + numeric_format.input_error) ** 2 / (1 - terms * numeric_format.unit)
-    return float(growth - 1)
 
 
 def _check_products(claim: Claim) -> None:
@@ -47,7 +40,8 @@ def _check_products(claim: Claim) -> None:
     LOST_PER_TERM a term. So the bound is an affine function of the S that is computed."""
     terms = claim.node.terms
     wide = 2 * gamma(terms + 1, UNIT_WIDE)
-    scale = (_relative_bound(terms, claim.format) + wide) * MARGIN / (1 - gamma(terms, UNIT))
+    own = gamma(terms, UNIT)
+    scale = (own + wide) * MARGIN / (1 - own)
     least = torch.tensor(terms * LOST_PER_TERM * (1 + scale) * MARGIN)
     factors = _arrange(claim)
     if not factors.is_moderate:
@@ -125,26 +119,23 @@ def _arrange(claim: Claim) -> _Factors:
 
 
 def judge_products(claim: Claim, places: Places) -> Tensor:
-    """[(1+e)^2 (1+gamma_n) - 1] S + n 2^-124, and (1+e)^2 (1+gamma_n) |a b| more for each term with a
-    subnormal operand: it may be read as zero, or doubled by rounding it to fewer bits."""
+    """gamma_n S + n 2^-124 (Higham's (3.5)), and (1 + gamma_n) |a b| more for each term with a subnormal
+    operand: it may be read as zero."""
     a, b = (take_terms(claim.operand(place), places) for place in (0, 1))
     terms, products = claim.node.terms, a * b
     is_at_risk = (a.abs() < LEAST_NORMAL) | (b.abs() < LEAST_NORMAL)
     sizes = products.abs()
     total, at_risk = sizes.sum(1), torch.where(is_at_risk, sizes, 0.0).sum(1)
-    relative = _relative_bound(terms, claim.format)
+    relative = gamma(terms, UNIT)
     bound = (relative + gamma(terms, UNIT_WIDE)) * total + (1 + relative) * at_risk + terms * LOST_PER_TERM
-    reach = (1 + relative) * total
-    if error := float(claim.format.input_error):  # an operand that is rounded up may become infinite
-        reach = torch.stack([reach, *((1 + error) * x.abs().amax(1) for x in (a, b))]).amax(0)
-    ratios = judge(take(claim.output, places), products.sum(1), bound * MARGIN_WIDE, reach)
+    ratios = judge(take(claim.output, places), products.sum(1), bound * MARGIN_WIDE, (1 + relative) * total)
     return excuse(ratios, a, b)
 
 
 def _check_dots(claim: Claim) -> None:
     """Product sums without rows or columns, in float64: exact products, sums with a gamma of their own."""
     terms = claim.node.terms
-    relative = (_relative_bound(terms, claim.format) + gamma(terms, UNIT_WIDE)) * MARGIN_WIDE
+    relative = (gamma(terms, UNIT) + gamma(terms, UNIT_WIDE)) * MARGIN_WIDE
     for start, (a, b), claimed in claim.tiles():
         products = a.double() * b.double()
         difference = add_up(products, claim.node).sub_(claimed)

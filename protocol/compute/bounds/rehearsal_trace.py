@@ -58,11 +58,7 @@ def trace_checked(
     program, keeper = built.program, _Keeper(built.program, runs)
     interpreter = Interpreter(program, built.constants, is_traced=True, numeric_format=numeric_format)
     is_exact = numeric_format in PRODUCT_BITS
-    check = (
-        _compare_kernels(built, inputs, numeric_format)
-        if is_exact
-        else _check_bounds(program, numeric_format)
-    )
+    check = _compare_kernels(built, inputs, numeric_format) if is_exact else _check_bounds(program)
     known = {**dict(enumerate(inputs)), **built.constants}
     for buffer in known.keys() & keeper.wanted.keys():
         keeper.keep(buffer, known[buffer])
@@ -80,8 +76,8 @@ _Check = Callable[[int, Mapping[int, Tensor]], Iterable[Fault]]
 """(node that has just been computed, buffers) to what is wrong with it."""
 
 
-def _check_bounds(program: Program, numeric_format: str) -> _Check:
-    checker = TraceChecker(program, numeric_format)
+def _check_bounds(program: Program) -> _Check:
+    checker = TraceChecker(program)
     return lambda number, tensors: checker.check(tensors.__getitem__, range(number, number + 1)).faults
 
 

@@ -19,7 +19,6 @@ from touchstone.protocol.compute.bounds.node_check import NodeReport, check_node
 from touchstone.protocol.compute.program.planning.arena import SHOWN_TYPES
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.operation_bounds import FORMATS
 from touchstone.protocol.spec.program import INDEX_ROLES, Access, Program
 from touchstone.protocol.spec.program_operations import Operation
 
@@ -70,20 +69,19 @@ class TraceReport:
 
 
 class TraceChecker:
-    """Checks traces of one program in one numeric format. Call pin_kernels first: the bounds count on IEEE
-    float32 with subnormals kept."""
+    """Checks traces of one program. Call pin_kernels first: the bounds count on IEEE float32 with subnormals
+    kept."""
 
-    def __init__(self, program: Program, numeric_format: str = "float32") -> None:
-        """Raises InvalidInput on a format that has no bounds."""
-        if numeric_format not in FORMATS:
+    def __init__(self, program: Program) -> None:
+        """Raises InvalidInput on an exact program: its elements have no bounds."""
+        if program.is_exact:
             raise InvalidInput(
-                what="a numeric format without bounds",
-                expected=" or ".join(FORMATS),
-                actual=numeric_format,
-                remedy="Use a format that the referee knows.",
+                what="an exact program has no bounds",
+                expected="a program of a float32 task",
+                actual="one with quantized values",
+                remedy="Compare its bits instead.",
             )
         self.program = program
-        self.format = FORMATS[numeric_format]
 
     def check(self, get: Provider, nodes: range | None = None, release: Release | None = None) -> TraceReport:
         """Judge these nodes (all by default) of the trace that `get` gives. Raises InvalidInput where a
@@ -103,7 +101,7 @@ class TraceChecker:
             touched = {access.buffer for access in (*node.operands, node.output)}
             for buffer in touched - held.keys():
                 held[buffer] = fetch_buffer(self.program, get, buffer)
-            seen = check_node(node, view, self.format)
+            seen = check_node(node, view)
             kinds[node.operation] = kinds.get(node.operation, KindReport()).add(seen)
             if seen.outside:
                 faults.append(Fault(number, node.operation, seen.element, seen.worst_ratio))

@@ -27,9 +27,6 @@ FUNCTION_ELEMENTS = 1 << 15
 """Go through a function at once: threads do not share so few."""
 VECTOR_ELEMENTS, VECTOR_BYTES = 64, 64
 """Multiples of what any processor takes at once."""
-TF32_DROPPED = 13
-"""of the 24 significant bits of a float32."""
-TF32_HALF = 1 << (TF32_DROPPED - 1)
 Kernel = Callable[[], object]
 """Computes a node into its output. It keeps the views that it was given, which may be pointed at other memory
 between calls. So it must not make views of them before it is called."""
@@ -49,18 +46,6 @@ def _keep(a: Tensor) -> Tensor:
     return a
 
 
-def round_to_tf32(a: Tensor) -> Tensor:
-    """The nearest float32 with 11 significant bits, ties to even; infinities and NaN stay."""
-    bits = a.contiguous().view(torch.int32)
-    kept = (bits + (TF32_HALF - 1) + ((bits >> TF32_DROPPED) & 1)) & -(1 << TF32_DROPPED)
-    return torch.where(a.isnan(), a, kept.view(torch.float32))
-
-
-def round_to_bf16(a: Tensor) -> Tensor:
-    """The nearest float32 with 8 significant bits, ties to even."""
-    return a.to(torch.bfloat16).to(torch.float32)
-
-
 PROBE_FORMAT = "probe"
 """No task's: its products show what of a result is rounding noise."""
 PROBE_DROPPED = 5
@@ -71,13 +56,8 @@ def round_to_probe(a: Tensor) -> Tensor:
     return (a.contiguous().view(torch.int32) & -(1 << PROBE_DROPPED)).view(torch.float32)
 
 
-ROUNDINGS: dict[str, Callable[[Tensor], Tensor]] = {
-    "float32": _keep,
-    PROBE_FORMAT: round_to_probe,
-    "tf32": round_to_tf32,
-    "bf16": round_to_bf16,
-}
-"""What an operand of a product sum becomes, by numeric format (docs/spec.md, section 9)."""
+ROUNDINGS: dict[str, Callable[[Tensor], Tensor]] = {"float32": _keep, PROBE_FORMAT: round_to_probe}
+"""What an operand of a product sum becomes, by numeric format."""
 
 
 # --- Elementwise --------------------------------------------------------------------------------------------

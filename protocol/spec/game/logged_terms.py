@@ -9,11 +9,10 @@ from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game.log_values import Values
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.merkle import compute_depth
+from touchstone.protocol.spec.params import EXACT_FORMAT
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.typed_data import SigningDomain
 
-EXACT_FORMAT = 3
-"""Number of the numeric format whose tasks need no limits."""
 Part = TypeVar("Part", GameWindows, GameAmounts)
 
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {EXACT_FORMAT, GameTerms, Proof, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {EXACT_FORMAT} from "../../../contracts/Types.sol";
+import {GameTerms, Proof, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {BoundaryProof} from "../../../contracts/Types.sol";
-import {EXACT_FORMAT, GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {BoundaryProof, EXACT_FORMAT} from "../../../contracts/Types.sol";
+import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";

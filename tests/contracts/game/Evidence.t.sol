@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {EXACT_FORMAT, GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {EXACT_FORMAT} from "../../../contracts/Types.sol";
+import {GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
 import {SignedVote, WorkProof} from "../../../contracts/game/StatementTypes.sol";
 import {IEvidence} from "../../../contracts/game/interfaces/IEvidence.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {EXACT_FORMAT, FLOAT32_FORMAT} from "../../../contracts/Types.sol";
 import {GameTerms, Proof} from "../../../contracts/game/GameTypes.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
@@ -233,7 +234,7 @@ contract VoteCountingTest is VoteWorld {
 
     /// @dev Handed in without its opening it counts, is never paid, and can be proven false.
     function test_exact_acceptOfOtherRoots_isNotCounted() public {
-        _exact(3);
+        _exact(EXACT_FORMAT);
         vote_(0, 0, 0, 0, ACCEPT, true);
         _codes(0, 0, 5, 0, 0);
         isOther = true;
@@ -245,7 +246,7 @@ contract VoteCountingTest is VoteWorld {
     }
 
     function test_exact_stateRejectOfEqualRoots_isNotCounted() public {
-        _exact(3);
+        _exact(EXACT_FORMAT);
         vote_(0, 0, 0, 0, ABSTAIN, false);
         vote_(0, 0, 0, 1, REJECT_STATE, true);
         _codes(0, 0, 4, 6, 0);
@@ -263,7 +264,7 @@ contract VoteCountingTest is VoteWorld {
     }
 
     function test_inexact_rootsMayDiffer() public {
-        _exact(2);
+        _exact(FLOAT32_FORMAT);
         isOther = true;
         vote_(0, 0, 0, 0, ACCEPT, true);
         _codes(0, 0, 5, 0, 0);

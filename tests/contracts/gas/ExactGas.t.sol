@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
+import {EXACT_FORMAT} from "../../../contracts/Types.sol";
 import {Judge} from "../../../contracts/libraries/Judge.sol";
 import {StepNode} from "../../../contracts/libraries/StepNode.sol";
 import {RefereeGasWorld} from "../RefereeGasWorld.sol";
@@ -20,7 +21,7 @@ contract ExactGasTest is RefereeGasWorld {
         returns (Shape memory shape)
     {
         uint256 bytes_ = role == StepNode.INTEGER8 ? 1 : role == StepNode.INTEGER16 ? 2 : 4;
-        shape = Shape(Judge.QUANTIZED_PRODUCT_SUM, Judge.EXACT, 0, terms, new GasBuffer[](5));
+        shape = Shape(Judge.QUANTIZED_PRODUCT_SUM, EXACT_FORMAT, 0, terms, new GasBuffer[](5));
         for (uint256 i = 0; i < 5; ++i) {
             bool isValue = i == 1 || i == 2;
             shape.buffers[i] =
@@ -29,7 +30,7 @@ contract ExactGasTest is RefereeGasWorld {
     }
 
     function _row(uint8 operation, uint64 selected, uint256 terms) private pure returns (Shape memory shape) {
-        shape = Shape(operation, Judge.EXACT, selected, terms, new GasBuffer[](2));
+        shape = Shape(operation, EXACT_FORMAT, selected, terms, new GasBuffer[](2));
         shape.buffers[0] = GasBuffer(TENSOR, 4, LEAF_BYTES, true);
         shape.buffers[1] = GasBuffer(TENSOR, 4, terms > 4096 ? 4096 : LEAF_BYTES, false);
     }

@@ -39,7 +39,7 @@ contract JudgeGasTest is Test {
         Run[] memory operands = new Run[](2);
         (operands[0], operands[1]) = (Run(left, 0, false), Run(right, 0, false));
         uint256 before = gasleft();
-        bool fault = Judge.isFault(Judge.PRODUCT_SUM, operands, terms, claimed, 2);
+        bool fault = Judge.isFault(Judge.PRODUCT_SUM, operands, terms, claimed);
         used = before - gasleft();
         emit log_named_uint(string.concat("gas of a product sum of ", vm.toString(terms)), used);
         assertTrue(fault || a == 1, "convicted");
@@ -49,7 +49,7 @@ contract JudgeGasTest is Test {
         Run[] memory operands = new Run[](1);
         operands[0] = Run(new bytes(4 * terms), 0, false);
         uint256 before = gasleft();
-        assertTrue(Judge.isFault(Judge.MAXIMUM_OF, operands, terms, ONE, 0), "convicted");
+        assertTrue(Judge.isFault(Judge.MAXIMUM_OF, operands, terms, ONE), "convicted");
         emit log_named_uint("gas of a maximum of 4096", before - gasleft());
     }
 
@@ -57,7 +57,7 @@ contract JudgeGasTest is Test {
         Run[] memory operands = new Run[](1);
         operands[0] = Run(hex"a4709d3f", 0, false);
         uint256 before = gasleft();
-        assertTrue(Judge.isFault(operation, operands, 1, ONE + 0x400000, 0), "convicted");
+        assertTrue(Judge.isFault(operation, operands, 1, ONE + 0x400000), "convicted");
         used = before - gasleft();
         emit log_named_uint(string.concat("gas of operation ", vm.toString(operation)), used);
     }

@@ -14,12 +14,12 @@ contract JudgeTest is Test {
     uint32 private constant ONE = 0x3f800000;
     uint32 private constant NOT_A_NUMBER = 0x7fc00000;
 
-    function isFault(uint8 operation, Run[] memory operands, uint256 terms, uint32 claimed, uint32 format)
+    function isFault(uint8 operation, Run[] memory operands, uint256 terms, uint32 claimed)
         external
         pure
         returns (bool)
     {
-        return Judge.isFault(operation, operands, terms, claimed, format);
+        return Judge.isFault(operation, operands, terms, claimed);
     }
 
     // Helpers -----------------------------------------------------------------------------------------------------
@@ -39,23 +39,19 @@ contract JudgeTest is Test {
     function _one(uint8 operation, uint32 a, uint32 claimed) private pure returns (bool) {
         Run[] memory operands = new Run[](1);
         operands[0] = _single(a);
-        return Judge.isFault(operation, operands, 1, claimed, 0);
+        return Judge.isFault(operation, operands, 1, claimed);
     }
 
     function _two(uint8 operation, uint32 a, uint32 b, uint32 claimed) private pure returns (bool) {
         Run[] memory operands = new Run[](2);
         (operands[0], operands[1]) = (_single(a), _single(b));
-        return Judge.isFault(operation, operands, 1, claimed, 0);
+        return Judge.isFault(operation, operands, 1, claimed);
     }
 
-    function _sum(uint32[] memory a, uint32[] memory b, uint32 claimed, uint32 format)
-        private
-        pure
-        returns (bool)
-    {
+    function _sum(uint32[] memory a, uint32[] memory b, uint32 claimed) private pure returns (bool) {
         Run[] memory operands = new Run[](2);
         (operands[0], operands[1]) = (Run(_pack(a), 0, false), Run(_pack(b), 0, false));
-        return Judge.isFault(Judge.PRODUCT_SUM, operands, a.length, claimed, format);
+        return Judge.isFault(Judge.PRODUCT_SUM, operands, a.length, claimed);
     }
 
     /// @dev Exponent fields 100 .. 139, some fractions of few bits.
@@ -81,28 +77,17 @@ contract JudgeTest is Test {
 
     // Sums against plain integers ---------------------------------------------------------------------------------
     /// @dev |S - c| <= (growth - 1) size + n 2^-124 in units of 2^-100; the last part is below one unit: 2^-24 n.
-    function _isWithin(int256 exact, int256 size, int256 claimed, int256 terms, uint32 format)
-        private
-        pure
-        returns (bool)
-    {
+    function _isWithin(int256 exact, int256 size, int256 claimed, int256 terms) private pure returns (bool) {
         int256 off = exact > claimed ? exact - claimed : claimed - exact;
-        int256 unit = format == 0 ? int256(1 << 24) : int256(1 << 23);
-        int256 q = format == 0 ? int256(1) : format == 1 ? int256(1 << 10) : int256(1 << 7);
-        int256 raised = format == 0 ? int256(1) : q + 1;
-        int256 a = raised * raised * unit;
-        int256 b = q * q * (unit - terms);
-        return (off * b - (a - b) * size) * 2 ** 24 <= terms * b;
+        int256 b = 2 ** 24 - terms;
+        return (off * b - terms * size) * 2 ** 24 <= terms * b;
     }
 
-    function testFuzz_isFault_productSum_isThePlainBound(
-        uint256 seed,
-        uint256 count,
-        uint256 format,
-        int256 places
-    ) public pure {
+    function testFuzz_isFault_productSum_isThePlainBound(uint256 seed, uint256 count, int256 places)
+        public
+        pure
+    {
         count = bound(count, 1, 19);
-        format = bound(format, 0, 2);
         (uint32[] memory a, uint32[] memory b) = (_nears(seed, count), _nears(seed ^ 1, count));
         if (seed % 3 == 0) (a[0], b[0]) = (0, Float32.SIGN_BIT);
         (int256 exact, int256 size) = (0, 0);
@@ -111,20 +96,19 @@ contract JudgeTest is Test {
             exact += product;
             size += product < 0 ? -product : product;
         }
-        uint32 claimed = _nearBound(exact, size, count, format, places);
+        uint32 claimed = _nearBound(exact, size, count, places);
         if ((claimed >> 23) & 0xff < 100) return;
-        bool fault = !_isWithin(exact, size, _units(claimed) * 2 ** 50, int256(count), uint32(format));
-        assertEq(_sum(a, b, claimed, uint32(format)), fault, "the bound");
+        bool fault = !_isWithin(exact, size, _units(claimed) * 2 ** 50, int256(count));
+        assertEq(_sum(a, b, claimed), fault, "the bound");
     }
 
     /// @dev A float32 at the edge, give or take two places.
-    function _nearBound(int256 exact, int256 size, uint256 count, uint256 format, int256 places)
+    function _nearBound(int256 exact, int256 size, uint256 count, int256 places)
         private
         pure
         returns (uint32)
     {
-        int256 width = format == 0 ? size * int256(count) / 2 ** 24 : size * int256(2 + count / 64) / 2 ** 9;
-        if (format == 1) width = size * int256(2 ** 12 + 1 + 2 * count) / 2 ** 21;
+        int256 width = size * int256(count) / 2 ** 24;
         int256 edge = places % 2 == 0 ? exact + width : exact - width;
         uint256 magnitude = uint256(edge < 0 ? -edge : edge);
         uint32 bits = Float32.round(edge < 0, magnitude, 149 - 100);
@@ -140,7 +124,7 @@ contract JudgeTest is Test {
             exact += _units(a[i]) * 2 ** 50;
             size += (_units(a[i]) < 0 ? -_units(a[i]) : _units(a[i])) * 2 ** 50;
         }
-        uint32 claimed = _nearBound(exact, size, count - 1, 0, places);
+        uint32 claimed = _nearBound(exact, size, count - 1, places);
         if ((claimed >> 23) & 0xff < 100) return;
         // n - 1 additions, and n 2^-124.
         int256 off = exact - _units(claimed) * 2 ** 50;
@@ -148,8 +132,8 @@ contract JudgeTest is Test {
         bool fault = ((off < 0 ? -off : off) * b - int256(count - 1) * size) * 2 ** 24 > int256(count) * b;
         Run[] memory operands = new Run[](1);
         operands[0] = Run(_pack(a), 0, false);
-        assertEq(Judge.isFault(Judge.SUM, operands, count, claimed, 2), fault, "SUM");
-        assertEq(Judge.isFault(Judge.SELECTED_SUM, operands, count, claimed, 0), fault, "SELECTED_SUM");
+        assertEq(Judge.isFault(Judge.SUM, operands, count, claimed), fault, "SUM");
+        assertEq(Judge.isFault(Judge.SELECTED_SUM, operands, count, claimed), fault, "SELECTED_SUM");
     }
 
     /// @dev Terms in another order, at another place of their data, or said once: the same verdict.
@@ -172,8 +156,8 @@ contract JudgeTest is Test {
         (lone[0], lone[1], lone[2]) = (NOT_A_NUMBER, b, NOT_A_NUMBER);
         Run[] memory operands = new Run[](2);
         (operands[0], operands[1]) = (Run(_pack(lone), 1, true), Run(_pack(shifted), first, false));
-        bool fault = Judge.isFault(Judge.PRODUCT_SUM, operands, 21, claimed, 1);
-        assertEq(fault, _sum(values, factors, claimed, 1), "layout");
+        bool fault = Judge.isFault(Judge.PRODUCT_SUM, operands, 21, claimed);
+        assertEq(fault, _sum(values, factors, claimed), "layout");
     }
 
     function test_isFault_sumsOfLargestTerms_keepTheirCarries() public pure {
@@ -184,18 +168,16 @@ contract JudgeTest is Test {
             (a[i], b[i]) = (largest, i % 2 == 0 ? largest : largest | Float32.SIGN_BIT);
         }
         // 4096 of the largest products cancel; what is lost on the way may be anything, infinities included.
-        for (uint32 format = 0; format < 3; ++format) {
-            assertEq(_sum(a, b, 0, format), false, "0");
-            assertEq(_sum(a, b, largest, format), false, "the bound is wider than float32");
-            assertEq(_sum(a, b, NOT_A_NUMBER, format), false, "NaN with cause");
-        }
+        assertEq(_sum(a, b, 0), false, "0");
+        assertEq(_sum(a, b, largest), false, "the bound is wider than float32");
+        assertEq(_sum(a, b, NOT_A_NUMBER), false, "NaN with cause");
         (a[0], b[0]) = (ONE, ONE);
         for (uint256 i = 1; i < a.length; ++i) {
             (a[i], b[i]) = (1, 1);
         }
         // Beside the others, 2^-298 each, the first is all there is: gamma_4096 and 4096 * 2^-124 more.
-        assertEq(_sum(a, b, ONE + 2048, 0), false, "inside gamma");
-        assertEq(_sum(a, b, ONE + 2050, 0), true, "outside of gamma");
+        assertEq(_sum(a, b, ONE + 2048), false, "inside gamma");
+        assertEq(_sum(a, b, ONE + 2050), true, "outside of gamma");
     }
 
     // Rounded operations against Float32 --------------------------------------------------------------------------
@@ -205,8 +187,8 @@ contract JudgeTest is Test {
         for (uint256 i = 0; i < 24; ++i) {
             (a[i], b[i]) = (i == 23 ? 1 : 0x3f800000, 0x3f800000);
         }
-        assertTrue(!_sum(a, b, 0x41b80000, 0), "23 is right");
-        assertTrue(_sum(a, b, 0x41a00000, 0), "20 is not");
+        assertTrue(!_sum(a, b, 0x41b80000), "23 is right");
+        assertTrue(_sum(a, b, 0x41a00000), "20 is not");
     }
 
     /// @dev Below 2^-126 by a subnormal operand: who flushes results has 0, who flushes operands has 2^-126.
@@ -336,11 +318,10 @@ contract JudgeTest is Test {
         uint32 largest = list[place % 11] = Float32.INFINITY - 1;
         Run[] memory operands = new Run[](1);
         operands[0] = Run(_pack(list), 0, false);
-        assertEq(Judge.isFault(Judge.MAXIMUM_OF, operands, 11, largest, 0), false, "the largest");
-        assertEq(Judge.isFault(Judge.MAXIMUM_OF, operands, 11, largest - 1, 0), true, "below");
-        assertEq(
-            Judge.isFault(Judge.MAXIMUM_OF, operands, 11, list[(place % 11 + 1) % 11], 0), true, "another"
-        );
+        assertEq(Judge.isFault(Judge.MAXIMUM_OF, operands, 11, largest), false, "the largest");
+        assertEq(Judge.isFault(Judge.MAXIMUM_OF, operands, 11, largest - 1), true, "below");
+        uint32 another = list[(place % 11 + 1) % 11];
+        assertEq(Judge.isFault(Judge.MAXIMUM_OF, operands, 11, another), true, "another");
     }
 
     // Anything ----------------------------------------------------------------------------------------------------
@@ -348,15 +329,14 @@ contract JudgeTest is Test {
     function testFuzz_isFault_anyBits_neverReverts(
         uint32[3] memory values,
         uint32 claimed,
-        uint256 operationSeed,
-        uint256 format
+        uint256 operationSeed
     ) public pure {
         uint8 operation = uint8(bound(operationSeed, 1, 20));
         Run[] memory operands = new Run[](_operandCount(operation));
         for (uint256 i = 0; i < operands.length; ++i) {
             operands[i] = _single(values[i]);
         }
-        bool fault = Judge.isFault(operation, operands, 1, claimed, uint32(bound(format, 0, 2)));
+        bool fault = Judge.isFault(operation, operands, 1, claimed);
         bool isBroken = operation != Judge.FINITE_SELECT;
         for (uint256 i = 0; i < operands.length && isBroken; ++i) {
             if (!values[i].isFinite()) assertEq(fault, false, "an operand that is not finite excuses");
@@ -372,28 +352,26 @@ contract JudgeTest is Test {
         one[0] = _single(ONE);
         Run[] memory none = new Run[](0);
         vm.expectRevert(abi.encodeWithSelector(Judge.UnknownOperation.selector, uint8(0)));
-        this.isFault(0, one, 1, 0, 0);
+        this.isFault(0, one, 1, 0);
         vm.expectRevert(abi.encodeWithSelector(Judge.UnknownOperation.selector, uint8(21)));
-        this.isFault(21, one, 1, 0, 0);
-        vm.expectRevert(abi.encodeWithSelector(Judge.UnknownFormat.selector, uint32(3)));
-        this.isFault(Judge.COPY, one, 1, 0, 3);
+        this.isFault(21, one, 1, 0);
         vm.expectRevert(abi.encodeWithSelector(Judge.WrongOperandCount.selector, 2, 1));
-        this.isFault(Judge.PRODUCT_SUM, one, 1, 0, 0);
+        this.isFault(Judge.PRODUCT_SUM, one, 1, 0);
         vm.expectRevert(abi.encodeWithSelector(Judge.WrongOperandCount.selector, 1, 0));
-        this.isFault(Judge.COPY, none, 1, 0, 0);
+        this.isFault(Judge.COPY, none, 1, 0);
         vm.expectRevert(abi.encodeWithSelector(Judge.WrongTermCount.selector, Judge.COPY, 2));
-        this.isFault(Judge.COPY, one, 2, 0, 0);
+        this.isFault(Judge.COPY, one, 2, 0);
         vm.expectRevert(abi.encodeWithSelector(Judge.WrongTermCount.selector, Judge.SUM, 0));
-        this.isFault(Judge.SUM, one, 0, 0, 0);
+        this.isFault(Judge.SUM, one, 0, 0);
         vm.expectRevert(abi.encodeWithSelector(Judge.WrongTermCount.selector, Judge.SUM, 4097));
-        this.isFault(Judge.SUM, one, 4097, 0, 0);
+        this.isFault(Judge.SUM, one, 4097, 0);
         vm.expectRevert(abi.encodeWithSelector(Runs.RunOutside.selector, 1, 2));
-        this.isFault(Judge.SUM, one, 2, 0, 0);
+        this.isFault(Judge.SUM, one, 2, 0);
         one[0].first = 1;
         vm.expectRevert(abi.encodeWithSelector(Runs.RunOutside.selector, 1, 2));
-        this.isFault(Judge.COPY, one, 1, 0, 0);
+        this.isFault(Judge.COPY, one, 1, 0);
         one[0].repeats = true;
         vm.expectRevert(abi.encodeWithSelector(Runs.RunOutside.selector, 1, 2));
-        this.isFault(Judge.SUM, one, 2, 0, 0);
+        this.isFault(Judge.SUM, one, 2, 0);
     }
 }

@@ -9,7 +9,7 @@ from touchstone.protocol.spec.merkle import compute_depth, hash_leaf, verify_pat
 from touchstone.protocol.spec.merkle_ranges import fold_range
 from touchstone.protocol.spec.merkle_sets import is_valid_set
 from touchstone.protocol.spec.openings import NodeProof
-from touchstone.protocol.spec.operation_bounds import FORMATS
+from touchstone.protocol.spec.params import FORMAT_NUMBERS
 from touchstone.protocol.spec.program import Program, Role, leaf_bytes
 from touchstone.protocol.spec.program_addressing import iterate_runs, locate, unravel
 from touchstone.protocol.spec.program_codec import LEAVES_BEFORE_NODES, encode_node
@@ -42,8 +42,8 @@ def judge_shown(
     for run in iterate_runs(node, element, get_index):
         values |= reader.read(run)
     reader.finish()
-    numeric_format = list(FORMATS)[facts.numeric_format]
-    return judge_element(node, element, lambda *place: values[place], claimed, numeric_format).is_fault
+    assert facts.numeric_format == FORMAT_NUMBERS["float32"]
+    return judge_element(node, element, lambda *place: values[place], claimed).is_fault
 
 
 @dataclass

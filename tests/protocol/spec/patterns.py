@@ -29,8 +29,8 @@ def flush(bits: int) -> int:
     return bits & NEGATIVE if float32.is_subnormal(bits) else bits
 
 
-def is_fault(operation: Operation, terms: Terms, claimed: int, numeric_format: str = "float32") -> bool:
-    return judge_operation(operation, terms, claimed, numeric_format).is_fault
+def is_fault(operation: Operation, terms: Terms, claimed: int) -> bool:
+    return judge_operation(operation, terms, claimed).is_fault
 
 
 def as_terms(*columns: Any) -> list[tuple[int, ...]]:

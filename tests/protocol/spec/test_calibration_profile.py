@@ -78,7 +78,7 @@ def test_merge_profiles_follows_the_rule() -> None:
     "other",
     [
         replace(SUBJECT, training="cd" * 32),
-        replace(SUBJECT, numeric_format="bf16"),
+        replace(SUBJECT, numeric_format="exact15"),
         replace(SUBJECT, segment_steps=5),
     ],
 )

@@ -12,7 +12,6 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.calibration_rules import LEAST_MAXIMUM, MARGIN
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.log_values import NO_DRAW
-from touchstone.protocol.spec.game.logged_terms import EXACT_FORMAT
 from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, EPOCH_ROUNDS, NUMBER_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.hashing import WORD_BYTES, sha256_of, tag_word
@@ -121,5 +120,5 @@ def test_a_format_has_a_number_of_its_own_and_all_exact_ones_have_that_of_exact(
         params.FORMAT_NUMBERS[name] for name in params.FORMAT_NUMBERS if name not in params.PRODUCT_BITS
     }
     assert sorted(numbers) == list(range(len(numbers)))
-    assert {params.FORMAT_NUMBERS[name] for name in params.PRODUCT_BITS} == {EXACT_FORMAT}
-    assert EXACT_FORMAT not in numbers
+    assert {params.FORMAT_NUMBERS[name] for name in params.PRODUCT_BITS} == {params.EXACT_FORMAT}
+    assert params.EXACT_FORMAT not in numbers

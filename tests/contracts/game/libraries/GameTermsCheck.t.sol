@@ -215,7 +215,7 @@ contract GameTermsCheckTest is Test {
 
     function test_check_model_edges() public {
         this.check(_with(6, 0));
-        _large(6, "format", 3);
+        _large(6, "format", 1);
         _large(7, "weighting", 0);
         _small(8, "parameterCount", 1);
         _large(8, "parameterCount", 1 << 31);

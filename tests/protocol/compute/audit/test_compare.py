@@ -378,6 +378,6 @@ def test_judging_a_step_of_a_large_model_holds_nothing_as_long_as_the_state(
 
 @pytest.mark.parametrize(("undone", "cap"), [(1000.0, 100.0), (20.0, 10.0), (1.0, 1.0)])
 def test_noise_excuses_less_than_a_step_that_was_not_taken(undone: float, cap: float) -> None:
-    """Where limits are wide, as with bf16, such a step lies twenty limits off."""
+    """Where limits are wide such a step lies twenty limits off."""
     assert compute_cap(undone) == cap
     assert not is_explained(torch.tensor([undone + 1]), [torch.tensor([1000.0])], compute_cap(undone))

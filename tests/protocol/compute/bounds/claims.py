@@ -10,7 +10,6 @@ from torch import Tensor
 from touchstone.protocol.compute.bounds.claimed_node import Check, Claim, unravel
 from touchstone.protocol.compute.program.planning.node_views import look
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.operation_bounds import FORMATS
 from touchstone.protocol.spec.program import Node
 from touchstone.protocol.spec.program_operations import Operation
 
@@ -20,24 +19,18 @@ TINY = 2.0**-149
 """The least subnormal one."""
 
 
-def make_claim(node: Node, claimed: Tensor, *operands: Tensor, numeric_format: str = "float32") -> Claim:
+def make_claim(node: Node, claimed: Tensor, *operands: Tensor) -> Claim:
     """Buffer 0 is the output, the operands follow."""
     buffers = [tensor.reshape(-1).contiguous() for tensor in (claimed, *operands)]
-    return Claim(
-        node, lambda access, *lay: look(buffers[access.buffer], access.offset, *lay), FORMATS[numeric_format]
-    )
+    return Claim(node, lambda access, *lay: look(buffers[access.buffer], access.offset, *lay))
 
 
 def find_outside(
-    checks: Mapping[Operation, Check],
-    node: Node,
-    claimed: Tensor,
-    *operands: Tensor,
-    numeric_format: str = "float32",
+    checks: Mapping[Operation, Check], node: Node, claimed: Tensor, *operands: Tensor
 ) -> list[int]:
     """Numbers of the elements that are outside: the first pass suspects them, and the second, asked about all
     elements, condemns them and no others."""
-    claim = make_claim(node, claimed, *operands, numeric_format=numeric_format)
+    claim = make_claim(node, claimed, *operands)
     find_suspects, judge = checks[node.operation]
     find_suspects(claim)
     suspects = {number for numbers in claim.suspects for number in numbers.tolist()}

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 
@@ -38,8 +38,8 @@ class Trace:
     program: Program
     buffers: Buffers
 
-    def checker(self, numeric_format: str = "float32") -> TraceChecker:
-        return TraceChecker(self.program, numeric_format)
+    def checker(self) -> TraceChecker:
+        return TraceChecker(self.program)
 
 
 def record(config: DecoderStep) -> Trace:
@@ -104,12 +104,9 @@ def judge(trace: Trace, number: int, element: int) -> referee.Judgement:
 
 # --- Honest -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["short", "long"])
-@pytest.mark.parametrize("numeric_format", ["float32", "tf32", "bf16"])
-def test_check_finds_nothing_in_an_honest_trace(
-    name: str, numeric_format: str, request: pytest.FixtureRequest
-) -> None:
+def test_check_finds_nothing_in_an_honest_trace(name: str, request: pytest.FixtureRequest) -> None:
     trace: Trace = request.getfixturevalue(name)
-    report = trace.checker(numeric_format).check(trace.buffers.__getitem__)
+    report = trace.checker().check(trace.buffers.__getitem__)
     assert not report.faults and report.worst is None
     assert sum(kind.elements for kind in report.kinds.values()) == sum(
         n.elements for n in trace.program.nodes
@@ -118,14 +115,13 @@ def test_check_finds_nothing_in_an_honest_trace(
     assert set(report.kinds) == {node.operation for node in trace.program.nodes} == set(KINDS)
 
 
-def test_a_step_in_fewer_bits_is_outside_and_within_its_own_format(short: Trace) -> None:
+def test_a_step_in_fewer_bits_is_outside(short: Trace) -> None:
     number = nodes_of(short.program, Operation.PRODUCT_SUM)[1]
     node = short.program.nodes[number]
     cut = {b: t if t.dtype == torch.int64 else t.bfloat16().float() for b, t in short.buffers.items()}
     claimed = {**short.buffers, node.output.buffer: run_node(short, node, cut)}
     only = range(number, number + 1)
     assert short.checker().check(claimed.__getitem__, only).faults
-    assert not short.checker("bf16").check(claimed.__getitem__, only).faults
 
 
 # --- Lies ---------------------------------------------------------------------------------------------------
@@ -257,8 +253,12 @@ def test_check_refuses_what_is_not_the_program_s(short: Trace) -> None:
         short.checker().check(lambda buffer: short.buffers[buffer][1:])
     with pytest.raises(InvalidInput, match="not the program's"):
         short.checker().check(lambda buffer: short.buffers[buffer].double())
-    with pytest.raises(InvalidInput, match="format"):
-        short.checker("float8")
+
+
+def test_an_exact_program_is_refused() -> None:
+    exact = build_program(replace(SHORT, numeric_format="exact15")).program
+    with pytest.raises(InvalidInput, match="an exact program has no bounds"):
+        TraceChecker(exact)
 
 
 def test_check_refuses_a_token_outside_the_vocabulary(short: Trace) -> None:

@@ -60,7 +60,7 @@ def test_another_task_needs_another_step_root(task: TaskSpec, change: dict[str, 
     require_step_root(with_step_root(changed))
 
 
-def test_a_format_without_bounds_is_refused(task: TaskSpec) -> None:
-    changed = replace(task, training=replace(task.training, numeric_format="fp8"))
-    with pytest.raises(InvalidInput, match="float32 or tf32 or bf16"):
+def test_a_format_that_there_is_not_is_refused(task: TaskSpec) -> None:
+    changed = replace(task, training=replace(task.training, numeric_format="bf16"))
+    with pytest.raises(InvalidInput, match="float32 or exact8 or exact15"):
         compute_step_facts(changed)

@@ -30,7 +30,7 @@ from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import WeiMoved
 from touchstone.protocol.spec.game.log_values import list_bits
 from touchstone.protocol.spec.game.logged_game import Ledger, LoggedGame, start_game
-from touchstone.protocol.spec.game.logged_terms import EXACT_FORMAT, count_contest_levels
+from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.purse import (
@@ -49,7 +49,7 @@ from touchstone.protocol.spec.game.rule_refusals import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.game.upkeep import list_upkeep
-from touchstone.protocol.spec.params import LEAF_ELEMENTS, MAX_PARAMETERS
+from touchstone.protocol.spec.params import EXACT_FORMAT, LEAF_ELEMENTS, MAX_PARAMETERS
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.typed_data import SigningDomain
 
