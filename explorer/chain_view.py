@@ -16,17 +16,15 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from touchstone.explorer.event_index import EventIndex, Reported, add_reports, make_losses
+from touchstone.explorer.account_documents import Totals, add_round, add_votes
+from touchstone.explorer.convicted_number import find_number
+from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.money_documents import TOTALS, Money, find_money, sum_money
-from touchstone.explorer.number import find_number
-from touchstone.explorer.story import TOLD_POTS, Conviction, Names, Teller, group_names
-from touchstone.explorer.task_documents import (
-    Totals,
-    add_round,
-    add_votes,
-    make_round,
-    make_training,
-)
+from touchstone.explorer.names import Names
+from touchstone.explorer.report_documents import Reported, add_reports, make_losses
+from touchstone.explorer.round_documents import make_round
+from touchstone.explorer.story import TOLD_POTS, Conviction, Teller, group_names
+from touchstone.explorer.task_documents import make_training
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -159,7 +157,6 @@ class ChainView:
             self.turn, self.trouble = self.turn + 1, trouble
             self.changed.notify_all()
 
-    # --- Folding --------------------------------------------------------------------------------------------
     async def _fold_in_turns(self, events: Sequence[Event]) -> None:
         """Block by block; between two of them requests are answered."""
         for _, of_block in groupby(events, attrgetter("block_number")):
@@ -261,7 +258,6 @@ class ChainView:
         self.touched[task] = self.turn + 1
         await self._announce(self.trouble)
 
-    # --- Accounts -------------------------------------------------------------------------------------------
     async def add_up(self) -> dict[tuple[str, bytes], Counter[str]]:
         """What each account did in each task, by `task_documents.DONE`. What has not changed is not added up
         again, and between two tasks requests are answered."""
@@ -303,7 +299,6 @@ class ChainView:
     def _read_training(self, task: bytes) -> dict[str, Any]:
         return make_training(self.state.task_terms[task], self.state.texts[task])
 
-    # --- Convictions ----------------------------------------------------------------------------------------
     def _convict(self, task: bytes, event: Event, dispute: bytes | None) -> None:
         values, game = event.arguments, self.state.games.get(task)
         seat = None if game is None else game.seats.get(int(values["seat"]))

@@ -1,22 +1,21 @@
-"""The events of a deployment and reports of its nodes, kept in an SQLite file, and what the reports say.
+"""The events of a deployment and reports of its nodes, kept in an SQLite file.
 
 Events stand in the chain's order. They are kept over restarts, and reorgs cut them back.
 
 An event is stored as the contracts' ABI encodes its values, and decoded when it is read: nothing that a
 stranger wrote is evaluated. What is computed from events (lines that tell them, rounds that the contracts
 have forgotten) stands in tables that end with the process. Convicted numbers stay: each takes a transaction
-of the chain. So do reports of nodes, which are not on the chain: nodes end. Each names its claim's root, and
-is shown only beside a claim of that root.
+of the chain. So do reports of nodes (`report_documents.py`), which are not on the chain.
 """
 
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from touchstone.explorer.report_documents import DRAWS_MAX, LOSS, Reported
 from touchstone.protocol.adapters.chain.abi import Entry, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import decode_values, encode_values
 from touchstone.protocol.adapters.chain.answers import Head
@@ -24,17 +23,7 @@ from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.follower import REMEMBERED_HEADS, LogBatch
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.assignments import get_drawn_segment, list_draws
-from touchstone.protocol.spec.game.claim_status import get_votes
-from touchstone.protocol.spec.game.drawn_audits import COMPARED_ENDS, get_drawn
-from touchstone.protocol.spec.game.public_boundaries import is_segment_public
-from touchstone.protocol.spec.game.state import GameRound, GameState
-from touchstone.protocol.spec.shard_draws import deal_shards
-from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, LossReport
-from touchstone.protocol.spec.statements import VoteWord
 
-SHOWN_DIGITS = 4
-"""Of a loss in a table of rounds, behind the point."""
 VERSION = "1"
 """Of the tables below; another one is refused."""
 TABLES = """
@@ -71,29 +60,6 @@ CREATE TEMP TABLE rounds (
 EVENT_COLUMNS = "block, log, hash, transaction_hash, contract, name, data"
 BLOCKS_AT_ONCE = 8
 """Blocks with events whose events are in memory together while all are read."""
-
-
-LOSS = -1
-"""In the place of a draw: the report is of a claim's losses."""
-DRAWS_MAX = 1 << 32
-
-
-@dataclass(frozen=True)
-class Reported:
-    """What an account has signed of a claim, or of an audit of it. draw: LOSS for the losses; said: figures
-    as the pages show them."""
-
-    slot: int
-    draw: int
-    rank: int
-    claim_root: bytes
-    account: str
-    said: dict[str, Any]
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """(slot, draw, rank)"""
-        return self.slot, self.draw, self.rank
 
 
 class EventIndex:
@@ -152,7 +118,6 @@ class EventIndex:
         """Close the file."""
         self._rows.close()
 
-    # --- Writing --------------------------------------------------------------------------------------------
     def take(self, batch: LogBatch) -> None:
         """Store a batch whole or not at all, after what it voids is gone."""
         head, forget_from = batch.head, batch.forget_from
@@ -199,7 +164,6 @@ class EventIndex:
             for slot, draw, rank, claim, account, said in rows
         ]
 
-    # --- What is computed from events -----------------------------------------------------------------------
     def forget_told(self) -> None:
         """Before all events are folded again."""
         with self._rows:
@@ -244,7 +208,6 @@ class EventIndex:
         )
         return "\n".join(line for (line,) in rows)
 
-    # --- Reading --------------------------------------------------------------------------------------------
     def list_heads(self) -> list[Head]:
         """The newest heads whose events are stored, ascending."""
         rows = self._rows.execute("SELECT number, hash, parent, seconds, fee FROM heads ORDER BY number")
@@ -309,79 +272,3 @@ def _from_row(
     values = decode_values(entry.inputs, data)
     arguments = {one.name: value for one, value in zip(entry.inputs, values, strict=True)}
     return Event(contract, name, arguments, block, log, block_hash, transaction_hash)
-
-
-# --- What reports say ---------------------------------------------------------------------------------------
-def list_reporters(
-    game: GameState, game_round: GameRound, block: int
-) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Who may report by `block` what any account may know then: the account and (slot, draw, rank), with the
-    draw LOSS for the losses of a claim. Only accounts whose claim or vote stands on the chain."""
-    if game_round.closed is None:
-        return
-    for slot, claim in game_round.claims.items():
-        yield claim.account, (slot, LOSS, 0)
-    for slot, draw in list_draws(game, game_round):
-        votes, segment = get_votes(game_round, slot, draw), get_drawn_segment(game, game_round, slot, draw)
-        if segment is None or not is_segment_public(game, game_round, slot, segment, block):
-            continue
-        for rank in (rank for rank, vote in votes.items() if vote.word in COMPARED_ENDS):
-            drawn = get_drawn(game, game_round.index, slot, draw, rank)
-            if drawn is not None:
-                yield drawn.seat.account, (slot, draw, rank)
-
-
-def show_report(report: LossReport | DistanceReport) -> dict[str, Any]:
-    """The figures of a report: losses in nats, distances in limits of the task."""
-    if isinstance(report, LossReport):
-        losses = (report.first_micronats, report.last_micronats, report.mean_micronats)
-        first, last, mean = (one / 1e6 for one in losses)
-        return {"steps": report.steps, "first": first, "last": last, "mean": mean}
-    far = (report.weights_microlimits, report.first_moment_microlimits, report.second_moment_microlimits)
-    weights, first_moment, second_moment = (one / 1e6 for one in far)
-    shown = {"word": VoteWord(report.word).name, "ends": Comparison(report.comparison).name}
-    return shown | {"weights": weights, "first_moment": first_moment, "second_moment": second_moment}
-
-
-def make_losses(game_round: GameRound, reported: list[Reported]) -> dict[str, Any]:
-    """The mean losses that the solvers of a round report, in nats. by_shard: in the order of the shards, None
-    where there is no report; mean: of all of them, a claim by its segments: what a report says of steps could
-    be anything."""
-    known = {one.slot: one for one in reported if one.draw == LOSS}
-    right = {
-        slot: known[slot].said["mean"]
-        for slot, claim in game_round.claims.items()
-        if slot in known and known[slot].claim_root == claim.claim_root
-    }
-    if not right or game_round.beacon is None:
-        return {"losses": None}
-    weights = {slot: max(1, game_round.claims[slot].segments) for slot in right}
-    shards = deal_shards(game_round.beacon, len(game_round.pool.solvers))
-    slots = {shard: slot for slot, shard in enumerate(shards)}
-    mean = sum(right[slot] * weight for slot, weight in weights.items()) / sum(weights.values())
-    found = [right.get(slots[shard]) for shard in range(len(shards))]
-    by_shard = [None if loss is None else round(loss, SHOWN_DIGITS) for loss in found]
-    return {"losses": {"mean": mean, "by_shard": by_shard, "claims": len(right)}}
-
-
-def add_reports(document: dict[str, Any], reported: list[Reported]) -> dict[str, Any]:
-    """A document of `make_round` with what nodes report of its claims and audits."""
-    known = {(one.place, f"0x{one.claim_root.hex()}"): one.said for one in reported}
-    slots = []
-    for one in document["slots"]:
-        found = dict(one)
-        if found["claim"] is not None:
-            claim = found["claim"]
-            found["loss"] = known.get(((found["slot"], LOSS, 0), claim))
-            found["draws"] = [
-                draw
-                | {
-                    "ranks": [
-                        said | {"reported": known.get(((found["slot"], draw["draw"], rank), claim))}
-                        for rank, said in enumerate(draw["ranks"])
-                    ]
-                }
-                for draw in found["draws"]
-            ]
-        slots.append(found)
-    return document | {"slots": slots}

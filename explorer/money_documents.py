@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from touchstone.explorer.story import Names, make_person, show_wei
+from touchstone.explorer.names import Names, make_person, show_wei
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame

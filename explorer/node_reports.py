@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any
 
 from touchstone.explorer.chain_view import BROKEN, ChainView
-from touchstone.explorer.event_index import LOSS, Reported, list_reporters, show_report
+from touchstone.explorer.report_documents import LOSS, Reported, list_reporters, show_report
 from touchstone.protocol.adapters.reports.round_reports import (
     DistancesSaid,
     LossSaid,

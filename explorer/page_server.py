@@ -12,36 +12,23 @@ Every answer is bounded, and says to the browser that nothing but this server's 
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from touchstone.explorer.account_documents import format_accounts, format_csv, list_accounts
 from touchstone.explorer.chain_view import BROKEN, ChainView
-from touchstone.explorer.event_index import EventIndex
+from touchstone.explorer.dispute_documents import make_conviction, make_dispute_row
 from touchstone.explorer.money_documents import list_seats, make_money
-from touchstone.explorer.node_reports import Asked, follow
-from touchstone.explorer.story import Conviction, Names, show_wei
-from touchstone.explorer.task_documents import (
-    WORK_COLUMNS,
-    format_accounts,
-    format_csv,
-    list_accounts,
-    list_work,
-    make_conviction,
-    make_dispute_row,
-    make_round_row,
-    make_row,
-    make_training,
-    to_hex,
-)
-from touchstone.protocol.adapters.chain.chain_client import GameChain
+from touchstone.explorer.names import show_wei
+from touchstone.explorer.round_documents import make_round_row
+from touchstone.explorer.story import Conviction
+from touchstone.explorer.task_documents import make_row, make_training, to_hex
+from touchstone.explorer.work_documents import WORK_COLUMNS, list_work
 from touchstone.protocol.adapters.wire.limits import ConnectionWatch, WireLimits
-from touchstone.protocol.adapters.wire.request_log import make_request_log
-from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 
 PAGE, PAGE_MAX = 50, 500
@@ -120,7 +107,6 @@ class PageServer:
             response.headers.update(HEADERS)
         return response
 
-    # --- The deployment -------------------------------------------------------------------------------------
     async def get_status(self, request: web.Request) -> web.Response:
         """Which chain and contracts, whether they are those of this version, and up to which block it is
         read."""
@@ -175,7 +161,6 @@ class PageServer:
             raise web.HTTPNotFound
         return task, game
 
-    # --- One task -------------------------------------------------------------------------------------------
     async def get_task(self, request: web.Request) -> web.Response:
         """A task in full, but for rounds, lines and disputes."""
         (task, game), view = self._find(request), self._view
@@ -243,7 +228,6 @@ class PageServer:
             await response.write_eof()
         return response
 
-    # --- Disputes -------------------------------------------------------------------------------------------
     async def list_disputes(self, request: web.Request) -> web.Response:
         """The newest disputes first, and asks and contests that run; ?offset=N&limit=N."""
         (task, game), names = self._find(request), self._view.names
@@ -286,7 +270,6 @@ class PageServer:
         board = make_dispute_row(game, dispute, view.names)
         return answer({**board, "moves": moves, "number": number, "convicted": convicted})
 
-    # --- Changes --------------------------------------------------------------------------------------------
     async def stream_changes(self, request: web.Request) -> web.StreamResponse:
         """A message whenever something has changed: the head, and the tasks that changed."""
         if self._live >= LIVE_MAX:
@@ -343,64 +326,3 @@ def read_number(request: web.Request, name: str, default: int) -> int:
 def read_limit(request: web.Request) -> int:
     """How many rows are wanted."""
     return min(read_number(request, "limit", PAGE), PAGE_MAX)
-
-
-# --- Opening ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Explorer:
-    """An explorer that runs. following: ends only with an error."""
-
-    url: str
-    view: ChainView
-    following: "asyncio.Task[None]"
-
-
-@asynccontextmanager
-async def open_explorer(
-    chain: GameChain,
-    index: Path,
-    names: Names,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    asked: Asked = Asked.NOBODY,
-) -> AsyncIterator[Explorer]:
-    """Follow the chain and serve the pages until the block ends. index: file to keep the events in; port: 0
-    takes a free one; asked: for reports. Raises InvalidInput for another deployment's index and
-    EnvironmentFault where the port is taken."""
-    kept = EventIndex(index, chain.deployment)
-    try:
-        view = ChainView(chain, kept, names)
-        server, log = PageServer(view), make_request_log()
-        runner = web.AppRunner(server.make_app(), shutdown_timeout=0.2, access_log=None, logger=log)
-        await runner.setup()
-        assert runner.server is not None
-        try:
-            url = await _listen(runner, host, port)
-            following = asyncio.create_task(follow(view, asked))
-            watching = asyncio.create_task(server.watch.run(runner.server))
-            try:
-                yield Explorer(url, view, following)
-            finally:
-                for running in (watching, following):
-                    running.cancel()
-                    with suppress(asyncio.CancelledError, EnvironmentFault):
-                        await running
-        finally:
-            await runner.cleanup()
-    finally:
-        kept.close()
-
-
-async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise EnvironmentFault(
-            what="the explorer cannot listen",
-            expected=f"{host}:{port} to be free",
-            actual=str(error),
-            remedy="Name another port with --port; 0 takes a free one.",
-            retryable=False,
-        ) from error
-    name, taken = runner.addresses[0][:2]
-    return f"http://[{name}]:{taken}/" if ":" in name else f"http://{name}:{taken}/"

@@ -1,11 +1,11 @@
-"""A task in plain words: names for accounts, amounts, and a line for each event."""
+"""A task in plain words: a line for each event."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from touchstone.explorer.names import Names, show_wei
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.records.round_seats import find_holder
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.pots import BONDS, STAKES, name_pot
 from touchstone.protocol.spec.game.assignments import list_draws
@@ -15,55 +15,11 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispu
 from touchstone.protocol.spec.game.log_values import list_bits, read_statement
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.logs import VOTE_BYTES
-from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
-from touchstone.protocol.spec.tokens import format_tokens
 
-SHORT = 10
 TOLD_POTS = (BONDS, STAKES)
 """Money that the purse gives out of these is told by its own log."""
-
-
-@dataclass(frozen=True)
-class Names:
-    """known: name by lower-case account."""
-
-    known: Mapping[str, str]
-
-    def of(self, account: str) -> str:
-        """Who an account is."""
-        return self.known.get(account.lower(), account[:SHORT])
-
-    def of_seat(self, game: GameState, seat: int) -> str:
-        """Whose seat it is, or was."""
-        held = game.seats.get(seat) or game.former.get(seat)
-        return "nobody" if held is None else self.of(held.account)
-
-    def of_slot(self, game: GameState, index: int, slot: int) -> str:
-        """Whose claim of a round it is."""
-        game_round = game.rounds.get(index)
-        if game_round is None or slot >= len(game_round.pool.solvers):
-            return f"slot {slot}"
-        holder = find_holder(game, game_round.pool.solvers[slot], index)
-        return f"slot {slot}" if holder is None else self.of(holder.account)
-
-    def of_statement(self, game: GameState, ref: StatementRef) -> str:
-        """What a dispute is about."""
-        claim = f"{self.of_slot(game, ref.round, ref.slot)}'s claim of round {ref.round}"
-        return claim if ref.draw is None else f"a vote on {claim}"
-
-
-def show_wei(wei: int) -> str:
-    """An amount, exact, with thousands set apart: `2,000 tokens`."""
-    number, _, unit = format_tokens(abs(wei)).partition(" ")
-    whole, dot, rest = number.partition(".")
-    return f"{'-' if wei < 0 else ''}{int(whole):,}{dot}{rest} {unit}"
-
-
-def make_person(account: str, names: Names) -> dict[str, str]:
-    """An account with the name that it is known by here, which is its first digits where there is none."""
-    return {"account": account, "name": names.of(account)}
 
 
 def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
@@ -88,7 +44,6 @@ class Conviction:
     dispute: bytes | None
 
 
-# --- Events -------------------------------------------------------------------------------------------------
 WORDS = {
     VoteWord.ACCEPT: "its own replay agrees: ACCEPT",
     VoteWord.REJECT_STATE: "its own replay ends elsewhere: REJECT_STATE",
@@ -127,7 +82,6 @@ class Teller:
         dispute = self._state.inner[self._task].disputes[bytes(values["dispute"])]
         return dispute, self._names.of(dispute.opener), self._names.of_seat(self._game, dispute.seat)
 
-    # --- Task and seats -------------------------------------------------------------------------------------
     def _posted(self, v: Mapping[str, Any]) -> Iterator[str]:
         terms = v["terms"]
         yield (
@@ -180,7 +134,6 @@ class Teller:
         elif kind == BONDS:
             yield f"{who} gets {show_wei(v['wei_'])} of a bond"
 
-    # --- Rounds ---------------------------------------------------------------------------------------------
     def _opened(self, v: Mapping[str, Any]) -> Iterator[str]:
         solvers = [self._names.of_seat(self._game, n) for n in self._game.rounds[v["round"]].pool.solvers]
         yield f"round {v['round']} opens for {', '.join(solvers)}"
@@ -228,7 +181,6 @@ class Teller:
             f"signed by {len(list_bits(v['signers']))} solvers, root {root}"
         )
 
-    # --- Disputes -------------------------------------------------------------------------------------------
     def _disputed(self, v: Mapping[str, Any]) -> Iterator[str]:
         about = self._names.of_statement(self._game, read_statement(v["statement"]))
         opener, bond = self._names.of(v["opener"]), show_wei(v["bond_wei"])

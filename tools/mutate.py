@@ -18,16 +18,7 @@ from typing import Any
 
 from tools.compile import CompileError
 from tools.fuzz import INVARIANT
-from tools.mutation.mutant_runs import (
-    BaselineBroken,
-    Basis,
-    Campaign,
-    Result,
-    Runner,
-    append_result,
-    read_results,
-    write_results,
-)
+from tools.mutation.campaign import BaselineBroken, Campaign
 from tools.mutation.operators import Mutant
 from tools.mutation.project import (
     Plan,
@@ -38,6 +29,8 @@ from tools.mutation.project import (
     make_plan,
     write_project,
 )
+from tools.mutation.results import Basis, Result, append_result, read_results, write_results
+from tools.mutation.suite_runs import Runner
 from touchstone.scripts.toolchain import ROOT, ToolMissing
 
 BUILD = ROOT / "build" / "mutate"

@@ -6,9 +6,9 @@ import os
 import webbrowser
 from pathlib import Path
 
+from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import Asked
-from touchstone.explorer.page_server import open_explorer
-from touchstone.explorer.story import Names
+from touchstone.explorer.running_explorer import open_explorer
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from touchstone.scripts.command_line.console import Console

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from touchstone.explorer.event_index import EventIndex
-from touchstone.explorer.page_server import open_explorer
-from touchstone.explorer.story import Names
+from touchstone.explorer.names import Names
+from touchstone.explorer.running_explorer import open_explorer
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.abi import load_own_abi
 from touchstone.protocol.adapters.chain.answers import Head

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.explorer.crowd import DEPLOYMENT, SUBMITTER, TASK, Crowd, fill, make_address, make_word
-from touchstone.explorer.event_index import LOSS, EventIndex, Reported
+from touchstone.explorer.event_index import EventIndex
+from touchstone.explorer.report_documents import LOSS, Reported
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.spec.game.presets import WINDOWS_LOCAL

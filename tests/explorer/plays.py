@@ -9,7 +9,7 @@ from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
 from touchstone.explorer.chain_view import ChainView
 from touchstone.explorer.event_index import EventIndex
-from touchstone.explorer.story import Names
+from touchstone.explorer.names import Names
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.chain.contract_events import Event

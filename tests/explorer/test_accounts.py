@@ -15,18 +15,12 @@ from tests.explorer.test_page_server import get, open_pages
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
 from touchstone.explorer import chain_view
+from touchstone.explorer.account_documents import ACCOUNT_COLUMNS, DONE, Totals, add_round
 from touchstone.explorer.money_documents import TOTALS, sum_money
-from touchstone.explorer.page_server import Explorer
-from touchstone.explorer.story import show_wei
-from touchstone.explorer.task_documents import (
-    ACCOUNT_COLUMNS,
-    DONE,
-    WORK_COLUMNS,
-    Totals,
-    add_round,
-    list_work,
-    make_round,
-)
+from touchstone.explorer.names import show_wei
+from touchstone.explorer.round_documents import make_round
+from touchstone.explorer.running_explorer import Explorer
+from touchstone.explorer.work_documents import WORK_COLUMNS, list_work
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import SeatStatus

@@ -8,8 +8,8 @@ from tests.explorer.crowd_files import PLACE, make_files, report
 from tests.explorer.test_page_server import open_others, open_pages
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
-from touchstone.explorer.page_server import open_explorer
-from touchstone.explorer.story import Names
+from touchstone.explorer.names import Names
+from touchstone.explorer.running_explorer import open_explorer
 
 
 async def test_every_look_of_played_tasks(chain: RoundChain, players: list[Player], tmp_path: Path) -> None:

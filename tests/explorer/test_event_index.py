@@ -9,7 +9,8 @@ from msgspec import structs
 from tests.explorer.plays import find_first, make_batch, make_deployment, open_reader, read_all
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
-from touchstone.explorer.event_index import BLOCKS_AT_ONCE, LOSS, EventIndex, Reported
+from touchstone.explorer.event_index import BLOCKS_AT_ONCE, EventIndex
+from touchstone.explorer.report_documents import LOSS, Reported
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import REMEMBERED_HEADS
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput

@@ -28,9 +28,10 @@ from tests.verifier.stage import (
 )
 from touchstone.explorer import node_reports
 from touchstone.explorer.chain_view import ChainView
-from touchstone.explorer.event_index import LOSS, EventIndex, Reported, make_losses
+from touchstone.explorer.event_index import EventIndex
+from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked, Pause, Question, ReportAsker
-from touchstone.explorer.story import Names
+from touchstone.explorer.report_documents import LOSS, Reported, make_losses
 from touchstone.node.serving.distance_reports import list_unreported, report_distances
 from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.adapters.reports.round_reports import LossSaid, ReportClient, ReportsSaid, say_loss

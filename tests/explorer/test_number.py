@@ -13,7 +13,13 @@ from tests.e2e.planted import find_node, make_planting_compute
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
-from touchstone.explorer.number import ConvictedNumber, count_siblings, decode_node, find_number, read_number
+from touchstone.explorer.convicted_number import (
+    ConvictedNumber,
+    count_siblings,
+    decode_node,
+    find_number,
+    read_number,
+)
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.chain.abi import find_function, load_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call

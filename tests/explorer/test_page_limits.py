@@ -18,7 +18,7 @@ from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
 from tools.vectors.fixed_values import MALFORMED_REQUESTS
 from touchstone.explorer import page_server
-from touchstone.explorer.page_server import Explorer
+from touchstone.explorer.running_explorer import Explorer
 from touchstone.protocol.adapters.wire.limits import WireLimits
 
 

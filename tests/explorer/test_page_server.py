@@ -20,10 +20,11 @@ from tests.explorer.plays import make_batch, make_deployment, open_reader, play_
 from tests.rounds.chain import RoundChain
 from tests.rounds.player import Player
 from touchstone.explorer import page_server
-from touchstone.explorer.event_index import LOSS, Reported
-from touchstone.explorer.page_server import Explorer, open_explorer
-from touchstone.explorer.story import Names, show_wei
-from touchstone.explorer.task_documents import WORK_COLUMNS, make_row
+from touchstone.explorer.names import Names, show_wei
+from touchstone.explorer.report_documents import LOSS, Reported
+from touchstone.explorer.running_explorer import Explorer, open_explorer
+from touchstone.explorer.task_documents import make_row
+from touchstone.explorer.work_documents import WORK_COLUMNS
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.errors import EnvironmentFault

@@ -6,21 +6,13 @@ from pathlib import Path
 import pytest
 
 from tools import mutate, prove
+from tools.mutation.campaign import Campaign
 from tools.mutation.edits import Edit, apply_edits
-from tools.mutation.mutant_runs import (
-    OUT_OF_TIME,
-    Basis,
-    Campaign,
-    Result,
-    Runner,
-    Verdict,
-    append_result,
-    read_results,
-    time_suites,
-    write_results,
-)
 from tools.mutation.operators import Mutant
-from tools.mutation.project import Plan, build_project, make_plan, read_reached, write_project
+from tools.mutation.project import Plan, build_project, make_plan, write_project
+from tools.mutation.reach import read_reached
+from tools.mutation.results import OUT_OF_TIME, Basis, Result, append_result, read_results, write_results
+from tools.mutation.suite_runs import Runner, Verdict, time_suites
 from touchstone.scripts.toolchain import ROOT
 
 PRAGMA = "// SPDX-License-Identifier: Apache-2.0\npragma solidity ^0.8.30;\n"

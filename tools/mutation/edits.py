@@ -1,15 +1,5 @@
-"""Nested edits of a source text by byte offsets, and functions whose modifiers can be left out at run
-time.
+"""Nested edits of a source text by byte offsets, as solc's syntax tree gives them."""
 
-Nested edits of a source text by byte offsets, as solc's syntax tree gives them.
-
-Writes a function with modifiers so that each of them can be left out at run time.
-
-No expression can switch a modifier off. So the body goes into a private function of its own, with one private
-way to it that has all modifiers and one for each that is missing, and the function itself only chooses.
-"""
-
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -54,65 +44,3 @@ def _render(source: bytes, start: int, end: int, edits: list[Edit]) -> str:
         position, index = outer.end, last
     parts.append(source[position:end].decode())
     return "".join(parts)
-
-
-def split_modifiers(
-    source: bytes, node: Node, modifiers: list[Node], numbers: list[int], switch: str
-) -> Edit:
-    """Return the edit of the header of FunctionDefinition `node`; its body stays where it is.
-
-    `numbers[i]` is the value of `switch` (Solidity) that leaves `modifiers[i]` out.
-    """
-    name, body = node["name"], span(node["body"])[0]
-    names = [p["name"] or f"argument{i}" for i, p in enumerate(node["parameters"]["parameters"])]
-    returns = node["returnParameters"]
-    result = f" returns {_text(source, returns)}" if returns["parameters"] else ""
-    # A private function is never payable, but may be called by one that is.
-    mutability = "view" if node["stateMutability"] in ("view", "pure") else ""
-    low, high = span(node["parameters"])
-    parameters = _name_parameters(source[low:high], low, node, names)
-
-    def declare(suffix: str, kept: list[Node]) -> str:
-        words = ["private", mutability, *(_text(source, modifier) for modifier in kept)]
-        return f"function {name}__{suffix}{parameters} {' '.join(filter(None, words))}{result}"
-
-    def go(suffix: str) -> str:
-        call = f"{name}__{suffix}({', '.join(names)});"
-        return f"return {call}" if result else f"{{ {call} return; }}"
-
-    ways = [f"if ({switch} == {number}) {go(f'without{i}')}" for i, number in enumerate(numbers)]
-    routes = [
-        f"{declare(f'without{i}', [m for m in modifiers if m is not left])} {{ {go('body')} }}"
-        for i, left in enumerate(modifiers)
-    ]
-    routes.append(f"{declare('guarded', modifiers)} {{ {go('body')} }}")
-    header = _strip_header(source, node, modifiers, names, body)
-    text = "\n".join(
-        [f"{header} {{ {' '.join([*ways, go('guarded')])} }}", *routes, declare("body", []) + " "]
-    )
-    return Edit(span(node)[0], body, lambda _: text)
-
-
-def _strip_header(source: bytes, node: Node, modifiers: list[Node], names: list[str], body: int) -> str:
-    """Return the header with every parameter named, without `modifiers`, and not pure."""
-    start = span(node)[0]
-    text = bytearray(source[start:body])
-    for modifier in modifiers:
-        low, high = span(modifier)
-        text[low - start : high - start] = b" " * (high - low)
-    return re.sub(r"\bpure\b", "view", _name_parameters(bytes(text), start, node, names))
-
-
-def _name_parameters(text: bytes, start: int, node: Node, names: list[str]) -> str:
-    """Give the parameters without a name one; `text` begins at offset `start`."""
-    edits = []
-    for parameter, name in zip(node["parameters"]["parameters"], names, strict=True):
-        low, high = span(parameter)
-        if not parameter["name"]:
-            edits.append(Edit(low - start, high - start, lambda inner, name=name: f"{inner} {name}"))  # type: ignore[misc]
-    return apply_edits(text, edits)
-
-
-def _text(source: bytes, node: Node) -> str:
-    start, end = span(node)
-    return source[start:end].decode()

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tools.mutation.edits import Edit, Node, span, split_modifiers
+from tools.mutation.edits import Edit, Node, span
+from tools.mutation.modifiers import split_modifiers
 
 NEIGHBOURS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
 SWITCH = "block.basefee"

@@ -1,12 +1,7 @@
-"""What a suite rests on, and the mutated copy of the contracts as a forge project of its own, compiled
-once.
-
-What a suite rests on: all that it imports, and the contracts whose artifacts it deploys by name.
-"""
+"""The mutated copy of the contracts as a forge project of its own, compiled once."""
 
 import hashlib
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -19,26 +14,8 @@ import solcx
 from tools.compile import CompileError, read_settings, read_sources
 from tools.mutation.edits import Node, apply_edits
 from tools.mutation.operators import Finder, Mutant
+from tools.mutation.reach import read_reached
 from touchstone.scripts.toolchain import ROOT, forge_path, solc_shim_path
-
-_ARTIFACT = re.compile(r'"(\w+\.sol):\w+"')
-
-
-def read_reached(root: Path, start: str) -> dict[str, str]:
-    """Return path -> text of `start`, of all that it imports and of what it deploys by an artifact's name
-    ("Purse.sol:Purse"), with its imports. Raises CompileError where an import leads nowhere."""
-    sources, seen = read_sources(root, start), set[str]()
-    while fresh := _find_artifacts(sources) - seen:
-        seen |= fresh
-        for name in sorted(fresh):
-            for path in (root / "contracts").rglob(name):
-                sources |= read_sources(root, path.relative_to(root).as_posix())
-    return dict(sorted(sources.items()))
-
-
-def _find_artifacts(sources: dict[str, str]) -> set[str]:
-    return {name for text in sources.values() for name in _ARTIFACT.findall(text)}
-
 
 CONTRACTS, TESTS, VECTORS = "contracts", "tests/contracts", "tests/vectors"
 # What only these tests can pass on says how fast the code is, not what it does.

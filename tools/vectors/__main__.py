@@ -12,15 +12,19 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools.vectors.draw_cases import audit_draw_tables, randomness_tables, tolerance_tables
-from tools.vectors.encoding_cases import codec_tables, draw_tables, float32_tables
+from tools.vectors.audit_draw_cases import audit_draw_tables
+from tools.vectors.codec_cases import codec_tables
 from tools.vectors.exact_cases import exact_tables
+from tools.vectors.float32_cases import float32_tables
 from tools.vectors.merkle_cases import merkle_tables
 from tools.vectors.node_cases import node_tables
 from tools.vectors.outer_cases import outer_tables
+from tools.vectors.randomness_cases import randomness_tables
 from tools.vectors.referee_cases import referee_tables
+from tools.vectors.sampling_cases import draw_tables
 from tools.vectors.statement_cases import statement_tables
 from tools.vectors.table import Table
+from tools.vectors.tolerance_cases import tolerance_tables
 
 VECTORS_DIR = Path(__file__).resolve().parents[2] / "tests" / "vectors"
 

@@ -82,7 +82,6 @@ def pack_integer(value: int) -> int:
     return value % (1 << 32)
 
 
-# --- One or two operands ------------------------------------------------------------------------------------
 def _unary() -> Table:
     table = Table()
     for operation in UNARY:
@@ -138,7 +137,6 @@ def _quantized_pairs(bits: int) -> Iterator[tuple[int, int]]:
             yield make_bits(kind, draw), make_bits(kind, draw) & ~SIGN_BIT
 
 
-# --- Rows ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Row:
     name: str
@@ -252,7 +250,6 @@ def _random_rows() -> Iterator[_Row]:
             yield _Row(name, operation, make_terms(Operation.SUM, kind, terms_count, _draw_from(name)), bits)
 
 
-# --- Quantized products -------------------------------------------------------------------------------------
 SCALES = (
     (ONE, ONE), (ONE, 0x34000000), (1, 1), (LARGEST, LARGEST), (ONE, NAN), (NANS[3], ONE), (ONE, INFINITY),
     (SIGN_BIT | INFINITY, ONE), (0, ONE), (SIGN_BIT, ONE), (SIGN_BIT | ONE, ONE), (0xC0490FDB, SIGN_BIT | 3),

@@ -84,7 +84,6 @@ def _forged_proofs(add: Callable[[str, bytes, bytes, int, int, list[bytes]], Non
     add("siblings swapped", root, leaf, 4, 5, [path[1], path[0], path[2]])
 
 
-# --- Runs of leaves -----------------------------------------------------------------------------------------
 RANGE_LEAF_BYTES = 64
 
 
@@ -134,7 +133,6 @@ def _forged_ranges(add: Callable[[str, bytes, bytes, int, int, list[bytes]], Non
     add("another root", word("other"), data, 3, 9, path)
 
 
-# --- Sets of leaves -----------------------------------------------------------------------------------------
 MAX_SET = 5
 """PositionalMerkle.MAX_SET."""
 

@@ -72,7 +72,6 @@ def _run(elements: tuple[int, ...]) -> tuple[int, int]:
     return start, len(elements)
 
 
-# --- Nodes --------------------------------------------------------------------------------------------------
 W, V, TOKENS, SCALARS, TABLE, A, B, LOSS, NEW_W = 0, 2, 3, 5, 6, 7, 8, 9, 10
 BYTES, PAIRS, WORDS = 13, 14, 15
 BUFFERS = (
@@ -212,7 +211,6 @@ def _random_buffer(label: str) -> Buffer:
     return Buffer(role, 1 << 20, word(f"{label}/root") if role is Role.CONSTANT else b"")
 
 
-# --- Bytes that no node has ---------------------------------------------------------------------------------
 def _refused() -> Table:
     table = Table()
     _, program = _hand_made()[0]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from tools.vectors.encoding_cases import MAX_FINITE
 from tools.vectors.fixed_values import bits, number
+from tools.vectors.float32_cases import MAX_FINITE
 from tools.vectors.table import Table, make_leaf
 from touchstone.protocol.spec import float32, outer_update, pseudo_gradient
 from touchstone.protocol.spec.errors import ProtocolFault

@@ -48,7 +48,6 @@ def statement_tables() -> dict[str, Table]:
     }
 
 
-# --- Statements ---------------------------------------------------------------------------------------------
 def _make_vote(**changed: Any) -> Vote:
     """A vote whose opening is `_make_opening`, but for what is changed."""
     domain, place = word("statements/domain"), (7, 3, 1, 0)
@@ -100,7 +99,6 @@ def _make_votes() -> list[tuple[str, Vote, VoteOpening]]:
     return cases
 
 
-# --- Tables -------------------------------------------------------------------------------------------------
 def _cells(statement: Statement) -> dict[str, Any]:
     typed = STATEMENT_TYPES[type(statement).__name__]
     values = [getattr(statement, field.name) for field in fields(statement)]

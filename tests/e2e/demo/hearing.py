@@ -2,7 +2,7 @@
 
 import re
 
-from touchstone.explorer.story import Names
+from touchstone.explorer.names import Names
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.state import GameState
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.e2e.demo.report import COLUMNS
 from tests.e2e.demo.screen import TimelineEntry, tell_gas, tell_utilisation
 from tests.e2e.demo.verdict import Finding
-from touchstone.explorer.story import show_wei
+from touchstone.explorer.names import show_wei
 
 Report = Mapping[str, Any]
 

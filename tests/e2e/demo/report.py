@@ -8,7 +8,7 @@ from typing import Any
 from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
 from tests.e2e.demo.observer import Measured
 from tests.e2e.demo.roster import SUBMITTER, Member
-from touchstone.explorer.number import ConvictedNumber
+from touchstone.explorer.convicted_number import ConvictedNumber
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.claim_status import get_claim_fate
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus

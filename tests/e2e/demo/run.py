@@ -30,9 +30,9 @@ from tests.e2e.demo.screen import Screen
 from tests.e2e.demo.stage import Folders
 from tests.e2e.demo.verdict import Finding, judge_run
 from tests.e2e.demo.watch import Watch
+from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import Asked
-from touchstone.explorer.page_server import Explorer, open_explorer
-from touchstone.explorer.story import Names
+from touchstone.explorer.running_explorer import Explorer, open_explorer
 from touchstone.node.exports import export
 from touchstone.node.joining.joining import catch_up, open_task
 from touchstone.node.kit.chain_state import ChainState

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tests.e2e.demo.report import COLUMNS
 from tests.e2e.demo.verdict import Finding
-from touchstone.explorer.story import show_wei
+from touchstone.explorer.names import show_wei
 
 WIDTH = 118
 WHO = 16

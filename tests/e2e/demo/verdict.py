@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from touchstone.explorer.story import show_wei
+from touchstone.explorer.names import show_wei
 
 Report = dict[str, Any]
 

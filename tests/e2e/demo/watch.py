@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from touchstone.explorer.number import ConvictedNumber, find_number
-from touchstone.explorer.story import Names, Teller
+from touchstone.explorer.convicted_number import ConvictedNumber, find_number
+from touchstone.explorer.names import Names
+from touchstone.explorer.story import Teller
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event

@@ -13,7 +13,7 @@ from tests.explorer.crowd import DEPLOYMENT, DISPUTED_EVERY, TASK, make_address,
 from tests.explorer.crowd_files import make_crowd, make_files
 from touchstone.explorer.chain_view import ChainView
 from touchstone.explorer.event_index import EventIndex
-from touchstone.explorer.story import Names
+from touchstone.explorer.names import Names
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage

@@ -1,0 +1,51 @@
+"""Accounts and amounts in plain words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from touchstone.node.records.round_seats import find_holder
+from touchstone.protocol.spec.game.state import GameState, StatementRef
+from touchstone.protocol.spec.tokens import format_tokens
+
+SHORT = 10
+
+
+@dataclass(frozen=True)
+class Names:
+    """known: name by lower-case account."""
+
+    known: Mapping[str, str]
+
+    def of(self, account: str) -> str:
+        """Who an account is."""
+        return self.known.get(account.lower(), account[:SHORT])
+
+    def of_seat(self, game: GameState, seat: int) -> str:
+        """Whose seat it is, or was."""
+        held = game.seats.get(seat) or game.former.get(seat)
+        return "nobody" if held is None else self.of(held.account)
+
+    def of_slot(self, game: GameState, index: int, slot: int) -> str:
+        """Whose claim of a round it is."""
+        game_round = game.rounds.get(index)
+        if game_round is None or slot >= len(game_round.pool.solvers):
+            return f"slot {slot}"
+        holder = find_holder(game, game_round.pool.solvers[slot], index)
+        return f"slot {slot}" if holder is None else self.of(holder.account)
+
+    def of_statement(self, game: GameState, ref: StatementRef) -> str:
+        """What a dispute is about."""
+        claim = f"{self.of_slot(game, ref.round, ref.slot)}'s claim of round {ref.round}"
+        return claim if ref.draw is None else f"a vote on {claim}"
+
+
+def show_wei(wei: int) -> str:
+    """An amount, exact, with thousands set apart: `2,000 tokens`."""
+    number, _, unit = format_tokens(abs(wei)).partition(" ")
+    whole, dot, rest = number.partition(".")
+    return f"{'-' if wei < 0 else ''}{int(whole):,}{dot}{rest} {unit}"
+
+
+def make_person(account: str, names: Names) -> dict[str, str]:
+    """An account with the name that it is known by here, which is its first digits where there is none."""
+    return {"account": account, "name": names.of(account)}

@@ -1,0 +1,110 @@
+"""What the pages show of a round, as JSON: who trained, what became of it, who audited what."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from touchstone.explorer.names import Names, make_person
+from touchstone.explorer.task_documents import to_hex
+from touchstone.protocol.spec.audit_draws import RANKS
+from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
+from touchstone.protocol.spec.game.claim_status import get_claim_fate, get_votes
+from touchstone.protocol.spec.game.enums import RoundPhase
+from touchstone.protocol.spec.game.logged_game import LoggedGame
+from touchstone.protocol.spec.game.state import GameRound
+from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.shard_draws import deal_shards
+
+
+def tell_stage(game_round: GameRound) -> str:
+    """What a round waits for, or how it ended."""
+    if game_round.phase != RoundPhase.RUNNING:
+        return game_round.phase.name.lower()
+    if game_round.beacon is None:
+        return "waits for its beacon"
+    if game_round.closed is None:
+        return "training"
+    return "waits for the draw" if game_round.seed is None else "audits"
+
+
+def make_round_row(game_round: GameRound) -> dict[str, Any]:
+    """A round in a table."""
+    return {
+        "round": game_round.index,
+        "stage": tell_stage(game_round),
+        "opened": game_round.opened,
+        "closed": game_round.closed,
+        "solvers": game_round.counted,
+        "claims": len(game_round.claims),
+        "votes": sum(map(len, game_round.votes.values())),
+        "merged": len(game_round.merged),
+        "root": to_hex(game_round.root),
+    }
+
+
+def make_round(game: LoggedGame, game_round: GameRound, block: int, names: Names) -> dict[str, Any]:
+    """A round in full, as it is at `block`: who trained, what became of it, who audited what."""
+    shards = deal_shards(game_round.beacon, len(game_round.pool.solvers)) if game_round.beacon else ()
+    return {
+        **make_round_row(game_round),
+        "base_root": to_hex(game_round.base_root),
+        "contests_until": game_round.root_until or None,
+        "signers": [names.of_seat(game, seat) for seat in game_round.signers],
+        "slots": [
+            _make_slot(game, game_round, slot, block, names) | {"shard": shards[slot] if shards else None}
+            for slot in range(len(game_round.pool.solvers))
+        ],
+    }
+
+
+def _make_slot(
+    game: LoggedGame, game_round: GameRound, slot: int, block: int, names: Names
+) -> dict[str, Any]:
+    claim, seat = game_round.claims.get(slot), game_round.pool.solvers[slot]
+    if claim is None:
+        return {
+            "slot": slot,
+            "seat": seat,
+            "name": names.of_slot(game, game_round.index, slot),
+            "claim": None,
+        }
+    return {
+        "slot": slot,
+        "seat": seat,
+        **make_person(claim.account, names),
+        "claim": to_hex(claim.claim_root),
+        "segments": claim.segments,
+        "fate": tell_fate(game, game_round, slot, block),
+        "is_merged": slot in game_round.merged,
+        "draws": [
+            _make_draw(game, game_round, *place, names) for place in _list_draws(game, game_round, slot)
+        ],
+    }
+
+
+def tell_fate(game: LoggedGame, game_round: GameRound, slot: int, block: int) -> str:
+    """Tell what became of a claim, in a word."""
+    if game_round.claims[slot].is_convicted:
+        return "convicted"
+    return get_claim_fate(game, game_round, slot, block).name.lower().replace("_", " ")
+
+
+def _list_draws(game: LoggedGame, game_round: GameRound, slot: int) -> Iterator[tuple[int, int]]:
+    return (place for place in list_draws(game, game_round) if place[0] == slot)
+
+
+def _make_draw(game: LoggedGame, game_round: GameRound, slot: int, draw: int, names: Names) -> dict[str, Any]:
+    votes, ranks = get_votes(game_round, slot, draw), []
+    for rank in range(RANKS):
+        seat, vote = get_drawn_seat(game, game_round, slot, draw, rank), votes.get(rank)
+        ranks.append({
+            "name": "" if seat is None else names.of_seat(game, seat),
+            "word": None if vote is None else vote.word.name,
+            "block": None if vote is None else vote.block,
+            "is_opened": vote is not None and vote.is_opened,
+        })  # fmt: skip
+    return {
+        "draw": draw,
+        "is_late": is_late_draw(game, draw),
+        "segment": get_drawn_segment(game, game_round, slot, draw),
+        "ranks": ranks,
+    }
