@@ -40,6 +40,7 @@ from touchstone.protocol.spec.game.state import GameRound, GameState, StatementR
 from touchstone.protocol.spec.game.terms import GameTerms, compute_escrow
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from, is_late_draw
 from touchstone.protocol.spec.hashing import hash_words
+from touchstone.protocol.spec.params import EXACT_FORMAT
 from touchstone.protocol.spec.shard_draws import deal_shards
 from touchstone.protocol.spec.statements import MergeSignature, VoteWord, compute_merged_hash
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -93,7 +94,7 @@ class Twin:
         steps = 5
         encoded = (
             submitter.address, make_word("salt", terms.domain), make_word("W"), make_word("zero"),
-            make_word("schedule"), make_word("step"), 3 if terms.is_exact else 0, 0, 200, terms.rounds,
+            make_word("schedule"), make_word("step"), EXACT_FORMAT * terms.is_exact, 0, 200, terms.rounds,
             terms.segment_count * steps, steps, terms.solver_seats, terms.draws, terms.late_chance,
             terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers, 0, 0x3F000000, 0x3F000000,
             tuple(asdict(terms.windows).values()), tuple(asdict(terms.amounts).values()), (1,) * 6,
