@@ -95,6 +95,12 @@ WORDINGS: dict[str, Wording] = {
         "Do not stake on this task; tell its submitter.",
     ),
     "TraceMismatch": Wording("the opened buffers are not the trace's", "{trace_root}", "{actual}", _PROOF),
+    "UnknownFormat": Wording(
+        "no such numeric format",
+        "0 (float32) or 1 (exact)",
+        "{numeric_format}",
+        "Do not stake on this task; tell its submitter.",
+    ),
     "WrongHeader": Wording("this is not the block's header", "{expected_hash}", "{actual_hash}", _SHOW),
     "WrongLeafBytes": Wording("the leaves have another length", "{expected} bytes", "{actual} bytes", _PROOF),
     "WrongOpeningBytes": Wording(

@@ -40,7 +40,7 @@ def make_party() -> Any:
         state._seated.take(Event("Tasks", "SeatJoined", words, 1, 0, b"", b""))
     opened = InnerDispute(b"n" * 32, 1 << 16, StatementRef(0, 0), 0, OPENER, 100)
     state.inner[TASK] = InnerBook(10, {opened.name: opened})
-    cases = SimpleNamespace(steps={}, handler=StepRequests())
+    cases = SimpleNamespace(steps={}, step_requests=StepRequests())
     task_ = SimpleNamespace(task=TASK, cases=cases, retraining=SimpleNamespace(look_again=lambda: None))
     game = SimpleNamespace(terms=SimpleNamespace(segment_count=4, draws=2), rounds={})
     return Standin(joined=task_, task=task_, state=state, game=game, wake=lambda: None)
